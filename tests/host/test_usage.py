@@ -2,6 +2,9 @@
 
 import os
 import signal
+import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,6 +112,22 @@ def test_usage_is_the_difference_of_the_edges(
     assert cost.cpu_seconds == pytest.approx(seconds)
     assert cost.cores == pytest.approx(seconds / 4)
     assert (cost.voluntary, cost.involuntary) == switches
+
+
+def test_the_busiest_thread_is_of_any_process() -> None:
+    """Thread 1 has 2.0 - 0.5, thread 8 has come and has 1.75; so 3.5 s are of two threads."""
+    one, other = process(1, 1.0), process(2, 0.0)
+    before = replace(one, threads={1: 0.5, 7: 0.5}), other
+    after = (
+        replace(one, clock=2.75, threads={1: 2.0, 7: 0.75}),
+        replace(other, clock=1.75, threads={8: 1.75}),
+    )
+    cost = tree_usage.between(Edge(10, before), Edge(14, after))
+    assert (cost.cpu_seconds, cost.busiest) == (3.5, 1.75)
+    assert tree_usage.between(Edge(10, (one,)), Edge(14, (one,))).busiest == 0
+    earlier = time.thread_time()
+    mine = proc.clocks(os.getpid())[threading.get_native_id()]
+    assert earlier - 0.05 <= mine <= time.thread_time() + 0.05
 
 
 def taken(at: float, *pss: int | None) -> MemorySample:

@@ -54,7 +54,8 @@ class Machine:
             names = [part.testbed.apps.name for part in pair]
             cores = len(pair[0].testbed.server_cores(pair[0].case))
             wanted = [self.at_once[name] for name in names]
-            figures = [self.figures(used) for used in shared_out(wanted, cores)]
+            given = shared_out(wanted, cores)
+            figures = [self.figures(*one) for one in zip(given, wanted, strict=True)]
             case = pair[1].case.id
             played_.append(played(case, order + number, *figures, head_first=head_first))
         return tuple(played_)
@@ -63,16 +64,18 @@ class Machine:
         self.now += 5
         name = part.testbed.apps.name
         self.order.append(name)
-        (used,) = shared_out([self.at_once[name]], len(part.testbed.server_cores(part.case)))
-        return ok(part.case.id, 0, self.figures(used)).model_copy(update={"seconds": 5.0})
+        wanted = self.at_once[name]
+        (used,) = shared_out([wanted], len(part.testbed.server_cores(part.case)))
+        return ok(part.case.id, 0, self.figures(used, wanted)).model_copy(update={"seconds": 5.0})
 
-    def figures(self, cores: float) -> dict[str, float]:
+    def figures(self, cores: float, threads: float) -> dict[str, float]:
         throughput = cores / CPU * self.source.lognormvariate(0, SPREAD)
         return {
             "throughput": throughput,
             "response_p50": 32 / throughput,
             "server_cores": cores,
             "client_cores": 0.0,
+            "threads_computing": max(1.0, threads),
             "server_cpu_per_request": CPU * self.source.lognormvariate(0, SPREAD),
             "pss_steady": 5e7 * self.source.lognormvariate(0, SPREAD / 10),
         }
@@ -173,6 +176,7 @@ def test_what_scales_is_as_much_faster_as_it_is_alone(
         ((1.0, 1.0), 1, None, 2, False),  # one thread has the core that it can use
         ((1.0, 2.0), 1, 2, 2, True),
         ((2.0, 1.0), 2, None, 2, True),
+        ((1.0, 4.0), 1, None, 2, True),  # in a pool of threads that nobody declares
         ((0.3, 0.3), 4, 64, 2, False),  # handlers that wait: cores are idle, nobody is held back
         ((1.0, 1.0), 2, 8, 1, False),  # of one core both have the half, and use it alike
         ((1.0, 4.0), 1, 4, 1, True),  # whoever has more to run gets more of it

@@ -246,6 +246,12 @@ _ROWS: Final[list[Metric]] = [
     ),
     Metric("threads_peak", count, "Most threads of the server tree.", "threads"),
     Metric(
+        "threads_computing",
+        plain,
+        "Core time of the server tree over that of its busiest thread: 1 if one does all.",
+        "computing threads",
+    ),
+    Metric(
         "switches_voluntary",
         plain,
         "Voluntary context switches of the server tree per request.",

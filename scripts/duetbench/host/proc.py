@@ -166,6 +166,16 @@ def switches(pid: int) -> dict[int, tuple[int, int]]:
     return counts
 
 
+def clocks(pid: int) -> dict[int, float]:
+    """Read the core time so far of each live thread, s; none where the kernel counts none."""
+    found: dict[int, float] = {}
+    for tid in threads(pid):
+        with suppress(*_GONE):
+            text = (PROC / str(pid) / "task" / str(tid) / "schedstat").read_bytes()
+            found[tid] = int(text.split()[0]) / 1e9
+    return found
+
+
 def sockets(pid: int) -> set[int]:
     """List the inodes of the sockets that a process holds; none of one that cannot be read."""
     inodes = set()

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Self
 
 import psutil
@@ -34,13 +34,14 @@ _COST_SHARE: Final = 0.01  # of the time may be spent on sampling memory
 class ProcessEdge:
     """One process at one moment; `switches` are (voluntary, involuntary) per live thread.
 
-    `clock` is its CPU clock in seconds, None where the kernel offers none. Pid and start identify
-    it.
+    `clock` is its CPU clock in seconds, None where the kernel offers none, and `threads` those of
+    its live threads. Pid and start identify it.
     """
 
     stat: proc.Stat
     clock: float | None
     switches: Mapping[int, tuple[int, int]]
+    threads: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def ticked(self) -> float:
@@ -70,13 +71,14 @@ class Usage:
     """What a process tree used between two edges.
 
     `voluntary` context switches are those in which a thread began to wait; in the others it was
-    displaced.
+    displaced. `busiest` is the core time of the thread that used most, s; 0 where none is known.
     """
 
     cpu_seconds: float
     wall_seconds: float
     voluntary: int
     involuntary: int
+    busiest: float = 0.0
 
     @property
     def cores(self) -> float:
@@ -92,7 +94,7 @@ def between(a: Edge, b: Edge) -> Usage:
     """
     before = {(p.stat.pid, p.stat.start): p for p in a.processes}
     after = {(p.stat.pid, p.stat.start): p for p in b.processes}
-    cpu, voluntary, involuntary = 0.0, 0, 0
+    cpu, voluntary, involuntary, busiest = 0.0, 0, 0, 0.0
     for identity, now in after.items():
         then = before.get(identity)
         if then is None:
@@ -108,7 +110,9 @@ def between(a: Edge, b: Edge) -> Usage:
             old = then.switches.get(thread, (0, 0)) if then else (0, 0)
             voluntary += max(0, counts[0] - old[0])
             involuntary += max(0, counts[1] - old[1])
-    return Usage(cpu, b.at - a.at, voluntary, involuntary)
+        for thread, clock in now.threads.items():
+            busiest = max(busiest, clock - (then.threads.get(thread, 0.0) if then else 0.0))
+    return Usage(cpu, b.at - a.at, voluntary, involuntary, busiest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +227,13 @@ class TreeSampler:
         clocks = [proc.cpu_clock(item.pid) for item in stats]
         at = (at + time.monotonic()) / 2
         edges = zip(stats, clocks, strict=True)
-        return Edge(at, tuple(ProcessEdge(one, c, proc.switches(one.pid)) for one, c in edges))
+        return Edge(
+            at,
+            tuple(
+                ProcessEdge(one, clock, proc.switches(one.pid), proc.clocks(one.pid))
+                for one, clock in edges
+            ),
+        )
 
     def memory(self, start: float = -math.inf, end: float = math.inf) -> Memory:
         """Summarise the samples taken between two moments of the monotonic clock."""

@@ -45,6 +45,10 @@ SIDES: Final[tuple[SideName, SideName]] = ("base", "head")
 BUSY: Final = 0.7
 """Share of their cores from which on two servers may keep each other from some."""
 
+SEVERAL: Final = 1.5
+"""Threads that compute, from which on one core is not enough: a second one that only reads and
+writes sockets for a first is none (Granian's has a quarter of its time)."""
+
 UNEQUAL: Final = 1.1
 """Times as much of one core as the other has: the kernel gives two that compute the same."""
 
@@ -194,7 +198,7 @@ class Pair:
 
     @property
     def wide(self) -> bool:
-        """Whether several threads or processes of a side compute, as far as it is declared."""
+        """Whether several threads or processes of a side may compute, as far as it is declared."""
         return any(part.case.workers * (part.case.threads or 1) > 1 for part in self.sides)
 
     def held_back(self, duet: Duet) -> bool:
@@ -208,7 +212,9 @@ class Pair:
         if self.case.cores == "shared":
             busy += sum(side.get("client_cores", 0.0) for side in (duet.base, duet.head))
         apart = cores > 1 or max(used) > UNEQUAL * min(used)
-        return self.wide and apart and busy >= BUSY * cores
+        # Threads of a pool are in no declaration.
+        threads = max(side.get("threads_computing", 1.0) for side in (duet.base, duet.head))
+        return (self.wide or threads >= SEVERAL) and apart and busy >= BUSY * cores
 
     @property
     def server(self) -> Hashable:

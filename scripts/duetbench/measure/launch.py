@@ -265,6 +265,8 @@ def _costs(
         "threads_peak": memory.threads_peak,
         "host_steal": host.steal_share,
     }
+    if used.busiest:
+        costs["threads_computing"] = max(1.0, used.cpu_seconds / used.busiest)
     if requests := figures.get("requests", 0) + observation.checks.sent:
         costs |= {
             "server_cpu_per_request": used.cpu_seconds / requests,
