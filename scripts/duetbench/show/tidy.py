@@ -74,7 +74,8 @@ def _duets(comparison: Comparison) -> Iterator[Row]:
             sides = (("base", duet.flags_base, duet.base), ("head", duet.flags_head, duet.head))
             for name, flags, metrics in sides:
                 side: Row = {"side": name, "flags": _flags(flags)}
-                yield from ({**of, **side, **figure} for figure in _figures(metrics))
+                for figure in _figures(metrics):
+                    yield {**of, **side, **figure, "alone": figure["metric"] in duet.alone}
 
 
 def _judgements(comparison: Comparison) -> Iterator[Row]:
