@@ -51,6 +51,18 @@ def create_engine(url):
         ),
         ({"hook.py": "import falcon\napi = falcon.App()\n"},
          [Application("hook:api", "Falcon", False, ())]),
+        # From where its package lies; what another function makes; and without a framework.
+        ({"code/py/shop/web.py": FASTAPI, "code/py/shop/__init__.py": ""},
+         [Application("shop.web:app", "FastAPI", False, ("/health",))]),
+        ({"web.py": "from kit import create_application\napp = create_application(debug=False)\n"
+                    "x = create_engine()\n"},
+         [Application("web:app", "made by create_application", False, ())]),
+        ({"web.py": "import fasthtml.common as fh\napp, rt = fh.fast_app()\n"},
+         [Application("web:app", "FastHTML", False, ())]),
+        ({"web.py": "def application(environ, start_response): ...\n"
+                    "async def other(scope, receive, send): ...\ndef some(environ): ...\n"},
+         [Application("web:application", "WSGI", False, ()),
+          Application("web:other", "ASGI", False, ())]),
         # Not what tests make, nor environments, nor what only looks like code.
         ({"tests/test_x.py": FASTAPI, ".venv/app.py": FASTAPI, "env/pyvenv.cfg": "",
           "env/lib/app.py": FASTAPI, "broken.py": "def ("}, []),

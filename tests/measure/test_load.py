@@ -111,7 +111,7 @@ def test_a_mix_is_sent_as_it_is_declared(oha: Path, body: bytes) -> None:
     with serving(Answer(status=201)) as server:
         client = load.Client(
             oha, closed(4, 0.5), f"{server.url}/a", status=201, method="POST",
-            headers={"x-token": "t"}, body=from_bytes(body),
+            headers={"x-token": "t", "host": "localhost"}, body=from_bytes(body),
             urls=(*[f"{server.url}/a"] * 2, f"{server.url}/b"),
         )  # fmt: skip
         with load.Generation(client) as generation:
@@ -124,6 +124,9 @@ def test_a_mix_is_sent_as_it_is_declared(oha: Path, body: bytes) -> None:
         for head in server.heads:
             assert head.startswith(("POST /a ", "POST /b "))
             assert "\r\nx-token: t\r\n" in head
+            assert [line for line in head.lower().split("\r\n") if line[:5] == "host:"] == [
+                "host: localhost"
+            ]
         share = sum(head.startswith("POST /a ") for head in server.heads) / count
     assert share == pytest.approx(0.75, abs=max(0.1, 4 * (0.75 * 0.25 / count) ** 0.5))
 

@@ -76,7 +76,7 @@ def test_each_request_is_a_case(shop: Path) -> None:
         "shop.main:app", "POST", "/orders", '{"item": 7}', 201,
     )  # fmt: skip
     assert order.headers == {
-        "content-type": "application/json", "authorization": "Bearer {TOKEN}",
+        "host": "localhost", "content-type": "application/json", "authorization": "Bearer {TOKEN}",
     }  # fmt: skip
     assert quick[1].env_names == ("TOKEN",)
     assert "secret" not in "".join(case.model_dump_json() for case in quick)

@@ -32,6 +32,8 @@ FRAMEWORKS: Final = {
     "falcon.asgi.App": "Falcon",
     "get_asgi_application": "Django",
     "get_wsgi_application": "Django",
+    "FastHTML": "FastHTML",
+    "fast_app": "FastHTML",
 }
 """Callables that give an application, with the framework they are of."""
 
@@ -41,6 +43,7 @@ _USUAL: Final = ("app", "application", "api", "main", "asgi", "wsgi", "server", 
 
 _TESTS: Final = {"tests", "test", "benchmarks"}
 _SKIPPED: Final = _TESTS | {"docs", "examples", "node_modules", "build", "dist", "migrations"}
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _FACTORIES: Final = ("create_", "make_", "build_", "get_")
 
 
@@ -161,8 +164,17 @@ def applications(root: Path) -> tuple[Application, ...]:
             folders = (top.joinpath(*parts[:n]) for n in range(1, len(parts)))
             environment = any((folder / "pyvenv.cfg").exists() for folder in folders)
             if file not in found and not hidden and not environment:
-                found[file] = list(_of(file, ".".join(file.relative_to(top).with_suffix("").parts)))
+                below = _outermost(file, top)
+                found[file] = list(_of(file, ".".join(below.with_suffix("").parts)))
     return tuple(sorted((one for many in found.values() for one in many), key=_unlikely))
+
+
+def _outermost(file: Path, top: Path) -> Path:
+    """A module's path from the folder that its package lies in, which is where it is imported."""
+    packages = [folder for folder in file.parents if folder.is_relative_to(top) and folder != top]
+    plain = [folder for folder in packages if not (folder / "__init__.py").is_file()]
+    inside = bool(packages) and packages[0] not in plain
+    return file.relative_to(plain[0] if inside and plain else top)
 
 
 def _unlikely(application: Application) -> tuple[bool, int, int, str]:
@@ -181,10 +193,13 @@ def _of(file: Path, module: str) -> Iterator[Application]:
     for node in tree.body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and (framework := _framework(node.value)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for target in targets:
+            for whole in targets:
+                target = whole.elts[0] if isinstance(whole, ast.Tuple) and whole.elts else whole
                 if isinstance(target, ast.Name):
                     name = f"{module}:{target.id}"
                     yield Application(name, framework, factory=False, paths=paths)
+        elif isinstance(node, _FUNCTIONS) and (protocol := _protocol(node)):
+            yield Application(f"{module}:{node.name}", protocol, factory=False, paths=paths)
         elif isinstance(node, ast.FunctionDef) and node.name.startswith(_FACTORIES):
             if len(node.args.args) > len(node.args.defaults):
                 continue
@@ -198,7 +213,16 @@ def _framework(value: ast.expr | None) -> str:
     if not isinstance(value, ast.Call):
         return ""
     name = ast.unparse(value.func)
-    return FRAMEWORKS.get(name) or FRAMEWORKS.get(name.rpartition(".")[2], "")
+    last = name.rpartition(".")[2]
+    made = f"made by {last}" if last.startswith(_FACTORIES) and "app" in last else ""
+    return FRAMEWORKS.get(name) or FRAMEWORKS.get(last, made)
+
+
+def _protocol(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """What a function is by its parameters, if it is an application without a framework."""
+    names = tuple(argument.arg for argument in node.args.args)
+    plain = {("environ", "start_response"): "WSGI", ("scope", "receive", "send"): "ASGI"}
+    return plain.get(names, "")
 
 
 def _paths(tree: ast.AST) -> tuple[str, ...]:

@@ -182,7 +182,8 @@ def _endpoints(target: Target, folder: Path, interface: Interface) -> list[Endpo
                 method=request.method,
                 path=request.paths[0],
                 paths=request.paths[1:],
-                headers={**request.headers, **target.headers},
+                # A name that applications allow, as Django's ALLOWED_HOSTS does by default.
+                headers={"host": "localhost", **request.headers, **target.headers},
                 body=request.body,
                 expect=Expectation(status=target.expect_status),
                 floor=0.0,
