@@ -33,9 +33,9 @@ _FRAMEWORKS = ("anyio._backends._asyncio", "fastapi.responses", "flask", "pydant
 _VALIDATIONS = {"1": 200, "20": 20}
 _REQUESTS, _FEWEST = 30, 3
 
-# Calls of all functions in a request up to which it is counted so often: a dozen simple requests.
+# Calls of all functions in a request up to which it is counted so often: some simple requests.
 # Under Valgrind ten times as many take a second.
-_CALLS = 10_000
+_CALLS = 3_000
 
 
 def preload() -> None:

@@ -54,6 +54,9 @@ def facts(figures: dict[str, float] | None = None, **changes: Any) -> Facts:
     return Facts(figures=GOOD | (figures or {}), **known | changes)
 
 
+IDLE = {"server_cores": 0.02, "client_cores": 0.01, "unit_service": 0.0001}
+
+
 def paced(
     figures: dict[str, float], load: Load = PACED, floor: float = 0.0, **changes: Any
 ) -> Facts:
@@ -129,6 +132,12 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
      "moved in the load, by thirds: 1,000/s, 1,100/s, 1,251/s"),
     (FlagName.NOT_STEADY, paced({}, times=(0.031, 0.03, 0.01)),
      "quicker in the load, by thirds: 31.0 ms, 30.0 ms, 10.0 ms"),
+    # One request alone takes 0.1 ms, as if each connection waited for an acknowledgement.
+    (FlagName.NOBODY_BUSY, facts(IDLE, case=case(floor=0.0)),
+     "used 0.03 cores, and the median answer took 12.7 ms"),
+    # Five at a time: 10,000 requests/s of 0.5 ms.
+    (FlagName.SMALL_POOL, facts(IDLE | {"unit_service": 0.0005}, case=case(floor=0.0)),
+     "about 5 of 128 requests were under way at a time"),
     # 300,000 requests of 1,001 bytes are 300 MB; 15,000 of 1,067 are 16.005 MB.
     (FlagName.MEMORY_GROWS, facts({"memory_per_request": 20_480, "memory_per_request_low": 1001}),
      "kept 20,480 bytes per request, and 1,001 at least: 300 MB in this load"),
@@ -247,6 +256,18 @@ def test_without_figures_only_the_counts_are_judged() -> None:
     assert names(found) == [FlagName.TRANSPORT_ERRORS, FlagName.FEW_SAMPLES]
 
 
+@pytest.mark.parametrize(
+    "seen",
+    [
+        facts(IDLE),  # a wait that is declared
+        facts(IDLE | {"server_cores": 0.3}, case=case(floor=0.0)),
+        facts(IDLE, case=case(floor=0.0), commands=0.3),  # its data base was busy
+    ],
+)
+def test_a_wait_that_is_declared_or_worked_in_is_none(seen: Facts) -> None:
+    assert judge(seen) == ()
+
+
 def test_every_flag_is_judged_here_or_raised_where_it_is_seen() -> None:
     raised_elsewhere = {
         FlagName.WRONG_BODY, FlagName.GIL_MISMATCH, FlagName.VERSION_MISMATCH,
@@ -254,5 +275,6 @@ def test_every_flag_is_judged_here_or_raised_where_it_is_seen() -> None:
         FlagName.CLIENT_FAILED, FlagName.FOREIGN_LISTENER, FlagName.INTERRUPTED,
         FlagName.HARNESS_ERROR, FlagName.FEW_LAUNCHES, FlagName.ENV_CHANGED,
         FlagName.STOP_TIMEOUT, FlagName.SETUP_FAILED, FlagName.ANSWERS_DIFFER,
+        FlagName.ERROR_INSIDE,
     }  # fmt: skip
     assert {flag for flag, _, _ in RAISED} == set(FlagName) - raised_elsewhere

@@ -9,7 +9,14 @@ from bench import eventually
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation
 from duetbench.measure.verify import Answer as Found
-from duetbench.measure.verify import SpotChecks, check_answer, chosen, difference, verify
+from duetbench.measure.verify import (
+    SpotChecks,
+    check_answer,
+    chosen,
+    difference,
+    tells_error,
+    verify,
+)
 from tiny_http import Answer, serving
 
 SCHEMA = {
@@ -234,3 +241,20 @@ def test_json_compares_types() -> None:
                 check_answer(expect, "GET /x", 200, "application/json", body)
             else:
                 assert refusal(expect, body, "application/json").flag is FlagName.WRONG_BODY
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (b'{"errors": [{"message": "no such field"}], "data": null}', True),
+        (b'{"ok": false}', True),
+        (b'{"status": "error"}', True),
+        (b"<html><head><title>500 Internal Server Error</title></head><body>x", True),
+        (b'{"errors": [], "error": null, "ok": true, "status": "active"}', False),
+        (b'[{"error": "an item may tell one"}]', False),
+        (b"<title>Orders</title><p>Error rates", False),
+        (b"error", False),
+    ],
+)
+def test_a_body_that_calls_itself_an_error_is_recognised(body: bytes, error: bool) -> None:
+    assert tells_error(body) is error

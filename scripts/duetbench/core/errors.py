@@ -154,6 +154,13 @@ class FlagName(StrEnum):
     ABOVE_UNIT = _warn(
         "above_unit", "the throughput was above what the fastest single request, alone, would allow"
     )
+    NOBODY_BUSY = _warn(
+        "nobody_busy", "requests waited for something that is no core time of server or generator"
+    )
+    SMALL_POOL = _warn(
+        "small_pool", "nobody was busy, and fewer requests were under way than had connections"
+    )
+    ERROR_INSIDE = _warn("error_inside", "a body that came with the declared status tells an error")
     MEMORY_GROWS = _disturbs("memory_grows", "the server kept memory for every request")
     CONNECTIONS_REOPENED = _disturbs(
         "connections_reopened", "connections that are to be kept alive were closed and opened again"

@@ -228,6 +228,7 @@ def _conclude(
             ceiling_unit=ceiling if ceiling != sure else None,
             server_cores=len(testbed.server_cores(case)),
             client_cores=len(testbed.client_cores(case)),
+            commands=observation.commands + neighbour.commands,
             client_beside=neighbour.client,
             pinned=testbed.machine.pinned,
             pids_before=frozenset(process.stat.pid for process in observation.before.processes),

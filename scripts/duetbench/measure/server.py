@@ -192,6 +192,13 @@ class Serving:
         # The fastest of all: a disturbed unit would be a ceiling that is too low.
         self.unit = min(self.unit, *(answer.seconds for answer in answers))
         self.answers += answers
+        wrong = next((answer for answer in answers if answer.tells_error), None)
+        if wrong and not any(flag.name is FlagName.ERROR_INSIDE for flag in self.flags):
+            self.fail(
+                FlagName.ERROR_INSIDE,
+                f"{wrong.path}: found {wrong.excerpt} with status {self.request.expect.status}: if "
+                f"that is no answer, mend the request, or declare the body; {_SEE_LOG}",
+            )
 
     @property
     def right_sizes(self) -> frozenset[int]:

@@ -76,6 +76,15 @@ REOPENED: Final = 0.001
 """Connections per request that may be opened again. One costs a server about two requests (see
 `protocol.SPOT_SHARE`), so these cost 0.2 % of its core time: the smallest change that matters."""
 
+IDLE: Final = 0.25
+"""Cores that server, its commands and the generator use together where nobody is busy."""
+
+WAITS: Final = 0.005
+"""s of a median answer from which on a wait is worth a word."""
+
+POOL: Final = (1.5, 0.75)
+"""Requests at a time, and share of the connections, between which it looks like a pool."""
+
 FEW: Final = 10
 """Good answers without which not even a p90 exists; see `metrics.PERCENTILES` for the others."""
 
@@ -89,6 +98,7 @@ class Facts:
         figures: Metrics by the names of `metrics.py`, as far as they exist.
         ceiling: Requests per second that arithmetic allows.
         ceiling_unit: Requests per second that a measured unit allows, where that is less.
+        commands: Cores that what the case's commands left running used.
         client_beside: Cores that another generator of ours used of the client's.
         connections: Connections that each worker process held under load.
         backpressure: Connections that the server accepts at once.
@@ -105,6 +115,7 @@ class Facts:
     ceiling_unit: float | None = None
     server_cores: int
     client_cores: int
+    commands: float = 0.0
     client_beside: float = 0.0
     pinned: bool = True
     pids_before: frozenset[int] = frozenset()
@@ -333,6 +344,35 @@ def _steady(facts: Facts) -> Iterator[Flag]:
         yield _flag(FlagName.NOT_STEADY, f"answers became quicker in the load, by thirds: {words}")
 
 
+def _waits(facts: Facts) -> Iterator[Flag]:
+    figures, load = facts.figures, facts.case.load
+    busy = [figures.get(name, math.inf) for name in ("server_cores", "client_cores")]
+    used, median = sum(busy) + facts.commands, figures.get("response_p50", 0.0)
+    starved = figures.get("host_other", 0.0) > facts.server_cores / 2
+    declared = load.model is not LoadModel.CLOSED or facts.case.endpoint.floor > 0
+    if declared or starved or used > IDLE or median < WAITS:
+        return
+    waits = (
+        f"server and generator used {units.cores(used)} cores, and the median answer took "
+        f"{units.seconds(median)}"
+    )
+    single = figures.get("unit_service", 0.0)
+    together, (least, most) = single * figures.get("throughput", 0.0), POOL
+    if least <= together <= most * load.connections:
+        yield _flag(
+            FlagName.SMALL_POOL,
+            f"{waits}: about {together:.0f} of {load.connections} requests were under way at a "
+            f"time (one alone takes {units.seconds(single)}); is there a pool, of connections to a "
+            "data base or of threads, that is smaller than the connections?",
+        )
+        return
+    yield _flag(
+        FlagName.NOBODY_BUSY,
+        f"{waits}: it waits for something else, such as a timer, a lock, another machine or a "
+        "delayed acknowledgement (40 ms), which throughput and latency tell of",
+    )
+
+
 def _growth(facts: Facts) -> Iterator[Flag]:
     figures = facts.figures
     least = figures.get("memory_per_request_low", 0.0)
@@ -389,6 +429,6 @@ def _surroundings(facts: Facts) -> Iterator[Flag]:
 
 CHECKS: Final[tuple[Callable[[Facts], Iterator[Flag]], ...]] = (
     *(_answers, _sizes, _server, _littles_law, _impossible, _unit, _client, _overload, _schedule),
-    *(_steady, _growth, _connections, _surroundings),
+    *(_steady, _waits, _growth, _connections, _surroundings),
 )
 """To add a flag of a single launch, add a check: it yields the flag, and why it is raised."""

@@ -42,6 +42,10 @@ _EXCERPT: Final = 80
 _EXCERPT_OF_PAGE: Final = 300
 _PAGE: Final = 100_000  # characters of a page that are read for its title and text
 
+_ERROR: Final = re.compile(
+    r"\b(error|exception|not found|forbidden|unavailable|denied)\b", re.IGNORECASE
+)
+
 MIXED: Final = 16
 """Paths of a mix that are asked for before and after a load, at most."""
 
@@ -49,7 +53,7 @@ MIXED: Final = 16
 class Answer(NamedTuple):
     """A right answer: the seconds that it took, the bytes of its body as sent, and what was in it.
 
-    `body` is a digest, `excerpt` its beginning.
+    `body` is a digest, `excerpt` its beginning; `tells_error`: it says itself that it is no answer.
     """
 
     seconds: float
@@ -57,6 +61,7 @@ class Answer(NamedTuple):
     path: str
     body: bytes
     excerpt: str
+    tells_error: bool = False
 
 
 def chosen(endpoint: Endpoint) -> tuple[str, ...]:
@@ -244,6 +249,22 @@ def _body_problem(expect: Expectation, body: bytes) -> str | None:
     return None if json.dumps(value, sort_keys=True) == wanted else f"expected {wanted}"
 
 
+def tells_error(body: bytes) -> bool:
+    """Whether a body calls itself an error: JSON by its keys, a page by its title."""
+    text = body[:_PAGE].decode(errors="replace")
+    if text.lstrip()[:1] == "<":
+        return _ERROR.search(page_text(text).partition(":")[0]) is not None
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return False
+    return isinstance(value, dict) and (
+        any(value.get(name) for name in ("error", "errors", "exception", "traceback"))
+        or any(value.get(name) is False for name in ("success", "ok"))
+        or value.get("status") in {"error", "fail", "failed"}
+    )
+
+
 def _unanswered(where: str, error: Exception) -> LaunchError:
     return LaunchError(
         FlagName.TRANSPORT_ERRORS,
@@ -276,7 +297,8 @@ async def _ask(client: httpx.AsyncClient, endpoint: Endpoint, path: str) -> Answ
         )
     size = answer.num_bytes_downloaded  # as received, like the generator's rows
     digest = hashlib.sha256(answer.content).digest()
-    return Answer(seconds, size, path, digest, _excerpt(answer.content))
+    told = not endpoint.expect.tells_body and tells_error(answer.content)
+    return Answer(seconds, size, path, digest, _excerpt(answer.content), told)
 
 
 async def _overlap(client: httpx.AsyncClient, endpoint: Endpoint, answers: list[Answer]) -> None:

@@ -300,7 +300,8 @@ class Process:
         except subprocess.TimeoutExpired as error:
             raise CountError(
                 f"expected Valgrind to finish in {timeout:.0f} s, and it has not: it is some fifty "
-                f"times slower than the program, so ask for less work per request; "
+                f"times slower than the program, so a quieter machine, or requests that do less, "
+                f"would tell; "
                 f"{_last_words(self._log)}"
             ) from error
         if code != 0:
