@@ -10,10 +10,11 @@ import pytest
 from bench import Bench, Done
 from comparing import comparison_of, judged_case
 from duetbench.cli.options import budget_seconds
-from duetbench.core.errors import UsageError
+from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Missing, Verdict
 from duetbench.judge import session
 from duetbench.judge.session import Question, unmeasured
+from duetbench.project import settings
 from duetbench.show.view import exit_code
 from duetbench.store import files
 from duetbench.store.comparison import CaseComparison, Comparison, Judgement
@@ -109,12 +110,22 @@ def test_a_gate_can_trust_a_recorded_comparison(recorded: str, reference_results
         (("HEAD", "--with", "granian==1"), "BASE and --with were given: choose one kind"),
         (("--python", "3.14", "3.13"), "no interpreter '3.13'"),
         (("nowhere",), "'nowhere' is no revision here"),
+        (("--material", "speed=5%"), "expected one of cpu, throughput, latency, tail, memory"),
+        (("--material", "memory=5"), "expected a size such as 2.5%, found '5'"),
     ],
 )
 @pytest.mark.usefixtures("repository")
 def test_wrong_usage_is_refused(arguments: tuple[str, ...], sentence: str, bench: Bench) -> None:
     done = bench("compare", *arguments)
     assert (done.code, sentence in done.err, done.err.count("\n")) == (2, True, 1), done
+
+
+def test_sizes_to_act_on_are_keys_of_a_repository_too(tmp_path: Path) -> None:
+    for name, size in (("right", "20%"), ("wrong", "20")):
+        write(tmp_path / name, "duetbench.toml", f"material = {{ tail = '{size}' }}\n")
+    assert settings.load(tmp_path / "right").material == {"tail": 0.2}
+    with pytest.raises(DeclarationError, match=r"expected a size such as 2\.5%, found '20'"):
+        settings.load(tmp_path / "wrong")
 
 
 @pytest.mark.parametrize("verb", [("compare", "HEAD~1"), ("run",)])
@@ -180,7 +191,8 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
 ) -> None:
     played = _Played(comparison(Verdict.SLOWER))
     file = bench.folder / "c.json"
-    done = play(bench, monkeypatch, played, "--budget", "20m", "--seed", "7", "-o", str(file))
+    more = "--material", "memory=7 %", "-o", str(file)
+    done = play(bench, monkeypatch, played, "--budget", "20m", "--seed", "7", *more)
     assert (done.code, done.err) == (1, "")
     question = played.question
     assert question is not None
@@ -195,10 +207,12 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
         "apps/asgi-wsgi/wsgi_app.py",
     )
     assert (affected.unaffected, question.seconds, question.seed) == (1, 1200, 7)
+    assert question.material == {"memory": 0.07}
     (again,) = question.reproduce
     assert again == (
         f"duetbench compare {str(base.record.commit)[:12]} {str(head.record.commit)[:12]} "
-        "--select 'asgi-wsgi/*-json/py3.14/w1/*' --profile quick --seed 7 --budget 20m"
+        "--select 'asgi-wsgi/*-json/py3.14/w1/*' --profile quick --seed 7 --budget 20m "
+        "--material 'memory=7 %'"
     )
     assert json.loads(file.read_text())["reproduce"] == [again]
 

@@ -265,7 +265,7 @@ def test_what_older_comparisons_decided_by_is_said_beside_them() -> None:
 def test_no_stored_comparison_contradicts_itself(path: Path) -> None:
     comparison = files.read(Comparison, path)
     rows = make_view(comparison).rows
-    moved = [row for row in rows if row.group in {"worse", "better"}]
+    moved = [row for row in rows if row.judged.moved]
     bases = {case.case.id: case.absolute_base for case in comparison.cases}
     shown = 0
     for row in moved:

@@ -1,6 +1,7 @@
 """`duetbench compare`: is HEAD faster or slower than BASE, and what could have been seen?"""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -32,7 +33,9 @@ from duetbench.cli.target_options import (
     with_target,
 )
 from duetbench.cli.verbs import hook
+from duetbench.core import units
 from duetbench.core.errors import UsageError
+from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.github import actions
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator
@@ -43,11 +46,13 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.session import Question, unmeasured
 from duetbench.judge.sides import Scope
+from duetbench.project import settings
 from duetbench.show.report import as_markdown, print_comparison
 from duetbench.show.view import exit_code
 from duetbench.store.comparison import Comparison, command
 from duetbench.store.kinds import comparison_file
 
+_SIZES: Final = ", ".join(f"{name}={100 * size:g}%" for name, size in MATERIAL.items())
 _INTERPRETER: Final = re.compile(r"3\.\d\d(\.\d+)?t?")
 
 
@@ -106,6 +111,15 @@ def compare_command(
             "slower: for gates that shall not fail because the time was too short.",
         ),
     ] = "undecided",
+    material: Annotated[
+        list[str] | None,
+        Option(
+            "--material",
+            metavar="WHAT=SIZE",
+            help=f"From which size on you would act on a change: {_SIZES}. Smaller ones are shown, "
+            "and fail nothing. Repeatable; a key of tool.duetbench, too.",
+        ),
+    ] = None,
     seed: SeedOption = DEFAULT_SEED,
     why: Annotated[
         Path | None,
@@ -121,10 +135,10 @@ def compare_command(
 ) -> None:
     """Compare HEAD with BASE on this machine, both measured together; judge what can have changed.
 
-    Exit code 0: all that was to be judged was judged, and nothing got slower; or there was nothing
-    to judge. 1: something got slower, or does not work any more. 3: something was not judged or
-    not decided, and nothing that was got slower: a longer --budget may help. 4: it could not be
-    measured.
+    Exit code 0: all that was to be judged was judged, and nothing got slower by as much as you act
+    on; or there was nothing to judge. 1: something did, or does not work any more. 3: something was
+    not judged or not decided, and nothing that was did: a longer --budget may help. 4: it could not
+    be measured.
     """
     limit = budget_seconds(budget)
     console = console_for(
@@ -143,6 +157,8 @@ def compare_command(
     words = [word for glob in select or () for word in ("--select", glob)]
     words += ["--profile", profile, "--seed", str(seed), *["--all"] * everything]
     words += ["--budget", budget] if budget else []
+    words += [word for text in material or () for word in ("--material", text)]
+    sizes = _sizes(material or ())
     words += repeated(options, pythons)
     with interruptible(), revisions.copies() as copies:
         logs = paths.state_dir() / "logs"
@@ -159,6 +175,7 @@ def compare_command(
             limit,
             seed,
             both.cross,
+            {**settings.load(project.root).material, **sizes},
             reproduce=(reproduce,) if reproduce else (),
             notes=left_out(options) if reproduce else (),
         )
@@ -186,6 +203,21 @@ def compare_command(
         raise interruption
     if code := exit_code(comparison, lenient=fail_on == "slower"):
         raise Exit(code)
+
+
+def _sizes(texts: Sequence[str]) -> dict[Concern, float]:
+    """Read the sizes of --material; raises UsageError."""
+    sizes: dict[Concern, float] = {}
+    for text in texts:
+        name, _, size = text.partition("=")
+        concern = next((one for one in MATERIAL if one == name), None)
+        if concern is None:
+            raise UsageError(f"--material {text!r}: expected one of {', '.join(MATERIAL)}")
+        try:
+            sizes[concern] = units.read_share(size)
+        except ValueError as error:
+            raise UsageError(f"--material {text!r}: {error}") from error
+    return sizes
 
 
 def _interpreters(

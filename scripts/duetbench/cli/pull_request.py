@@ -126,8 +126,8 @@ def compare_command(
     branch which release did it, if several came. The job's summary says all of it. The commands
     that start the application get none of the job's tokens.
 
-    Exit code 0: compared, whatever was found; 1: with --fail-on slower, something got slower or
-    broke; others as of `duetbench compare`, where nothing could be measured.
+    Exit code 0: compared, whatever was found; 1: with --fail-on slower, something got materially
+    slower or broke; others as of `duetbench compare`, where nothing could be measured.
     """
     target = _target(app, paths_, requests, args)
     limit = ["--budget", budget] if budget else []

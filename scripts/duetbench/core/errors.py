@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import ClassVar, Final, Literal, Self
 
 EXIT_CODES: Final[Mapping[str, str]] = {
-    "0": "done; all that was to be judged was judged, and nothing is slower or broken",
-    "1": "done, and something is wrong: slower or broken by the change, failed, refused or missing",
+    "0": "done; all that was to be judged was judged, nothing is materially slower or broken",
+    "1": "done, and something is wrong: materially slower or broken, failed, refused or missing",
     "2": "wrong usage, or a wrong declaration",
     "3": "no answer, or not all of it: nothing usable was measured, or something stayed undecided",
     "4": "could not be done: set-up, network, disk, a busy machine, an error of duetbench's own",

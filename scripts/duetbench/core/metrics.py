@@ -23,6 +23,18 @@ declared ceiling. response, service: the others, by the times that tell about th
 judged from the same duets, and are never a reason to measure longer.
 """
 
+Concern = Literal["cpu", "throughput", "latency", "tail", "memory"]
+
+MATERIAL: Final[dict[Concern, float]] = {
+    "cpu": 0.02,
+    "throughput": 0.02,
+    "latency": 0.05,
+    "tail": 0.1,
+    "memory": 0.05,
+}
+"""The relative change from which on a person acts, by what concerns them; docs/comparing.md says
+why. What is smaller is shown, and never the news."""
+
 PERCENTILES: Final[tuple[tuple[str, float, int], ...]] = (
     ("p50", 0.5, 1),
     ("p90", 0.9, 1),
@@ -55,6 +67,7 @@ class Metric:
             there is none, however surely it is seen.
         higher: The same of one that is better when higher.
         rank: Place among the headlines, the metrics that people look at first; None: none of them.
+        concern: Which threshold of `MATERIAL` is its own, where it is judged.
         judged: In which cases a comparison judges it, and nights look for steps in it; None: none.
         compared: Whether the site compares it across cases.
         column: Whether a table that declares no columns has it.
@@ -71,6 +84,7 @@ class Metric:
     lower: float | None = None
     higher: float | None = None
     rank: int | None = None
+    concern: Concern = "cpu"
     judged: Situation | None = None
     compared: bool = False
     column: bool = False
@@ -105,8 +119,13 @@ class Metric:
         return 5 * self.floor if self.tolerated is None else self.tolerated
 
     def moved(self, amount: str, *, rose: bool) -> str:
-        """What a case does whose figure moved by an amount: `needs 22 % more CPU per request`."""
+        """What a case does whose figure moved by an amount: `needs 22 % more CPU per request`.
+
+        Or is so many times what it was: `needs 31 times the CPU per request`.
+        """
         words = self.moves or f"has {{}} higher|lower {self.title}"
+        if amount.endswith(" times"):
+            words = re.sub(r"\w+\|\w+", "the", words.replace("has a ", "has "))
         return re.sub(r"(\w+)\|(\w+)", r"\1" if rose else r"\2", words).format(amount)
 
     def rounded(self, value: float) -> float:
@@ -129,12 +148,24 @@ class Metric:
 
 _LATENCY_ROLES: Final[dict[str, dict[str, Any]]] = {
     "response_mean": {"column": True},
-    "response_p50": {"rank": 3, "judged": "response", "compared": True, "column": True},
-    "response_p99": {"rank": 7, "judged": "response tail", "compared": True, "column": True},
+    "response_p50": {
+        "rank": 3,
+        "concern": "latency",
+        "judged": "response",
+        "compared": True,
+        "column": True,
+    },
+    "response_p99": {
+        "rank": 7,
+        "concern": "tail",
+        "judged": "response tail",
+        "compared": True,
+        "column": True,
+    },
     "response_max": {"column": True},
-    "service_p50": {"rank": 4, "judged": "service"},
+    "service_p50": {"rank": 4, "concern": "latency", "judged": "service"},
     "service_p95": {"rank": 9},
-    "service_p99": {"rank": 8, "judged": "service tail"},
+    "service_p99": {"rank": 8, "concern": "tail", "judged": "service tail"},
 }
 
 
@@ -163,6 +194,7 @@ _ROWS: Final[list[Metric]] = [
         "Good answers (declared status) per second of the load window.",
         higher=0.002,
         rank=2,
+        concern="throughput",
         judged="unlimited",
         compared=True,
         column=True,
@@ -218,6 +250,7 @@ _ROWS: Final[list[Metric]] = [
         "PSS steady",
         lower=0.004,
         rank=6,
+        concern="memory",
         judged="always",
         compared=True,
         column=True,
@@ -307,6 +340,7 @@ _ROWS: Final[list[Metric]] = [
         "Throughput over its ceiling.",
         higher=0.004,
         rank=5,
+        concern="throughput",
         judged="ceiling",
         column=True,
     ),
@@ -347,8 +381,11 @@ HEADLINES: Final = tuple(
 JUDGED: Final = tuple(name for name in HEADLINES if METRICS[name].judged)
 """The metrics that a comparison judges in some case: no step in another could be confirmed."""
 
-LEADING: Final = tuple(name for name in JUDGED if not str(METRICS[name].judged).endswith("tail"))
-"""Of these, what cases are measured for."""
+TAILS: Final = tuple(name for name in JUDGED if METRICS[name].concern == "tail")
+"""Of these, what is judged from the duets that there are, and never waited for."""
+
+LEADING: Final = tuple(name for name in JUDGED if name not in TAILS)
+"""The others, for which cases are measured."""
 
 WORK: Final = tuple(name for name in LEADING if METRICS[name].unit != "B")
 """Of these, what more work would move; memory is not among them."""

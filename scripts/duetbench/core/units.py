@@ -129,6 +129,17 @@ def read_time(text: str) -> float | None:
     return float(3600 * hours + 60 * minutes + seconds) if match and text else None
 
 
+SHARE: Final = re.compile(r"(\d{1,4}(?:\.\d{1,6})?) ?%")
+
+
+def read_share(text: object) -> float:
+    """Read a share of a hundred, such as 2.5%; ValueError: it is none, or zero."""
+    match = SHARE.fullmatch(text) if isinstance(text, str) else None
+    if match is None or not float(match[1]):
+        raise ValueError(f"expected a size such as 2.5%, found {text!r}")
+    return float(match[1]) / 100
+
+
 def utc_now() -> str:
     """Tell the time: UTC with seconds, ISO 8601."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -29,6 +29,11 @@ from duetbench.store.comparison import Duet, SideName, SideRecord
 FAILURES: Final = 2
 """Failed duets of one side that end a comparison: one may be an accident, two are an answer."""
 
+SHARE: Final = 0.8
+"""Share of the usable duets that must have a metric on both sides; it is judged from these.
+
+Where fewer have it, whether they do may depend on how the duet went."""
+
 COMPUTED: Final = ("server_cpu_per_request", "throughput")
 """Metrics of computing: they move with the instructions (throughput where nothing else limits it),
 and are not known while a side still gets quicker."""
@@ -58,8 +63,8 @@ class CaseDuets:
 
     Attributes:
         leading: Metrics that need more duets until they are decided.
-        tails: Judged from the same duets where all have the figure, and never a reason for more:
-            tails scatter so much that all time would go to them.
+        tails: Judged from the same duets, and never a reason for more: tails scatter so much that
+            all time would go to them.
         usable: Those that decisions may use.
     """
 
@@ -96,19 +101,20 @@ class CaseDuets:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Judged metrics that every usable duet has; memory that grows has no lasting figure."""
-
-        def has(duet: Duet, name: str) -> bool:
-            return all(0 < duet.metrics(side).get(name, 0) < math.inf for side in SIDES)
-
-        names = [name for name in (*self.leading, *self.tails) if not self._grows(name)]
-        return tuple(name for name in names if all(has(duet, name) for duet in self.usable))
+        """Judged metrics that enough of the usable duets have; not memory that grows."""
+        names, enough = (*self.leading, *self.tails), SHARE * len(self.usable)
+        return tuple(n for n in names if self.count(n) >= enough and not self._grows(n))
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """Leading metrics that some usable duet lacks: never judged from the others."""
+        """Metrics, tails among them, that too few of the usable duets have."""
         present = self.metrics
-        return tuple(n for n in self.leading if n not in present and not self._grows(n))
+        names = (*self.leading, *self.tails)
+        return tuple(n for n in names if n not in present and not self._grows(n))
+
+    def count(self, metric: str) -> int:
+        """Count the usable duets that have a metric on both sides."""
+        return sum(_has(duet, metric) for duet in self.usable)
 
     @property
     def leak(self) -> str:
@@ -126,15 +132,10 @@ class CaseDuets:
         """Leading metrics that move with the instructions."""
         return tuple(metric for metric in COMPUTED if metric in self.leading)
 
-    def logs(self, metric: str) -> Logs:
-        """Log ratios of the usable duets.
-
-        Raises:
-            ValueError: One lacks the metric, or has a figure that has no ratio.
-        """
-        base, head = (
-            [duet.metrics(side).get(metric, math.nan) for duet in self.usable] for side in SIDES
-        )
+    def logs(self, metric: str, first: int | None = None) -> Logs:
+        """Log ratios of the usable duets, or of the first so many, as far as they have a metric."""
+        having = [duet for duet in self.usable[:first] if _has(duet, metric)]
+        base, head = ([duet.metrics(side)[metric] for duet in having] for side in SIDES)
         return statistics.log_ratios(base, head)
 
     def alone(self, metric: str) -> bool:
@@ -281,6 +282,10 @@ def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:
 
 def _stays(metric: str) -> bool:
     return metric == metrics.CPU or METRICS[metric].unit == "B"
+
+
+def _has(duet: Duet, metric: str) -> bool:
+    return all(0 < duet.metrics(side).get(metric, 0) < math.inf for side in SIDES)
 
 
 def failure(duet: Duet, side: SideName) -> str | None:

@@ -23,18 +23,27 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from duetbench.core.metrics import METRICS
+from duetbench.core.metrics import METRICS, PERCENTILES
 from duetbench.core.model import Case, Verdict
 from duetbench.judge import statistics
-from duetbench.judge.pairs import CaseDuets
+from duetbench.judge.pairs import SHARE, CaseDuets
 from duetbench.judge.statistics import CONFIDENCE_RATE, Method, Sample
 from duetbench.store.comparison import CaseComparison, Duet, Event, Factor, Judgement
 
 FEWEST: Final = 3
 """Cases that make an event."""
 
+_INNER: Final = 0.9
+"""Share of an interval's half within which the size of what is called lies. Farther out it is at
+the interval's end, and no effect: what was called for its luck alone looks so."""
+
 WITHIN: Final = 0.8
 """Share of the judged cases with a factor's value that must have moved alike."""
+
+_LUCK: Final = (
+    "just passes the test: given that only what looks large does, it is likeliest no larger than "
+    "the near end of its interval"
+)
 
 EXPLAINED: Final = 0.9
 """Share of all cases that moved alike that the factor's value must hold."""
@@ -142,7 +151,7 @@ class SequentialTest:
             return Evidence()
         count, share = due
         if (key, metric, *due) not in self._seen:
-            sample = statistics.sample(samples.logs(metric)[:count])
+            sample = statistics.sample(samples.logs(metric, count))
             scale = METRICS[metric]
             self._seen[key, metric, count, share] = Evidence(
                 sample,
@@ -161,21 +170,42 @@ class SequentialTest:
             self._ps["moved"] = dict(zip(weights, adjusted, strict=True))
         return self._ps["moved"]
 
+    def sizes(self) -> Mapping[tuple[str, str], float]:
+        """The pairs that moved, and the likeliest size of each, given that it was called.
+
+        What only just passes is likeliest smaller than all of its interval, which knows nothing of
+        the calling: the luck that it took explains the whole. It has not moved yet.
+        """
+        if "sizes" not in self._ps:
+            passed = [pair for pair, p in self.adjusted().items() if p <= self.method.rate]
+            likeliest = {pair: self._likeliest(pair, len(passed)) for pair in passed}
+            self._ps["sizes"] = {pair: size for pair, size in likeliest.items() if size is not None}
+        return self._ps["sizes"]
+
+    def _likeliest(self, pair: tuple[str, str], called: int) -> float | None:
+        """Likeliest size of a pair that passed, on the log scale; None: its interval ends there."""
+        evidence = self.evidence(*pair)
+        if evidence.sample is None:
+            return None
+        last, left = self._longer(evidence.sample)
+        edge = statistics.reach(last, self.level(*pair, called) * left)
+        floor = math.log1p(METRICS[pair[1]].floor)
+        size = statistics.likeliest(evidence.sample, last, floor + edge)
+        half = statistics.reach(evidence.sample, CONFIDENCE_RATE * evidence.share)
+        return size if abs(evidence.sample.mean - size) <= _INNER * half else None
+
     def settling(self) -> Mapping[tuple[str, str], float]:
         """P value of "no change" of each pair, adjusted for all; 1 for what has moved."""
         if "same" not in self._ps:
-            moved = self.adjusted()
-            ps = [
-                1.0 if p <= self.method.rate else self.evidence(*pair).same
-                for pair, p in moved.items()
-            ]
+            moved = self.sizes()
+            ps = [1.0 if pair in moved else self.evidence(*pair).same for pair in self.adjusted()]
             adjusted = statistics.adjusted(ps, [1.0] * len(ps))
-            self._ps["same"] = dict(zip(moved, adjusted, strict=True))
+            self._ps["same"] = dict(zip(self.adjusted(), adjusted, strict=True))
         return self._ps["same"]
 
     def state(self, key: str, metric: str) -> State:
         """State of one metric; open if it cannot be judged."""
-        if self.adjusted().get((key, metric), 1.0) <= self.method.rate:
+        if (key, metric) in self.sizes():
             return State.MOVED
         same = self.settling().get((key, metric), 1.0) <= self.method.settling_rate
         return State.SAME if same else State.OPEN
@@ -193,18 +223,13 @@ class SequentialTest:
         sample, share = evidence.sample, evidence.share
         floor, state = METRICS[metric].floor, self.state(key, metric)
         low, high = statistics.interval(sample, CONFIDENCE_RATE * share)
-        mean = sample.mean
-        if state is State.MOVED:
-            called = sum(p <= self.method.rate for p in self.adjusted().values())
-            last, left = self._longer(sample)
-            edge = statistics.reach(last, self.level(key, metric, called) * left)
-            mean = statistics.likeliest(sample, last, math.log1p(floor) + edge)
+        mean = self.sizes().get((key, metric), sample.mean)
         if state is State.SAME:
             sample, share = self._longer(sample)
         detectable = statistics.detectable(
             sample, floor, alpha=self.level(key, metric) * share, power=self.method.power
         )
-        low, mean, high = (math.exp(log) for log in (low, min(max(mean, low), high), high))
+        low, mean, high = (math.exp(log) for log in (low, mean, high))
         return {"ratio": mean, "low": low, "high": high, "detectable": detectable}
 
     def _longer(self, sample: Sample) -> tuple[Sample, float]:
@@ -234,9 +259,8 @@ def judge(test: SequentialTest) -> dict[str, tuple[Judgement, ...]]:
     Close the test first, so that what ran out of time gets its last look; judged before, it stands
     as at its last scheduled look.
 
-    What has failed twice on a side has one judgement, not comparable, and no ratio. A tail has a
-    judgement where there is an answer: nobody measured until it was decided, so that it stayed open
-    is no news.
+    What has failed twice on a side has one judgement, not comparable, and no ratio. A tail that has
+    no answer says why, and is inconclusive: nobody measured until it was decided.
 
     Returns:
         Judgements in the order of the samples, leading metrics first.
@@ -247,17 +271,22 @@ def judge(test: SequentialTest) -> dict[str, tuple[Judgement, ...]]:
 def _judged(key: str, test: SequentialTest) -> Iterator[Judgement]:
     samples = test.samples[key]
     counts: dict[str, Any] = {"duets": len(samples.usable), "excluded": samples.excluded}
-    void = {"verdict": Verdict.NOT_COMPARABLE, **counts}
     if reason := samples.void():
-        yield Judgement(metric=samples.leading[0], reason=reason, **void)
+        void = {"metric": samples.leading[0], "verdict": Verdict.NOT_COMPARABLE, **counts}
+        yield Judgement(reason=reason, **void)
         return
-    for metric in samples.lost:
-        reason = f"{METRICS[metric].title}: not every duet has it"
-        yield Judgement(metric=metric, reason=reason, **void)
     if leak := samples.leak:
-        yield Judgement(metric=_MEMORY, reason=leak, **void)
-    for metric in samples.metrics:
-        if metric in samples.leading or test.state(key, metric) is not State.OPEN:
+        lasting = {**counts, "verdict": Verdict.NOT_COMPARABLE}
+        yield Judgement(metric=_MEMORY, reason=leak, **lasting)
+    present, lost = samples.metrics, samples.lost
+    for metric in (*samples.leading, *samples.tails):
+        waited, count = metric in samples.leading, samples.count(metric)
+        if metric in lost:
+            reason = f"{METRICS[metric].title}: {_lack(samples, metric)}"
+            verdict = Verdict.NOT_COMPARABLE if waited else Verdict.INCONCLUSIVE
+            lacking = {**counts, "verdict": verdict, "duets": count}
+            yield Judgement(metric=metric, reason=reason, **lacking)
+        elif metric in present and (waited or samples.usable):
             verdict, reason = _verdict(key, metric, test)
             looked = test.evidence(key, metric).sample is not None
             yield Judgement(
@@ -267,8 +296,16 @@ def _judged(key: str, test: SequentialTest) -> Iterator[Judgement]:
                 p=test.adjusted()[key, metric] if looked else None,
                 alone=samples.alone(metric),
                 **test.figures(key, metric),
-                **counts,
+                **{**counts, "duets": count},
             )
+
+
+def _lack(samples: CaseDuets, metric: str) -> str:
+    """Say in how many duets a metric is, and what it takes."""
+    answers = {name: least for name, _, least in PERCENTILES}.get(metric.rpartition("_")[2], 1)
+    needs = f"; it takes {answers:,} answers of each side in a duet" if answers > 1 else ""
+    share = f"{samples.count(metric)} of {len(samples.usable)} duets have it, {SHARE:.0%} must"
+    return share + needs
 
 
 def _verdict(key: str, metric: str, test: SequentialTest) -> tuple[Verdict, str]:
@@ -279,12 +316,17 @@ def _verdict(key: str, metric: str, test: SequentialTest) -> tuple[Verdict, str]
         none = f"none of {tried} duets was usable: {samples.disturbances()}"
         return Verdict.INCONCLUSIVE, none if tried else "no time for a duet"
     sample = test.evidence(key, metric).sample
-    if state is State.OPEN or sample is None or (reason := samples.drifted(metric)):
-        return Verdict.INCONCLUSIVE, "" if state is State.OPEN else reason
+    fewer = samples.count(metric) < len(samples.usable)
+    part = f"from the duets that have it: {_lack(samples, metric)}" if fewer else ""
+    if state is State.OPEN or sample is None:
+        luck = test.adjusted()[key, metric] <= test.method.rate
+        return Verdict.INCONCLUSIVE, _LUCK if luck else part
+    if reason := samples.drifted(metric):
+        return Verdict.INCONCLUSIVE, reason
     if state is State.SAME:
-        return Verdict.NO_CHANGE, ""
+        return Verdict.NO_CHANGE, part
     worse = (sample.mean > 0) == (METRICS[metric].better == "lower")
-    return Verdict.SLOWER if worse else Verdict.FASTER, ""
+    return Verdict.SLOWER if worse else Verdict.FASTER, part
 
 
 def seconds_to_decide(key: str, test: SequentialTest) -> float | None:

@@ -12,7 +12,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -23,6 +23,7 @@ import numpy as np
 
 from duetbench.core import __version__
 from duetbench.core.errors import RecordError
+from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.core.model import LoadModel, Missing, Status
 from duetbench.core.units import utc_now
 from duetbench.host.signals import InterruptedRun
@@ -36,7 +37,14 @@ from duetbench.judge.statistics import Method
 from duetbench.project import interpreters
 from duetbench.project.plan import expected
 from duetbench.store import kinds
-from duetbench.store.comparison import METHOD_VERSION, CaseComparison, Comparison, Duet, Judgement
+from duetbench.store.comparison import (
+    METHOD_VERSION,
+    CaseComparison,
+    Comparison,
+    Duet,
+    Judgement,
+    weighed,
+)
 
 FOLLOW_UP: Final = 0.10
 """Largest share of the budget that is kept for sequential launches of what moved."""
@@ -71,6 +79,7 @@ class Question:
     seconds: float | None = None  # time for all of it; None: until all is decided
     seed: int = 1  # of the order of the duets
     cross: bool = False  # whether two interpreters are compared
+    material: Mapping[Concern, float] = field(default_factory=dict)  # instead of `metrics.MATERIAL`
     reproduce: tuple[str, ...] = ()  # commands for a terminal
     notes: tuple[str, ...] = ()
 
@@ -153,7 +162,8 @@ class _Session:
         clock: Callable[[], float],
     ) -> None:
         self.question, self.reporter, self.instruments = question, reporter, instruments
-        self.clock, self.method = clock, Method()
+        self.clock = clock
+        self.method = Method(material={**MATERIAL, **question.material})
         self.started, self.began = utc_now(), clock()
         self.seconds = math.inf if question.seconds is None else question.seconds
         every = {pair.case.id: pair for pair in question.affected.pairs}
@@ -212,12 +222,16 @@ class _Session:
             self.started,
             wall_seconds=self.clock() - self.began,
             cases=tuple(
-                self._case(pair, judgements[pair.case.id]) for pair in self.question.affected.pairs
+                self._case(pair, tuple(weighed(one, method) for one in judgements[pair.case.id]))
+                for pair in self.question.affected.pairs
             ),
             micro=tuple(
-                self.jobs[name].judge(counts)
-                for name, counts in outcomes.items()
-                if not isinstance(counts, str)
+                made.model_copy(update={"judgement": weighed(made.judgement, method)})
+                for made in (
+                    self.jobs[name].judge(counts)
+                    for name, counts in outcomes.items()
+                    if not isinstance(counts, str)
+                )
             ),
             absent=tuple(
                 Missing(case=name, reason=counts)

@@ -7,13 +7,16 @@ duets of unknown scatter.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, special
+
+from duetbench.core.metrics import MATERIAL, Concern
+from duetbench.store.comparison import ACTED_ON
 
 Logs = NDArray[np.float64]
 RESOLUTION: Final = 4e-4
@@ -211,7 +214,8 @@ class Method:
     `rate` is that of false verdicts among the verdicts, `settling_rate` that of changes as large as
     the tolerance among what is called "no change". `hinted` is the least share of `rate` that is
     spent where instructions moved. `patience` bounds the duets of a case, in multiples of the last
-    look: on a disturbed machine the usable ones may never be enough.
+    look: on a disturbed machine the usable ones may never be enough. `material` are the sizes from
+    which on a change is acted on, by `metrics.Concern`: no verdict depends on them.
     """
 
     looks: Looks = Looks((6, 10, 16, 25, 40, 60), (0.04, 0.08, 0.13, 0.20, 0.25, 0.30), least=4)
@@ -220,9 +224,11 @@ class Method:
     hinted: float = 0.5
     power: float = 0.8  # for which detectable changes and missing times are given
     patience: float = 1.5
+    material: Mapping[Concern, float] = field(default_factory=lambda: MATERIAL)
 
     def record(self) -> dict[str, float | int | str]:
         """The parameters as a comparison's file keeps them."""
         rates = ("rate", "settling_rate", "hinted", "power", "patience")
         values = {name: getattr(self, name) for name in rates}
-        return {"looks": str(self.looks), **values, "memory": MEMORY}
+        sizes = {f"{ACTED_ON}{concern}": size for concern, size in self.material.items()}
+        return {"looks": str(self.looks), **values, **sizes, "memory": MEMORY}

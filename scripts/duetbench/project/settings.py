@@ -8,10 +8,12 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
 
 from duetbench.core.errors import DeclarationError, UsageError
+from duetbench.core.metrics import Concern
 from duetbench.core.model import Frozen, Interface, InterpreterRecord
+from duetbench.core.units import read_share
 from duetbench.host import paths
 from duetbench.project.schema import (
     EnvName,
@@ -90,6 +92,9 @@ class Settings(Frozen):
         ge=0,
         alias="cooldown-days",
         description="Days that a release has to be out before nights lock it.",
+    )
+    material: dict[Concern, Annotated[float, BeforeValidator(read_share)]] = Field(
+        default_factory=dict, description="From which size on a change is acted on: memory = '5%'."
     )
     cooldown_exempt: tuple[str, ...] = Field(
         default=(),

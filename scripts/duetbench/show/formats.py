@@ -7,6 +7,7 @@ string would be read as markup.
 import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from rich.cells import cell_len
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from duetbench.core import units
-from duetbench.core.metrics import INSTRUCTIONS, METRICS
+from duetbench.core.metrics import INSTRUCTIONS, METRICS, TIME_INSIDE
 from duetbench.core.model import Verdict
 from duetbench.core.text import ASCII, visible
 from duetbench.core.units import Interval
@@ -31,6 +32,7 @@ MARKS: Final = {
 }
 """A mark beside each word: neither colour nor sign alone ever says what is better."""
 
+_DOUBLED: Final = 2.0  # from here on factors are said
 _SYMMETRIC: Final = 0.25  # up to here both halves of an interval are nearly equal
 _ROUNDING: Final = 1e-9  # of means over logarithms, relative
 
@@ -99,35 +101,53 @@ def verdict(metric: str, outcome: Verdict) -> str:
 
 
 def percent(ratio: float | None) -> str:
-    """A ratio as a signed change: `+1.23 %`; a dash when there is none."""
+    """A ratio as a signed change, `+1.23 %`; from doubling on as a factor, `31.5×`.
+
+    A dash when there is none.
+    """
+    if ratio is not None and ratio >= _DOUBLED:
+        return f"{units.significant(ratio)}×"
     return MISSING if ratio is None else f"{_signed(ratio)} %"
 
 
 def ends(ratio: Interval | None) -> str:
-    """A ratio's interval as the ends of a change: `+0.9…+1.5 %`; empty when there is none."""
-    return f"{'…'.join(map(_signed, ratio.ends))} %" if ratio and ratio.ends else ""
+    """A ratio's interval as the ends of a change: `+0.9…+1.5 %`; empty when there is none.
+
+    Of a factor they are factors.
+    """
+    if ratio is None or ratio.ends is None:
+        return ""
+    if ratio.estimate >= _DOUBLED:
+        return f"{'…'.join(map(units.significant, ratio.ends))}×"
+    return f"{'…'.join(map(_signed, ratio.ends))} %"
 
 
 def moved(metric: str, ratio: Interval) -> str:
     """By how much a case moved, in plain words: `needs 22.0 % more CPU per request (20.7…24.0 %)`.
 
-    `metric` is of the registry, or the unit that asv gives to a benchmark inside the process.
+    From doubling on: `needs 31.5 times the CPU per request (27.2…36.0 times)`. `metric` is of the
+    registry, or the unit that asv gives to a benchmark inside the process.
     A size without an interval was counted and cannot scatter; the text says so.
     """
     rose = ratio.estimate >= 1
+    factor = ratio.estimate >= _DOUBLED
     if ratio.ends is None:
         within = "counted"
+    elif factor:
+        within = ends(ratio).replace("×", " times")
     elif ratio.excludes(1):
         near, far = sorted(ratio.ends, key=lambda end: abs(end - 1))
         within = f"{_plain(near)}…{_plain(far)} %"
     else:
         within = ends(ratio)  # whose signs say that it may be either
-    size = f"{_plain(ratio.estimate)} %"
+    size = f"{units.significant(ratio.estimate)} times" if factor else f"{_plain(ratio.estimate)} %"
     if metric in METRICS:
         words = METRICS[metric].moved(size, rose=rose)
     else:
-        less, noun = ("fewer", "instructions") if metric == INSTRUCTIONS else ("less", "time")
-        words = f"takes {size} {'more' if rose else less} {noun} in process"
+        row = TIME_INSIDE
+        if metric == INSTRUCTIONS:
+            row = replace(row, moves="takes {} more|fewer instructions in process")
+        words = row.moved(size, rose=rose)
     return f"{words} ({within})"
 
 

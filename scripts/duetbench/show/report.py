@@ -39,7 +39,7 @@ def print_comparison(console: Console, comparison: Comparison, *, details: bool 
         shown = [
             replace(row, case=requests.get(row.case, row.case))
             for place, row in enumerate(view.rows)
-            if place < formats.MOST or row.group != "unchanged"
+            if place < formats.MOST or row.group not in {"unchanged", "unawaited"}
         ]
         if shown:
             console.print()
@@ -111,12 +111,14 @@ def _print_drawn(console: Console, rows: Sequence[ViewRow]) -> None:
 def axis_reach(rows: Sequence[ViewRow]) -> float:
     """Choose how far the axis goes to both sides, as a relative change: 0.05.
 
-    It holds all estimates and nine of ten intervals; the others have an arrow at its end.
+    It holds all estimates up to doubling and nine of ten intervals; the others have an arrow at its
+    end.
     """
     every = [row.judged.interval for row in rows if row.judged.interval]
     widths = sorted(max(abs(end - 1) for end in ratio.ends) for ratio in every if ratio.ends)
     inner = widths[math.ceil(0.9 * len(widths)) - 1 :][:1]
     wanted = max([_LEAST, *(abs(ratio.estimate - 1) for ratio in every), *inner])
+    wanted = min(wanted, 1.0)
     unit = 10.0 ** math.floor(math.log10(wanted))
     return unit * math.ceil(wanted / unit - 1e-9)
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from duetbench.core.metrics import INSTRUCTIONS, METRICS
 from duetbench.core.model import Case, Flag, Frozen, Run
-from duetbench.store.comparison import Comparison
+from duetbench.store.comparison import Comparison, weighed
 from duetbench.store.points import Points
 
 Row = dict[str, str | int | float | bool | None]
@@ -89,6 +89,7 @@ def _judgements(comparison: Comparison) -> Iterator[Row]:
     for columns, judgement in judged:
         fields = _fields(judgement, *type(judgement).model_fields)
         known = judgement.metric if judgement.metric in METRICS else ""
+        fields["material"] = weighed(judgement, comparison.method).material
         yield {**whole, **columns, **fields, "metric": known}
 
 

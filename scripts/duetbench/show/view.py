@@ -9,7 +9,7 @@ from typing import Final, Literal, get_args
 
 from duetbench.core import units
 from duetbench.core.errors import FlagName
-from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS
+from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, TAILS
 from duetbench.core.model import Verdict
 from duetbench.core.text import TO_REPEAT
 from duetbench.core.units import Interval
@@ -21,17 +21,22 @@ from duetbench.store.comparison import (
     Judgement,
     MicroComparison,
     SideName,
+    acted_on,
     rebuilt,
+    weight,
 )
 
 UNDECIDED: Final = 3
 """Not all that was to be judged was judged; see `errors.EXIT_CODES`."""
 
-Group = Literal["worse", "better", "broken", "undecided", "unjudged", "unchanged"]
+Group = Literal[
+    "worse", "better", "slight", "broken", "undecided", "unjudged", "unchanged", "unawaited"
+]
 """What a verdict means to readers, in the order in which they want to know it.
 
-Broken: a side failed, or lacks the metric. Undecided: measured, and neither a change nor its
-absence is shown. Unjudged: without the samples for one look.
+Slight: moved, by less than a person acts on. Broken: a side failed, or lacks the metric. Undecided:
+measured, and neither a change nor its absence is shown. Unjudged: without the samples for one look.
+Unawaited: a tail without an answer, for which nobody measures longer.
 """
 
 _GROUPS: Final[tuple[Group, ...]] = get_args(Group)
@@ -47,6 +52,15 @@ _INPROCESS_FLOOR: Final = 0.01  # of times inside the process
 _NOTHING: Final = "Nothing to judge"
 _LABELS: Final = 3  # metrics that are named
 _NAMED: Final = 6  # cases that are named where all of them would be too many
+_SLIGHT: Final = "Shown, but below what you would act on"
+_ROW: Final = (
+    "change and interval are of the duets; base → head is of base's own launches, alone on the "
+    "machine, and that times the change"
+)
+_SERVICE: Final = (
+    "service times, from the send to the answer: what a request with a schedule waits for before "
+    "is the generator's queue, which is in the response times of a run"
+)
 _COULD_SEE: Final = (
     "a change of one figure alone would have been called in 4 of 5 comparisons like this; smaller "
     "ones may be there"
@@ -78,7 +92,7 @@ class ViewRow:
     """One case, or in-process benchmark (which has a unit and no metric), and metric.
 
     `figures` are base's from sequential launches, and that times the ratio, so that they agree with
-    `change`. `name` is the case in words.
+    `change`. `name` is the case in words, `weight` how many times what a person acts on it moved.
     """
 
     case: str
@@ -87,10 +101,15 @@ class ViewRow:
     name: str = ""
     figures: str = ""
     unit: str = ""
+    weight: float = 0.0
 
     @property
     def group(self) -> Group:
+        if self.judged.moved and self.weight < 1:
+            return "slight"
         if self.judged.verdict is Verdict.INCONCLUSIVE:
+            if self.metric in TAILS:
+                return "unawaited"
             return "unjudged" if self.judged.ratio is None else "undecided"
         return _GROUP_OF[self.judged.verdict]
 
@@ -104,6 +123,15 @@ class ViewRow:
     def moved(self) -> str:
         """By how much, in plain words: `needs 2.13 % more CPU per request (1.61…2.65 %)`."""
         return formats.moved(self.metric or self.unit, self.judged.interval or Interval(1.0))
+
+    @property
+    def brief(self) -> str:
+        """The same without the interval."""
+        return self.moved.rpartition(" (")[0]
+
+    @property
+    def worse(self) -> bool:
+        return self.judged.verdict is Verdict.SLOWER
 
     @property
     def verdict(self) -> str:
@@ -131,6 +159,8 @@ class ViewRow:
         if self.judged.ratio is None:
             count = formats.quantity(self.judged.duets, "duet" if self.metric else "process pair")
             return f"only {count} usable: too few to look at"
+        if self.metric in TAILS:
+            return "not decided by these duets; a tail is not waited for"
         return "neither a change nor its absence is shown yet"
 
 
@@ -168,7 +198,7 @@ def make_view(comparison: Comparison) -> View:
 
 
 def _rows(comparison: Comparison) -> tuple[ViewRow, ...]:
-    """Make all rows, group by group; what moved furthest beyond its threshold first."""
+    """Make all rows, group by group; what moved by most of what a person acts on first."""
     rows = [
         ViewRow(
             case.case.id,
@@ -176,19 +206,16 @@ def _rows(comparison: Comparison) -> tuple[ViewRow, ...]:
             judged,
             str(names.of(case.case)),
             _figures(case, judged),
+            weight=weight(judged, comparison.method),
         )
         for case in comparison.cases
         for judged in case.judgements
     ]
     for micro in comparison.micro:
         name = benchmark_name(micro)
-        rows.append(ViewRow(name, "", micro.judgement, name, unit=micro.unit))
-
-    def place(row: ViewRow) -> tuple[int, float]:
-        moved = abs((row.judged.ratio or 1.0) - 1) / row.floor if row.group in _MOVED else 0.0
-        return _GROUPS.index(row.group), -moved
-
-    return tuple(sorted(rows, key=place))
+        heavy = weight(micro.judgement, comparison.method)
+        rows.append(ViewRow(name, "", micro.judgement, name, unit=micro.unit, weight=heavy))
+    return tuple(sorted(rows, key=lambda row: (_GROUPS.index(row.group), -row.weight)))
 
 
 def benchmark_name(micro: MicroComparison) -> str:
@@ -213,18 +240,13 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
     if not (comparison.planned or comparison.micro):
         notes = (note for note in comparison.notes if note.startswith(_NOTHING))
         return next(notes, f"{_NOTHING}: the change cannot have touched any measured case.")
-    parts = []
-    for group in _MOVED:
-        if moved := _of(rows, group):
-            top, count = moved[0], f"{group} in {_count(moved, comparison)}"
-            most = ", most of all {}, which {}" if len(moved) > 1 else ": {} {}"
-            parts.append(count + most.format(top.name, top.moved))
+    parts = [*_news(comparison, rows)]
     if broken := _of(rows, "broken"):
         parts.append(f"not comparable in {_count(broken, comparison)}")
     # A case with one open metric is not 'no change'.
     doubtful = {row.case for row in _of(rows, *_OPEN)}
     clean = [row for row in _of(rows, "unchanged") if row.case not in doubtful]
-    if clean and not _of(rows, *_MOVED):
+    if clean and not _of(rows, *_MOVED, "slight"):
         parts.append(f"no change in {_count(clean, comparison)}{_could_see(clean)}")
     if undecided := _of(rows, "undecided"):
         labels = formats.some(tuple(dict.fromkeys(row.label for row in undecided)), _LABELS)
@@ -238,6 +260,39 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
         sentence = f"{comparison.head.label} against {comparison.base.label}: {sentence}"
     partial = "Partial: " if comparison.status == "partial" else ""
     return f"{partial}{sentence[0].upper()}{sentence[1:]}."
+
+
+def _news(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
+    """Say what moved by as much as a person acts on: the largest first, and a trade as one."""
+    material = _of(rows, *_MOVED)
+    sides = {group: {row.case for row in material if row.group == group} for group in _MOVED}
+    trades = sides["worse"] & sides["better"]
+    parts: list[tuple[str, list[ViewRow]]] = [
+        (group, [row for row in material if row.group == group and row.case not in trades])
+        for group in _MOVED
+    ]
+    parts.append(("a trade", [row for row in material if row.case in trades]))
+    leads = [(_lead(moved), name, moved) for name, moved in parts if moved]
+    for top, name, moved in sorted(leads, key=lambda lead: -lead[0].weight):
+        others = [row for row in _of(rows, *_MOVED, "slight") if row.case == top.case]
+        against = [row for row in others if row.worse != top.worse]
+        price = ""
+        if against:
+            verb, _, rest = _lead(against).brief.partition(" ")
+            price = f", and {rest}" if top.moved.startswith(f"{verb} ") else f", and {verb} {rest}"
+        several = len({row.case for row in moved}) > 1
+        most = ", most of all {}, which {}" if several else ": {} {}"
+        yield f"{name} in {_count(moved, comparison)}{most.format(top.name, top.moved + price)}"
+    if (slight := _of(rows, "slight")) and not material:
+        some = _count(slight, comparison)
+        yield f"nothing that you would act on; smaller changes are shown in {some}"
+
+
+def _lead(rows: Sequence[ViewRow]) -> ViewRow:
+    """The largest of these changes. Throughput is no second witness beside CPU per request."""
+    top = max(rows, key=lambda row: row.weight)
+    cpu = [row for row in rows if (row.case, row.metric, row.worse) == (top.case, CPU, top.worse)]
+    return cpu[0] if cpu and top.metric == "throughput" else top
 
 
 def _could_see(rows: Sequence[ViewRow]) -> str:
@@ -290,8 +345,10 @@ def _plain(lines: Iterable[str]) -> list[tuple[str, str]]:
 def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) -> Iterator[Section]:
     yield Section("", [*_facts(comparison, rows)])
     yield Section("Events", _plain(_events(comparison)))
-    yield table("Worse", _of(rows, "worse"), "why")
-    yield table("Better", _of(rows, "better"), "why")
+    titles: dict[Group, str] = {"worse": "Worse", "better": "Better", "slight": _SLIGHT}
+    for group, title in titles.items():
+        moved = _of(rows, group)
+        yield table(title, moved, "why", note=_ROW if any(row.figures for row in moved) else "")
     broken = dict.fromkeys((row.case, row.why) for row in _of(rows, "broken"))
     yield Section("Not comparable", [*broken])
     yield table("Not decided", _of(rows, "undecided"), "verdict", "base → head")
@@ -304,6 +361,8 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
     excluded = f"Said where a change as large as this is excluded: {sizes}." if sizes else ""
     hidden = ("verdict", "base → head", "why")
     yield table("No change", same, *hidden, note=excluded, folded=True)
+    tails = _of(rows, "unawaited")
+    yield table("Tails without an answer", tails, "verdict", "base → head", folded=True)
     counts, title = _counts(comparison), "Instructions per request, without a server"
     yield Section(title, (), ("case", "base → head", "change"), counts, folded=True)
     packages = [
@@ -338,10 +397,9 @@ def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
     if any(pythons):
         yield "interpreters", " → ".join(versions or "none" for versions in dict.fromkeys(pythons))
     yield "coverage", "; ".join(_coverage(comparison, rows))
-    # All judgements of a case have the same numbers.
-    first = [case.judgements[0] for case in comparison.cases if case.judgements]
-    if unused := sum(judgement.excluded for judgement in first):
-        used = sum(judgement.duets for judgement in first)
+    every = [case.judgements for case in comparison.cases if case.judgements]
+    if unused := sum(judgements[0].excluded for judgements in every):
+        used = sum(max(judgement.duets for judgement in judgements) for judgements in every)
         yield "duets", f"{used} usable, {unused} not: disturbed or failed"
     if noisy := sum(duet.kept for case in comparison.cases for duet in case.duets):
         yield (
@@ -372,7 +430,16 @@ def _sight(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
     if largest:
         sizes = ", ".join(f"{label} {formats.size(size)}" for label, size in largest.items())
         yield "could see", f"{sizes}: {_COULD_SEE}"
-    judged = _of(rows, *_MOVED, "undecided", "unchanged")
+    judged = _of(rows, *_MOVED, "slight", "undecided", "unchanged")
+    sizes_of = {row.label: acted_on(row.metric, comparison.method) for row in judged}
+    if sizes_of:
+        sizes = ", ".join(f"{label} {100 * size:g} %" for label, size in sizes_of.items())
+        yield (
+            "acted on",
+            f"{sizes}: smaller changes are shown, and are no news (--material)",
+        )
+    if any(row.metric.startswith("service_") for row in rows):
+        yield "latency", _SERVICE
     if floors := _sizes(comparison, judged, "floor"):
         yield "relevance floor", f"{floors}: up to here changes are none, however surely seen"
     rate = comparison.method.get("confirmation_rate")
@@ -383,7 +450,8 @@ def _sight(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
 
 
 def _coverage(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
-    answered = {(row.case, bool(row.metric)) for row in _of(rows, *_MOVED, "unchanged")}
+    shown = _of(rows, *_MOVED, "slight", "unchanged")
+    answered = {(row.case, bool(row.metric)) for row in shown}
     judged = answered - {(row.case, bool(row.metric)) for row in _of(rows, *_OPEN)}
     cases = sum(is_case for _, is_case in judged)
     if comparison.planned or not comparison.micro:
@@ -540,9 +608,10 @@ def _flags(comparison: Comparison) -> Iterator[tuple[str, str]]:
 def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
     """Say how a comparison ended: 0, 1 or 3 of `errors.EXIT_CODES`.
 
-    1: something got slower, or head breaks it; of two interpreters none counts as slower. 3:
-    something that was to be judged was not; if `lenient`, only where nothing was judged. In-process
-    benchmarks without time do not count beside cases, whose duets judge the same change.
+    1: something got slower by as much as a person acts on, or head breaks it; of two interpreters
+    none counts as slower. 3: something that was to be judged was not; if `lenient`, only where
+    nothing was judged. In-process benchmarks without time do not count beside cases, whose duets
+    judge the same change, nor does a tail.
     """
     cases = [judgement for case in comparison.cases for judgement in case.judgements]
     every = (*cases, *(micro.judgement for micro in comparison.micro))
@@ -550,10 +619,13 @@ def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
         # The change is not to blame where base fails as well (see `samples.broken`).
         broken = judgement.reason.startswith("head: ") and "; base: " not in judgement.reason
         slower = judgement.verdict is Verdict.SLOWER and not comparison.cross
-        if slower or (judgement.verdict is Verdict.NOT_COMPARABLE and broken):
+        if slower and weight(judgement, comparison.method) >= 1:
+            return 1
+        if judgement.verdict is Verdict.NOT_COMPARABLE and broken:
             return 1
     undecided = {Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE}
-    doubtful = any(judgement.verdict in undecided for judgement in cases) or any(
+    awaited = (judgement for judgement in cases if judgement.metric not in TAILS)
+    doubtful = any(judgement.verdict in undecided for judgement in awaited) or any(
         micro.judgement.verdict in undecided and (micro.base or not comparison.planned)
         for micro in comparison.micro
     )

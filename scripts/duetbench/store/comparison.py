@@ -4,16 +4,17 @@ Ratios are head over base throughout: 1.02 means that head's figure is 2 % large
 better says the metric registry.
 """
 
+import math
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import dropwhile
 from typing import ClassVar, Final, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
 from duetbench.core.errors import DISTURBING, FlagName
-from duetbench.core.metrics import METRICS
+from duetbench.core.metrics import MATERIAL, METRICS, row
 from duetbench.core.model import (
     Artefact,
     Case,
@@ -38,6 +39,9 @@ sequential test. 3: the same, of installations that take turns (2026-11)."""
 
 COMPARISONS: Final = "comparisons"
 """The folder of comparisons, below the state folder and below `results/` (evidence)."""
+
+ACTED_ON: Final = "material_"
+"""Before a `metrics.Concern`, in a comparison's method: from which size on a change is acted on."""
 
 SideName = Literal["base", "head"]
 
@@ -155,6 +159,11 @@ class Judgement(Frozen):
     excluded: int = Field(default=0, description="Duets not used: disturbed or failed.")
     alone: bool = Field(default=False, description="From launches of each side alone, by turns.")
     reason: str = Field(default="", description="Why, where the verdict does not explain itself.")
+    material: bool | None = Field(
+        default=None,
+        description="Of what moved: whether by as much as a person acts on, by the method's sizes; "
+        "null: it did not move, or the comparison is older.",
+    )
 
     @property
     def interval(self) -> Interval | None:
@@ -280,6 +289,40 @@ class Comparison(Artefact):
     reproduce: tuple[str, ...] = Field(default=(), description="Commands for a terminal.")
     notes: tuple[str, ...] = ()
 
+    @model_validator(mode="after")
+    def _what_is_material_follows_from_its_size(self) -> Self:
+        inside = (micro.judgement for micro in self.micro)
+        for one in (*inside, *(one for case in self.cases for one in case.judgements)):
+            if one.material not in {None, weight(one, self.method) >= 1}:
+                raise ValueError(f"{one.metric}: material is {one.material}, its size says not so")
+        return self
+
+
+def acted_on(metric: str, method: Mapping[str, object]) -> float:
+    """The relative change of a metric from which on a person acts, by a comparison's method."""
+    concern = row(metric).concern
+    size = method.get(f"{ACTED_ON}{concern}")
+    return size if isinstance(size, float) and 0 < size < math.inf else MATERIAL[concern]
+
+
+def weight(judgement: Judgement, method: Mapping[str, object]) -> float:
+    """How many times what a person acts on a change is, by logarithms; 0: nothing moved.
+
+    The size that is shown counts, which allows for its selection already. Its interval's near end
+    would let a loss of 5 % (1.4…8.6 %) pass.
+    """
+    if not judgement.moved:
+        return 0.0
+    if not judgement.ratio:
+        return math.inf  # moved, and nobody knows by how much
+    return abs(math.log(judgement.ratio)) / math.log1p(acted_on(judgement.metric, method))
+
+
+def weighed(judgement: Judgement, method: Mapping[str, object]) -> Judgement:
+    """A judgement that says whether what moved is material."""
+    material = weight(judgement, method) >= 1 if judgement.moved else None
+    return judgement.model_copy(update={"material": material})
+
 
 LOCKED: Final = "stacks as locked"
 """What a side is called whose stacks are those of the checkout."""
@@ -295,6 +338,7 @@ _WORD: Final = re.compile(r"\w[\w.:+-]{0,199}", re.ASCII)
 _LINE: Final = re.compile("[!-,.-~][ -~]{0,999}")
 _OPTIONS: Final = {
     **dict.fromkeys(("--select", "--path", "--request"), _LINE),
+    "--material": re.compile(r"[a-z]{1,20}=[0-9.]{1,10} ?%"),
     **dict.fromkeys(
         (
             "--profile", "--seed", "--budget", "--app", "--expect-status", "--interface",

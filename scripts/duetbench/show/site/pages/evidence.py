@@ -42,9 +42,11 @@ from duetbench.store.comparison import Comparison, Duet, Judgement, SideRecord
 _TITLES: Final = {
     "worse": "Worse",
     "better": "Better",
+    "slight": "Shown, but below what you would act on",
     "broken": "Not comparable",
     "undecided": "Not decided",
     "unchanged": "No change",
+    "unawaited": "Tails without an answer",
 }
 _KINDS: Final = {mark: verdict.value.replace(" ", "-") for verdict, mark in formats.MARKS.items()}
 """CSS classes of verdicts by their mark."""

@@ -47,8 +47,9 @@ export function named(name) {
   return KNOWN[name] ?? ((value) => `${significant(value, 4)} ${name}`.trim());
 }
 
-/** A ratio as a signed change: `+1.23 %`. @param {number} ratio */
+/** A ratio as a signed change, `+1.23 %`; from doubling on a factor. @param {number} ratio */
 export function percent(ratio) {
+  if (ratio >= 2) return `${significant(ratio)}×`;
   const size = Math.abs(100 * (ratio - 1));
   return `${ratio < 1 ? "−" : "+"}${significant(size)} %`;
 }

@@ -1,0 +1,128 @@
+"""What leads a comparison: changes that a person acts on; the same for all who read it."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from pydantic import ValidationError
+from rich.console import Console
+
+from comparing import CPU, LARGER, SAME, SLOWER, comparison_of, judged_case
+from duetbench.core.metrics import MATERIAL
+from duetbench.core.model import Verdict
+from duetbench.github import comments
+from duetbench.show.formats import escape
+from duetbench.show.report import print_comparison
+from duetbench.show.site.pages.evidence import one_file
+from duetbench.show.tidy import as_csv, tables
+from duetbench.show.view import exit_code, make_view
+from duetbench.store import files
+from duetbench.store.comparison import Comparison, Judgement, weighed
+
+RECORDED: Final[list[dict[str, Any]]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "headlines.json").read_text("utf-8")
+)
+A, B = "x/a/py3.14", "x/b/py3.14"
+FLIPPED: Final = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}
+
+
+def made(judged: list[list[Any]], *, swapped: bool = False, **more: Any) -> Comparison:
+    """A comparison of one case with these judgements, or of its sides the other way round."""
+    judgements = []
+    for metric, word, *figures in judged:
+        verdict, (ratio, low, high) = Verdict(word), figures
+        if swapped:
+            verdict, ratio, low, high = FLIPPED.get(verdict, verdict), 1 / ratio, 1 / high, 1 / low
+        one = Judgement(metric=metric, verdict=verdict, ratio=ratio, low=low, high=high, duets=16)
+        judgements.append(weighed(one, more.get("method", {})))
+    return comparison_of(judged_case(A, *judgements), **more)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("case", RECORDED, ids=lambda case: case["about"])
+def test_all_who_read_a_comparison_are_told_the_same(case: dict[str, Any], swapped: bool) -> None:
+    found = made(case["judged"], swapped=swapped)
+    headline = case["swapped" if swapped else "headline"]
+    assert make_view(found).headline == headline
+    assert exit_code(found) == case["code_swapped" if swapped else "code"]
+    out = io.StringIO()
+    print_comparison(Console(file=out, width=400), found, details=False)
+    assert headline in out.getvalue()
+    assert escape(headline) in comments.report(found)
+    assert headline in one_file(found)
+    again = files.parse(Comparison, found.model_dump_json().encode(), "it")
+    assert [one.material for one in again.cases[0].judgements] == case["material"]
+    rows = csv.DictReader(io.StringIO(as_csv(tables(found)["judgements"])))
+    shown = ["" if one is None else str(one) for one in case["material"]]
+    assert [row["material"] for row in rows] == shown
+
+
+def test_what_is_too_small_to_act_on_is_listed_as_such() -> None:
+    found = made(RECORDED[0]["judged"])
+    titles = [section.title for section in make_view(found).sections]
+    slight = "Shown, but below what you would act on"
+    assert titles.index("Better") < titles.index(slight)
+    assert "Worse" not in titles
+    assert slight in one_file(found)
+    facts = dict(make_view(found).sections[0].lines)
+    assert facts["acted on"].startswith("throughput 2 %, CPU/request 2 %, PSS steady 5 %: ")
+
+
+@pytest.mark.parametrize(("size", "code"), [(0.003, 1), (0.004, 0), (0.05, 0)])
+def test_who_acts_on_less_or_more_says_so(size: float, code: int) -> None:
+    """0.35 % more memory, with 0.3, 0.4 and 5 %."""
+    memory = [["pss_steady", "slower", 1.0035, 1.0030, 1.0040]]
+    found = made(memory, method={"material_memory": size})
+    assert exit_code(found) == code
+    assert found.cases[0].judgements[0].material is (code == 1)
+
+
+@pytest.mark.parametrize("size", [0, -1.0, "5%", float("inf")])
+def test_a_size_that_is_none_is_the_usual_one(size: float | str) -> None:
+    """A file may come from anywhere."""
+    found = made([["pss_steady", "slower", 1.1, 1.09, 1.11]], method={"material_memory": size})
+    assert exit_code(found) == 1
+
+
+def test_a_file_cannot_call_a_size_what_it_is_not() -> None:
+    for figures in (LARGER, SAME):
+        lie = figures.model_copy(update={"material": figures is SAME})
+        with pytest.raises(ValidationError, match=f"material is {figures is SAME}"):
+            comparison_of(judged_case(A, lie))
+
+
+def test_the_largest_of_what_is_acted_on_leads_over_all_cases() -> None:
+    """+10 % of memory is twice 5 %, +2.13 % of CPU just over 2 %; 0.9 % of CPU is none of both."""
+    little = SLOWER.model_copy(update={"ratio": 1.009, "low": 1.006, "high": 1.012})
+    found = comparison_of(judged_case(A, SLOWER), judged_case(B, SAME, LARGER))
+    assert make_view(found).headline == (
+        f"Worse in 2 of 2 cases, most of all {B}, which needs 10.0 % more memory (9.00…11.0 %)."
+    )
+    found = comparison_of(judged_case(A, little), judged_case(B, LARGER))
+    assert make_view(found).headline == (
+        f"Worse in 1 of 2 cases: {B} needs 10.0 % more memory (9.00…11.0 %)."
+    )
+
+
+def test_a_tail_without_an_answer_is_told_and_decides_nothing() -> None:
+    tail = Judgement(metric="response_p99", verdict=Verdict.INCONCLUSIVE, reason="9 of 10 lack it")
+    found = comparison_of(judged_case(A, SAME, tail))
+    view = make_view(found)
+    assert exit_code(found) == 0
+    assert view.headline.startswith("No change in 1 of 1 cases; changes of CPU/request")
+    assert dict(view.sections[0].lines)["coverage"].startswith("1 of 1 cases judged; ")
+    (section,) = (one for one in view.sections if one.title == "Tails without an answer")
+    assert [row[-1] for row in section.rows] == ["9 of 10 lack it"]
+
+
+def test_thresholds_are_those_that_the_page_explains() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "comparing.md").read_text("utf-8")
+    rows = [f"| `{name}` |" for name in MATERIAL]
+    sizes = [f"| {100 * size:g} % |" for size in MATERIAL.values()]
+    for row, size in zip(rows, sizes, strict=True):
+        (line,) = (line for line in page.splitlines() if line.startswith(row))
+        assert size in line
+    assert CPU in page
