@@ -61,6 +61,8 @@ class Serving:
         """All right answers that verification has had so far."""
         self.unit = math.inf
         """Fastest single request to the idle server so far, s."""
+        self._earlier = len(read_log(self.log))
+        """Letters of the log that are of cases before."""
         self.load_seconds = 0.0
         """For how long measured load was offered, s."""
         self.client = Client(
@@ -92,7 +94,7 @@ class Serving:
         What refers to the server's log gets what the log says of a failure, and its place.
         """
         if _SEE_LOG in detail:
-            log = read_log(self.log)
+            log = read_log(self.log)[self._earlier :]
             # Of a server that works as usual there is nothing to be repeated.
             said = f"the server said: {last_words(log)}" if "Traceback" in log else _SEE_LOG
             detail = f"{detail.replace(_SEE_LOG, said)}{AT}{self.log}"
