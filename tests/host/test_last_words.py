@@ -79,6 +79,7 @@ def test_a_variable_that_is_not_set_is_named_with_the_option_that_gives_it() -> 
 SyntaxError: '(' was never closed""",
             "SyntaxError: '(' was never closed (/srv/a.py, line 3)",
         ),
+        (f"{UNSET}[INFO] Shutting down granian\n", last_words(UNSET)),
         ("Listening at 8000\nno such loop: rloop\n", "Listening at 8000 no such loop: rloop"),
         (f"{'a ' * 400}the end", f"… {('a ' * 400 + 'the end')[-600:]}"),
         ("", "nothing"),

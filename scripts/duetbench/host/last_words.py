@@ -15,7 +15,7 @@ _EDGE: Final = re.compile(r"^ *[|+] ?", re.MULTILINE)  # of an exception group
 _FRAME: Final = re.compile(r'^ +File "([^"<]+)", line (\d+)', re.MULTILINE)
 _FOREIGN: Final = re.compile(r"/(site-packages|lib/python3[^/]*)/")
 _OTHER: Final = re.compile(
-    r"\s*$|[-=]{3}|(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|\[\d|Traceback \("
+    r"\s*$|[-=]{3}|(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|\[(\d|[A-Z]+\])|Traceback \("
     r"|During handling|The above"
 )
 """What a log has behind an exception's own lines."""

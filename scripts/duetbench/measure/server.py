@@ -93,11 +93,11 @@ class Serving:
 
         What refers to the server's log gets what the log says of a failure, and its place.
         """
-        if _SEE_LOG in detail:
-            log = read_log(self.log)[self._earlier :]
+        if detail.endswith(_SEE_LOG):
+            detail, log = detail.removesuffix(f"; {_SEE_LOG}"), read_log(self.log)[self._earlier :]
             # Of a server that works as usual there is nothing to be repeated.
-            said = f"the server said: {last_words(log)}" if "Traceback" in log else _SEE_LOG
-            detail = f"{detail.replace(_SEE_LOG, said)}{AT}{self.log}"
+            said = f"; the server said: {last_words(log)}" if "Traceback" in log else ""
+            detail = f"{detail}{said}{AT}{self.log}"
         self.flags.append(Flag(name=flag, detail=scrub(self.workspace.hide(detail))))
 
     def fail_by_mistake(self, error: Exception) -> None:
