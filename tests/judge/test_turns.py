@@ -196,6 +196,17 @@ def test_only_what_is_held_back_is_launched_alone(
     assert {bool(duet.alone) for duet in found.cases[0].duets} == {apart}
 
 
+def test_cores_that_others_use_are_not_idle() -> None:
+    """Of two cores the sides have 1.0 and others 0.8: 1.8 is more than seven tenths of 2."""
+    machine = MACHINE.model_copy(update={"server_cores": (0, 1)})
+    part = SideCase(
+        make_case("one/a", threads=2), replace(side("head", ()).testbed, machine=machine)
+    )
+    for other, held in ((0.8, True), (0.1, False)):
+        figures = {"server_cores": 0.5, "host_other": other}
+        assert Pair(part, part).held_back(played("one/a", 0, figures, figures)) is held
+
+
 def test_a_launch_alone_that_fails_leaves_no_figures() -> None:
     both = {"throughput": 100.0, "server_cpu_per_request": 0.002, "pss_steady": 5e7}
     duet = played("one/a", 0, both, both)

@@ -210,6 +210,8 @@ class Pair:
         """
         used = [side.get("server_cores", 0.0) for side in (duet.base, duet.head)]
         busy, cores = sum(used), len(self.head.testbed.server_cores(self.case))
+        # What others took of the machine was not idle either.
+        busy += max(side.get("host_other", 0.0) for side in (duet.base, duet.head))
         if self.case.cores == "shared":
             busy += sum(side.get("client_cores", 0.0) for side in (duet.base, duet.head))
         apart = cores > 1 or max(used) > UNEQUAL * min(used)
