@@ -128,9 +128,27 @@ def test_the_page_keeps_its_promises(tmp_path: Path) -> None:
     assert actionlint(tmp_path).stdout == ""
     done = zizmor(tmp_path, "regular")
     assert done.returncode == 0, done.stdout + done.stderr
-    for name in ("duetbench.yml", "duetbench-site.yml"):
-        job = load(result[name])["jobs"]["duetbench"]
-        assert job["permissions"] == {"contents": "read"}
+    assert {*result} == {f"duetbench{kind}.yml" for kind in ("", "-comment", "-push", "-site")}
+    for name, text in result.items():
+        document = load(text)
+        for job in document["jobs"].values():
+            measures = any(f"{OURS}@" in step.get("uses", "") for step in job["steps"])
+            # Others' code reaches all that its job has, and whatever its workflow's run has later.
+            assert measures == (job["permissions"] == {"contents": "read"}), name
+            assert measures == ("workflow_run" not in document["on"]), name
+
+
+def test_no_later_step_has_what_compared_code_could_take() -> None:
+    """It may have changed the programs and files of the job: no step after it starts any of them.
+
+    Nor has one a token, and what it leaves for them (GITHUB_ENV, GITHUB_PATH) meets no shell.
+    """
+    steps = load((PROJECT / "action.yml").read_text("utf-8"))["runs"]["steps"]
+    names = [step["name"] for step in steps]
+    later = steps[names.index("Compare") :]
+    assert [step["name"] for step in steps if "GITHUB_TOKEN" in str(step)] == ["Find both sides"]
+    assert not re.search(r"token|secrets", str(later), re.IGNORECASE)
+    assert ["actions/upload-artifact" in step.get("uses", "") for step in later[1:]] == [True, True]
 
 
 def test_every_input_is_on_the_page_and_every_word_of_the_page_is_an_input() -> None:

@@ -293,6 +293,18 @@ def test_a_rule_that_is_broken_is_noticed(rule: str, part: str, instead: str) ->
     assert list(RULES[rule](name, good.replace(part, instead, 1))) != []
 
 
+def test_what_is_published_meets_no_package_that_is_not_locked() -> None:
+    """It is uploaded, then started on another machine; without that nothing is published."""
+    jobs = load(FILES["release.yml"])["jobs"]
+    starts = [name for name, job in jobs.items() if "make try" in str(job)]
+    assert starts == ["try"]
+    assert jobs["try"]["permissions"] == {"contents": "read"}
+    assert "upload-artifact" not in str(jobs["try"])
+    writes = {n for n, job in jobs.items() if "write" in job["permissions"].values()}
+    assert writes == {"publish"}
+    assert jobs["publish"]["needs"] == ["build", "try"]
+
+
 def test_nothing_is_left_out() -> None:
     """All that GitHub would read is among the files: the rules would not see another one."""
     settings = {"actionlint.yaml", "dependabot.yml", "zizmor.yml"}

@@ -45,6 +45,9 @@ def accept_command(
             "--to.",
         ),
     ] = None,
+    run: Annotated[
+        int | None, Option("--run", min=1, help="With --fetch: of this workflow run instead.")
+    ] = None,
     plan: Annotated[
         Path | None, Option("--plan", help="Artifacts are a night's shards: the night's plan.")
     ] = None,
@@ -75,7 +78,7 @@ def accept_command(
     """
     if fetch is not None:  # nothing else talks to GitHub
         with GitHub(Context.of(os.environ)) as github:
-            _show(archives.fetch(github, github.context.run_id, fetch, target), "fetched")
+            _show(archives.fetch(github, run or github.context.run_id, fetch, target), "fetched")
         return
     now = datetime.now(UTC)
     if source is not None and plan is not None and candidates is None:

@@ -14,7 +14,7 @@ from duetbench.host.console import Console, errors
 from duetbench.host.git import BRANCH, remote_of
 from duetbench.project.project import Project
 from duetbench.store import files as files_
-from duetbench.store.history_branch import pull, push
+from duetbench.store.history_branch import pull, push, tracked
 from duetbench.store.kinds import File, collect
 from duetbench.store.night import NightPlan
 from duetbench.store.points import FOLDER as POINTS
@@ -53,6 +53,14 @@ def pull_command(
         Path | None,
         Option("--to", help="Results folder to lay it out in; default: this checkout's."),
     ] = None,
+    alone: Annotated[
+        bool,
+        Option(
+            "--alone",
+            help="First remove the measurements that are committed in the results folder (git "
+            "restore brings them back).",
+        ),
+    ] = False,
     remote: RemoteOption = "origin",
     branch: BranchOption = BRANCH,
     as_json: JsonOption = False,
@@ -62,10 +70,19 @@ def pull_command(
     Only the newest state is fetched, without its past, and only what is not here yet is written.
     A branch that is not there yet is an empty history. In this checkout they are untracked files,
     which no commit of yours should add.
+
+    With --alone, as workflows ask for it, only the history counts: what is committed beside the
+    code was measured by whoever has committed it; a copy of the repository has it too, where it is
+    no part of the history, and no reason to open issues.
     """
     project = Project.here()
-    where = remote_of(project.root, remote, branch)
-    pulled = pull(where, to or project.results, log=errors().say)
+    where, results = remote_of(project.root, remote, branch), to or project.results
+    if alone:
+        committed = tracked(results)
+        for path in committed:
+            path.unlink(missing_ok=True)
+        errors().say(f"{len(committed)} committed measurements are left out")
+    pulled = pull(where, results, log=errors().say)
     sentence = f"no branch {branch} there: the history is empty so far"
     if pulled.tip is not None:
         sentence = (

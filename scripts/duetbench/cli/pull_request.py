@@ -64,8 +64,8 @@ def sides_command(
 
     A pull request's head is compared with the commit where it left its base, a push with what was
     there before it, anything else with where it left the default branch. Tells also whether nothing
-    but locks differs, and under which name the result is uploaded. Run it in a folder of the
-    checkout; needs GITHUB_TOKEN with contents: read.
+    but locks differs, and from where and under which name the result is uploaded. Run it in a
+    folder of the checkout; needs GITHUB_TOKEN with contents: read.
     """
     root = Path.cwd()
     artifact = _artifact(name)
@@ -73,7 +73,9 @@ def sides_command(
     sha = os.environ.get("GITHUB_SHA") or git.ask(root, "rev-parse", "HEAD")
     with GitHub(context) as github:
         sides = event.sides(context.event_name, context.event(), sha, github, base)
-    values = {"base": sides.base or "", "head": sides.head, "artifact": artifact, "upgrade": ""}
+    to = Path(os.environ.get("RUNNER_TEMP") or tempfile.gettempdir(), artifact)
+    values = {"base": sides.base or "", "head": sides.head, "artifact": artifact, "to": str(to)}
+    values["upgrade"] = ""
     if sides.base is None:
         actions.summary(_NOTHING)
     else:

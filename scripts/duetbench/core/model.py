@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    AwareDatetime,
     BaseModel,
     ConfigDict,
     Field,
@@ -32,15 +33,33 @@ _LONGEST_S: Final = 1e7
 """Of anything that is timed: four months. What is longer is a fault, or a lie."""
 
 
+def _in_our_time(moment: datetime) -> datetime:
+    """Refuse what no clock of ours has said, and no calendar of another zone may have."""
+    if not 2000 <= moment.year < 2200:
+        raise ValueError("expected a moment of the years 2000 to 2199")
+    return moment
+
+
 def _moment(text: str) -> str:
     try:
-        has_offset = datetime.fromisoformat(text).tzinfo is not None
+        moment = datetime.fromisoformat(text)
+        has_offset = moment.tzinfo is not None and _in_our_time(moment) is moment
     except ValueError:
         has_offset = False
     if not has_offset:
         raise ValueError("expected a moment like 2026-11-20T03:00:00+00:00")
     return text
 
+
+When = Annotated[AwareDatetime, AfterValidator(_in_our_time)]
+"""A time with its offset from UTC."""
+
+Figure = Annotated[float, Field(ge=-1e18, le=1e18)]
+Amount = Annotated[float, Field(ge=0, le=1e18)]
+"""Of anything: so that sums, products and ratios of what files say stay numbers."""
+
+Ratio = Annotated[float, Field(gt=1e-9, le=1e9)]
+"""Of two figures."""
 
 Moment = Annotated[str, AfterValidator(_moment)]
 """A time in ISO 8601 with its offset from UTC, as text."""

@@ -128,6 +128,8 @@ def _require_planned(
         require("anchor", plan.anchor, value.anchor)
         require_past(max(value.started, value.when), now)
         names = [case.case for case in value.cases]
+        if not value.id.endswith(f"-s{shard.number}"):
+            raise ArtifactError(f"id of points: expected one of shard {shard.number}")
         foreign = [
             name
             for name in names

@@ -5,20 +5,18 @@ of their own, so that nothing measured is ever left out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
-from duetbench.core.errors import RecordError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Machine, RunStatus
 from duetbench.project.published import KEYS, KeyValue, Published, TableLayout
 from duetbench.project.servers import SERVERS
 from duetbench.show import claims, formats
 from duetbench.show.claims import Answer, Evidence
-from duetbench.store import run_files
+from duetbench.store import files, run_files
 from duetbench.trend.summary import CaseSummary, RunSummary, summarise
 
 MAIN_PACKAGES: Final = dict.fromkeys(
@@ -142,11 +140,8 @@ class RunPage:
 
 def reference_runs(results: Path) -> list[RunSummary]:
     """Read the newest runs of each machine and profile, as far as they can be read."""
-    summaries = []
-    for path in run_files.recent(run_files.runs(results)):
-        with suppress(RecordError):
-            summaries.append(summarise(run_files.load(path)))
-    return summaries
+    recent = run_files.recent(run_files.runs(results))
+    return files.attempted(recent, lambda path: summarise(run_files.load(path)), [])
 
 
 def narrowed(summary: RunSummary, globs: Sequence[str]) -> RunSummary:

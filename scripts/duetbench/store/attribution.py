@@ -10,9 +10,9 @@ Files are `results/attributions/<id>.json`; the format is in docs/why.md.
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Self
 
-from pydantic import AwareDatetime, Field, field_serializer, field_validator, model_validator
+from pydantic import Field, field_serializer, field_validator, model_validator
 
-from duetbench.core.model import Artefact, Frozen
+from duetbench.core.model import Amount, Artefact, Figure, Frozen, When
 from duetbench.store.change import StackState
 from duetbench.store.comparison import PackageChange
 from duetbench.store.files import attempted, write
@@ -42,8 +42,8 @@ class Native(Frozen):
     """Compiled code called by a function: instructions per request in it, without its callees."""
 
     symbol: str
-    base: float = Field(ge=0)
-    head: float = Field(ge=0)
+    base: Amount
+    head: Amount
 
 
 class Row(Frozen):
@@ -57,13 +57,13 @@ class Row(Frozen):
     state: Literal["both", "came", "went"] = Field(
         description="Whether both sides have it, only the newer one, or only the older one."
     )
-    base: float = Field(ge=0, description="Instructions per request, trampolined.")
-    head: float = Field(ge=0, description="Instructions per request, trampolined.")
-    share: float = Field(description="Of the change of the trampolined totals; may be negative.")
-    entries: tuple[float, float] | None = Field(
+    base: Amount = Field(description="Instructions per request, trampolined.")
+    head: Amount = Field(description="Instructions per request, trampolined.")
+    share: Figure = Field(description="Of the change of the trampolined totals; may be negative.")
+    entries: tuple[Amount, Amount] | None = Field(
         default=None, description="How often it is entered per request, exact: base and head."
     )
-    bytecodes: tuple[float, float] | None = Field(
+    bytecodes: tuple[Amount, Amount] | None = Field(
         default=None, description="Bytecodes that it executes per request, exact."
     )
     native: tuple[Native, ...] = Field(default=(), description="What moved most comes first.")
@@ -73,8 +73,8 @@ class PackageTotal(Frozen):
     """Instructions of all code of one package, without what it calls of others."""
 
     package: str
-    base: float = Field(ge=0)
-    head: float = Field(ge=0)
+    base: Amount
+    head: Amount
 
 
 class Node(Frozen):
@@ -85,24 +85,24 @@ class Node(Frozen):
     """
 
     function: Function
-    base: float = Field(ge=0)
-    head: float = Field(ge=0)
+    base: Amount
+    head: Amount
     below: tuple["Node", ...] = ()
 
 
 class _ListedNode(Frozen):
     depth: int = Field(ge=0, le=300)  # a page is drawn by recursion
     function: Function
-    base: float = Field(ge=0)
-    head: float = Field(ge=0)
+    base: Amount
+    head: Amount
 
 
 class Totals(Frozen):
     """Instructions per request of both sides, and what repeated counts scatter by, as a share."""
 
-    base: float = Field(gt=0)
-    head: float = Field(gt=0)
-    spread: float = Field(ge=0)
+    base: Amount = Field(gt=0)
+    head: Amount = Field(gt=0)
+    spread: Amount
 
 
 class Attribution(Artefact):
@@ -113,7 +113,7 @@ class Attribution(Artefact):
 
     format: Literal[1] = FORMAT_VERSION
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
-    when: AwareDatetime
+    when: When
     duetbench: str = Field(description="Version.")
     case: str
     asked: str | None = Field(
@@ -133,7 +133,7 @@ class Attribution(Artefact):
         description="Share of the total below which no function is named: what equal sides "
         "were seen to differ by.",
     )
-    seconds: float = Field(ge=0, description="What it took.")
+    seconds: Amount = Field(description="What it took.")
     rows: tuple[Row, ...] = Field(description="What moved most comes first; none: nothing moved.")
     own: tuple[PackageTotal, ...] = Field(description="By package.")
     tree: Node

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Final, Literal, Self
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import Field, model_validator
 
-from duetbench.core.model import Artefact, Frozen, Verdict
+from duetbench.core.model import Artefact, Figure, Frozen, Ratio, Verdict, When
 from duetbench.core.units import Interval
 from duetbench.store.comparison import PackageChange
 from duetbench.store.files import attempted, write
@@ -128,17 +128,17 @@ class Step(Frozen):
     """A series stands on another level from some night on."""
 
     series: SeriesName
-    ratio: float = Field(gt=0, description="The level after over the level before.")
-    within: tuple[float, float] | None = Field(
+    ratio: Ratio = Field(description="The level after over the level before.")
+    within: tuple[Ratio, Ratio] | None = Field(
         default=None,
         description="Where the points have standard errors: the ratio's 95 % interval.",
     )
-    strength: float = Field(
-        description="Height of the step over its standard error, or over the scatter beside it."
+    strength: Figure = Field(
+        description="Height of the step over its standard error, or over the scatter beside it.",
     )
     before_run: str = Field(description="The last run on the old level.")
     after_run: str = Field(description="The first run on the new level.")
-    when: AwareDatetime = Field(description="Start of that run.")
+    when: When = Field(description="Start of that run.")
     nights: tuple[int, int] = Field(description="Nights on the old and on the new level.")
 
 
@@ -166,7 +166,7 @@ class Change(Artefact):
         description="Series with a step at the same time, which no duet has played: whether they "
         "moved, and by this, is not known.",
     )
-    when: AwareDatetime = Field(description="Start of the first run after the change.")
+    when: When = Field(description="Start of the first run after the change.")
     before_run: str | None = Field(default=None, description="The last run before the change.")
     after_run: str | None = Field(default=None, description="The first run after the change.")
     base: StackState

@@ -16,15 +16,18 @@ from pydantic import Field, model_validator
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import MATERIAL, METRICS, row
 from duetbench.core.model import (
+    Amount,
     Artefact,
     Case,
     Commands,
+    Figure,
     Flag,
     Frozen,
     InterpreterRecord,
     Machine,
     Missing,
     Moment,
+    Ratio,
     StackRecord,
     Verdict,
 )
@@ -73,10 +76,12 @@ class Duet(Frozen):
     order: int = Field(ge=0, description="Which duet of the comparison, from 0.")
     head_first: bool = Field(description="Whether head was started, and loaded, first.")
     started: str
-    seconds: float = Field(description="Wall time of the whole duet.")
-    load_seconds: float
+    seconds: Amount = Field(description="Wall time of the whole duet.")
+    load_seconds: Amount
     drift: float | None = Field(
         default=None,
+        ge=-1e3,
+        le=1e3,
         description="Log of how the ratio of the throughputs moved from the first to the second "
         "half of the load.",
     )
@@ -132,6 +137,9 @@ class Duet(Frozen):
         unknown = sorted((set(self.base) | set(self.head)) - set(METRICS))
         if unknown:
             raise ValueError(f"unknown metrics {unknown}; the registry is metrics.py")
+        figures = (*self.base.items(), *self.head.items())
+        if wrong := [reason for name, value in figures if (reason := METRICS[name].wrong(value))]:
+            raise ValueError(f"{'; '.join(wrong[:3])}: no duet gives that")
         return self
 
 
@@ -140,21 +148,26 @@ class Judgement(Frozen):
 
     metric: str
     verdict: Verdict
-    ratio: float | None = Field(
+    ratio: Ratio | None = Field(
         default=None,
         description="Head over base; of what moved the likeliest, given that it was called.",
     )
     low: float | None = Field(
         default=None,
+        ge=1e-300,
         description="Lower end of the ratio's own 95 % interval: two-sided, valid at every look.",
     )
-    high: float | None = Field(default=None, description="Upper end of the same.")
+    high: float | None = Field(default=None, le=1e300, description="Upper end of the same.")
     detectable: float | None = Field(
         default=None,
+        ge=0,
+        le=1e300,
         description="Smallest relative change that would have been called with 80 % power, had it "
         "been the only one among all that was judged.",
     )
-    p: float | None = Field(default=None, description="Adjusted for all that was judged.")
+    p: float | None = Field(
+        default=None, ge=0, le=1, description="Adjusted for all that was judged."
+    )
     duets: int = Field(default=0, description="Usable ones (in process: pairs of processes).")
     excluded: int = Field(default=0, description="Duets not used: disturbed or failed.")
     alone: bool = Field(default=False, description="From launches of each side alone, by turns.")
@@ -187,9 +200,9 @@ class Judgement(Frozen):
 class Instructions(Frozen):
     """Instructions per request of both sides, counted by callgrind."""
 
-    base: float
-    head: float
-    spread: float = Field(description="Relative spread of the repetitions, the larger side's.")
+    base: Amount
+    head: Amount
+    spread: Amount = Field(description="Relative spread of the repetitions, the larger side's.")
 
     @property
     def ratio(self) -> float | None:
@@ -206,12 +219,14 @@ class CaseComparison(Frozen):
     judgements: tuple[Judgement, ...] = ()
     duets: tuple[Duet, ...] = ()
     instructions: Instructions | None = None
-    absolute_base: dict[str, float] = Field(
+    absolute_base: dict[str, Figure] = Field(
         default_factory=dict, description="Means of sequential launches, alternating with head's."
     )
-    absolute_head: dict[str, float] = Field(default_factory=dict)
+    absolute_head: dict[str, Figure] = Field(default_factory=dict)
     seconds_to_decide: float | None = Field(
         default=None,
+        ge=0,
+        le=1e300,
         description="Estimate of the time that would decide what is inconclusive; null where "
         "nothing is, or none can be named.",
     )
@@ -226,8 +241,8 @@ class MicroComparison(Frozen):
     series: str = Field(default="", description="The case of the history that it belongs to.")
     unit: str
     judgement: Judgement
-    base: tuple[float, ...] = Field(description="One figure per process, in `unit`.")
-    head: tuple[float, ...]
+    base: tuple[Amount, ...] = Field(description="One figure per process, in `unit`.")
+    head: tuple[Amount, ...]
 
 
 Factor = Literal["machine", "interpreter", "interface", "server", "stack", "experiment"]
@@ -241,9 +256,9 @@ class Event(Frozen):
     value: str
     metric: str
     verdict: Verdict
-    ratio: float
-    low: float
-    high: float
+    ratio: Ratio
+    low: Ratio
+    high: Ratio
     cases: tuple[str, ...]
 
     @property
@@ -261,8 +276,8 @@ class Comparison(Artefact):
     status: Literal["complete", "partial"]
     started: Moment
     finished: str | None = None
-    wall_seconds: float = 0.0
-    budget_seconds: float | None = None
+    wall_seconds: Amount = 0.0
+    budget_seconds: Amount | None = None
     duetbench: str
     oha: str
     machine: Machine
@@ -279,7 +294,7 @@ class Comparison(Artefact):
     cases: tuple[CaseComparison, ...] = ()
     micro: tuple[MicroComparison, ...] = ()
     events: tuple[Event, ...] = ()
-    noise: float | None = Field(
+    noise: Amount | None = Field(
         default=None,
         description="Standard deviation of the CPU ratio of one A/A duet in this session.",
     )

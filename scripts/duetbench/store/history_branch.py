@@ -111,6 +111,14 @@ def _push_once(
     return PushResult(tuple(added), tuple(there), tries, commit)
 
 
+def tracked(results: Path) -> tuple[Path, ...]:
+    """Measurements in a results folder that are files of its repository; raises GitError."""
+    if not results.is_dir():
+        return ()
+    listed = run(["-C", str(results), "ls-files", "-z"]).decode("utf-8", "surrogateescape")
+    return tuple(results / name for name in listed.split("\0") if kind_of(name) is not None)
+
+
 def pull(
     remote: Remote,
     results: Path,

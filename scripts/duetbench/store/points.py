@@ -10,10 +10,18 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from duetbench.core import metrics
-from duetbench.core.model import Artefact, Frozen, InterpreterRecord, Machine, Missing, StackRecord
+from duetbench.core.model import (
+    Artefact,
+    Frozen,
+    InterpreterRecord,
+    Machine,
+    Missing,
+    StackRecord,
+    When,
+)
 from duetbench.core.units import Interval
 from duetbench.store import files
 from duetbench.store.change import Release
@@ -83,14 +91,14 @@ class Points(Artefact):
     label: str = Field(description="What the stack is, in words: a date, a release, a revision.")
     night: str | None = Field(default=None, description="Id of the night that it belongs to.")
     shard: int | None = Field(default=None, ge=1, description="Which shard of that night's plan.")
-    when: AwareDatetime = Field(
+    when: When = Field(
         description="Place in time of the stack: of a night its start, else the date as of which "
         "it was resolved, or on which the release came out."
     )
     release: Release | None = Field(
         default=None, description="The one release in which the stack differs from the anchor's."
     )
-    started: AwareDatetime
+    started: When
     seconds: float = Field(ge=0, le=1e7, description="Of measuring, without making environments.")
     duetbench: str
     commit: str | None = Field(description="Of the applications' code; null outside git.")

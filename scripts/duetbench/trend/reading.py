@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from duetbench.core.errors import RecordError
+from duetbench.core.model import Run
 from duetbench.store import attribution, change, files, night, packages, points, run_files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
@@ -61,8 +63,22 @@ def read(results: Path) -> Sources:
     results = results.absolute()
     problems: list[str] = []
 
+    places: dict[str, Path] = {}
+
+    def once(path: Path, name: str) -> None:
+        # Pages, and what a series consists of, go by the id, whatever folder a file is in.
+        if (other := places.setdefault(name, path)) != path:
+            raise RecordError(f"{path}: its id is that of {other}: rename the one that is wrong")
+
     def run(path: Path) -> tuple[Path, Night]:
-        return path, of_run(run_files.load(path))
+        night = of_run(files.read(Run, path, check_name=True))
+        once(path, night.run)
+        return path, night
+
+    def ratios_of(path: Path) -> Points:
+        measured = points.read(path)
+        once(path, measured.id)
+        return measured
 
     runs = files.attempted(run_files.runs(results), run, problems)
     changes = change.read_all(results, problems)
@@ -76,7 +92,7 @@ def read(results: Path) -> Sources:
         partial(files.read, NightRecord, check_name=True),
         problems,
     )
-    anchored = files.attempted(points.paths(results), points.read, problems)
+    anchored = files.attempted(points.paths(results), ratios_of, problems)
     attributions, unread = attribution.every(results)
     problems += unread
     about = files.attempted(packages.paths(results), packages.read, problems)

@@ -13,7 +13,6 @@ Building twice gives the same bytes: what has not changed is not written.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -136,8 +135,14 @@ def build(
         notes=(no_asv,) if no_asv and with_asv else (),
     )
     pages: dict[str, PageFile] = {}
-    for page in chain.from_iterable(kind(site) for kind in KINDS):
-        pages.setdefault(page.path, page)  # two names with one digest: the first keeps the address
+    for kind in KINDS:
+        try:
+            for page in kind(site):
+                # Two names with one digest: the first keeps the address.
+                pages.setdefault(page.path, page)
+        except Exception as problem:  # in what is made of all files together
+            name = kind.__module__.rpartition(".")[2]
+            site.broken.append(f"{name}: some pages are missing ({type(problem).__name__})")
     if no_asv:
         how = "With asv's results in a checkout, `duetbench site` makes them"
         title = "asv's own pages are not here"
@@ -150,7 +155,7 @@ def build(
         written=folder.written,
         kept=folder.kept,
         removed=folder.remove_others(),
-        notes=site.notes,
+        notes=(*site.notes, *site.broken),
     )
 
 
@@ -169,13 +174,13 @@ def _folder(output: Path) -> Folder:
 
 
 KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (
-    front.pages,
     experiment.pages,
     case.pages,
     evidence.pages,
     packages.pages,
+    front.pages,
 )
-"""Every kind of page; to add one, add its function here."""
+"""Every kind of page; to add one, add its function here. The last one says what was not made."""
 
 
 def _copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -15,7 +16,7 @@ from duetbench.show.change import ChangeText, describe
 from duetbench.show.site import words
 from duetbench.show.site.charts import Caption
 from duetbench.show.site.pages import trends
-from duetbench.show.site.pages.site import PageFile, Site, grouped, json_file, render
+from duetbench.show.site.pages.site import PageFile, Site, barred, grouped, json_file, render
 from duetbench.store.change import Change
 from duetbench.trend.table import Table
 
@@ -38,12 +39,24 @@ def pages(site: Site) -> Iterator[PageFile]:
     for case in dict.fromkeys((*tables, *newest_runs)):
         of_case, changes = tables.get(case, ()), concerned.get(case, ())
         siblings = [one for one in kin.get(endpoint(case), ()) if one != case and endpoint(case)]
-        yield _page(site, case, of_case, changes, newest_runs[case], siblings)
-        if of_case:
-            series = {table: trends.nights(table, case) for table in of_case}
-            document = trends.document(site, case, series, changes)
-            yield json_file(addresses.data_file(case), document)
-    yield from _lists(site, tables)
+        make = partial(_of_case, site, case, of_case, changes, newest_runs[case], siblings)
+        yield from barred(site, addresses.case(case), case, make)
+    yield from barred(site, addresses.CASES, "Cases", partial(_lists, site, tables))
+
+
+def _of_case(
+    site: Site,
+    case: str,
+    tables: tuple[Table, ...],
+    changes: tuple[Change, ...],
+    newest_run: str,
+    siblings: Sequence[str],
+) -> Iterator[PageFile]:
+    yield _page(site, case, tables, changes, newest_run, siblings)
+    if tables:
+        series = {table: trends.nights(table, case) for table in tables}
+        document = trends.document(site, case, series, changes)
+        yield json_file(addresses.data_file(case), document)
 
 
 def _page(

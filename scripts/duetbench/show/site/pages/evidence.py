@@ -31,7 +31,7 @@ from duetbench.show.formats import WORDY
 from duetbench.show.site import words
 from duetbench.show.site.charts import CHANGE, Caption, Dot, Value, forest
 from duetbench.show.site.flame import flame
-from duetbench.show.site.pages.site import PageFile, Site, grouped, render
+from duetbench.show.site.pages.site import PageFile, Site, barred, grouped, render
 from duetbench.show.site.pages.trends import trend_around
 from duetbench.show.site.words import filled
 from duetbench.show.view import Section, View, benchmark_name, make_view, table
@@ -62,6 +62,16 @@ def pages(site: Site) -> Iterator[PageFile]:
 
 def _changes(site: Site) -> Iterator[PageFile]:
     """The list, one page for each change and for each attribution, and the feed."""
+    yield from barred(site, addresses.CHANGES, "Changes", partial(_list, site))
+    for record in site.changes:
+        address, make = addresses.change(record.id), partial(_change_page, site, record)
+        yield from barred(site, address, f"Change {record.id}", make)
+    for why in site.attributions.values():
+        address = addresses.attribution(why.id)
+        yield from barred(site, address, f"Attribution {why.id}", partial(_why, site, why))
+
+
+def _list(site: Site) -> Iterator[PageFile]:
     yield render(
         site,
         "changes.html.j2",
@@ -71,11 +81,7 @@ def _changes(site: Site) -> Iterator[PageFile]:
         still=[describe(record) for record in site.open_changes],
         over=[describe(record) for record in site.closed_changes],
     )
-    for record in site.changes:
-        yield _change_page(site, record)
     yield PageFile(addresses.FEED, feed(site.changes, site.base))
-    for attribution in site.attributions.values():
-        yield _why(site, attribution)
 
 
 def feed(changes: Iterable[Change], base: str = "") -> str:
@@ -104,13 +110,13 @@ def feed_title(record: Change) -> str:
     return f"{sentence} [closed]" if record.status == "closed" else sentence
 
 
-def _change_page(site: Site, record: Change) -> PageFile:
+def _change_page(site: Site, record: Change) -> Iterator[PageFile]:
     name, text = record.series, describe(record)
     before, after = (
         None if run not in site.nights else site.nights[run].time
         for run in (record.before_run or "", record.after_run or "")
     )
-    return render(
+    yield render(
         site,
         "change.html.j2",
         addresses.change(record.id),
@@ -151,7 +157,7 @@ def _change_forest(text: ChangeText) -> Markup:
     return forest(about, CHANGE, {"": [dot]})
 
 
-def _why(site: Site, record: Attribution) -> PageFile:
+def _why(site: Site, record: Attribution) -> Iterator[PageFile]:
     """Where the instructions of a change are: flame graph, ranked rows, what they are good for."""
     text = AttributionText(record)
     explained = next((one for one in site.changes if one.id == record.change), None)
@@ -163,7 +169,7 @@ def _why(site: Site, record: Attribution) -> PageFile:
         "below its caller, in the order of names. Colour is change. Those of ranked functions lead "
         "to their row.",
     )
-    return render(
+    yield render(
         site,
         "why.html.j2",
         addresses.attribution(record.id),
@@ -180,18 +186,15 @@ def _comparisons(site: Site) -> Iterator[PageFile]:
     """The list, and one page for each comparison."""
     confirmed = grouped((record.evidence, record) for record in site.changes if record.evidence)
     listed = []
-    for name, comparison in site.comparisons.items():
-        try:
-            view = make_view(comparison)
-            page = _page(site, comparison, view, confirmed.get(name, ()))
-        except (ArithmeticError, LookupError, ValueError) as problem:
-            # Its values are of the right types and make no sense: the others do.
-            reason = f"The file cannot be shown: {type(problem).__name__}: {problem!s:.200}"
-            address, title = addresses.comparison(name), f"Comparison {name}"
-            yield render(site, "missing.html.j2", address, title, reason=reason)
-            continue
+
+    def make(comparison: Comparison) -> Iterator[PageFile]:
+        view = make_view(comparison)
+        yield _page(site, comparison, view, confirmed.get(comparison.id, ()))
         listed.append((comparison, view.headline))
-        yield page
+
+    for name, comparison in site.comparisons.items():
+        address = addresses.comparison(name)
+        yield from barred(site, address, f"Comparison {name}", partial(make, comparison))
     yield render(
         site,
         "comparisons.html.j2",

@@ -1,6 +1,7 @@
 """The experiments: a list of them, and for each its question, answers, charts and tables."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from markupsafe import Markup
@@ -29,7 +30,7 @@ from duetbench.show.site.charts import (
     forest,
     plot,
 )
-from duetbench.show.site.pages.site import PageFile, Site, render
+from duetbench.show.site.pages.site import PageFile, Site, barred, render
 from duetbench.store.change import INPROCESS
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary
 
@@ -47,7 +48,8 @@ def pages(site: Site) -> Iterator[PageFile]:
         questions=questions(site),
     )
     for name in _names(site):
-        yield _page(site, name)
+        address = addresses.experiment(name)
+        yield from barred(site, address, name, partial(_page, site, name))
 
 
 def questions(site: Site) -> Iterator[dict[str, Any]]:
@@ -82,7 +84,7 @@ def _question(name: str, sections: Sequence[Section]) -> str:
     return _SHARED_QUESTION if name == SHARED_PAGE else sections[0].question if sections else ""
 
 
-def _page(site: Site, name: str) -> PageFile:
+def _page(site: Site, name: str) -> Iterator[PageFile]:
     address = addresses.experiment(name)
     evidence, sections = content(site, name)
     published = site.published.get(name)
@@ -92,7 +94,7 @@ def _page(site: Site, name: str) -> PageFile:
     if published or evidence.cases:
         profile = evidence.runs[0].run.profile if evidence.runs else "nightly"
         commands.insert(0, words.experiment_command(name, profile))
-    return render(
+    yield render(
         site,
         "experiment.html.j2",
         address,

@@ -1,6 +1,7 @@
 """The first page, with what changed and where every endpoint stands; method, downloads, and 404."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -18,7 +19,7 @@ from duetbench.show.site import words
 from duetbench.show.site.charts import Caption
 from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.experiment import questions
-from duetbench.show.site.pages.site import PageFile, Site, json_file, render
+from duetbench.show.site.pages.site import PageFile, Site, barred, json_file, render
 from duetbench.trend.reading import coverage
 from duetbench.trend.summary import ENOUGH_LAUNCHES
 from duetbench.trend.table import KINDS, STATES, Table
@@ -36,7 +37,7 @@ _STATES: Final = {
 
 def pages(site: Site) -> Iterator[PageFile]:
     """Pages that there is one of, and the list of downloads for tools."""
-    yield _first(site)
+    yield from barred(site, addresses.FRONT, "duetbench", partial(_first, site))
     yield render(
         site,
         "method.html.j2",
@@ -54,7 +55,7 @@ def pages(site: Site) -> Iterator[PageFile]:
     yield render(site, "missing.html.j2", there, "Nothing is here", root=root, reason="")
 
 
-def _first(site: Site) -> PageFile:
+def _first(site: Site) -> Iterator[PageFile]:
     lead = next(iter((*site.open_changes, *site.closed_changes)), None)
     tables = site.cases()
     served = site.newest_tables
@@ -69,7 +70,7 @@ def _first(site: Site) -> PageFile:
         metric = trends.title(trends.metrics(first, headline)[0])
         about = Caption("trend", f"{names.name(headline)}: {metric}", trends.reading(first))
         chart = trends.year(site, about, headline, tables[headline])
-    return render(
+    yield render(
         site,
         "front.html.j2",
         addresses.FRONT,
@@ -85,7 +86,7 @@ def _first(site: Site) -> PageFile:
         open_changes=len(site.open_changes),
         rows=list(endpoint_rows(site, tables)),
         questions=[question for question in questions(site) if question["name"] != SHARED_PAGE],
-        problems=site.sources.problems,
+        problems=(*site.sources.problems, *site.broken),
     )
 
 
@@ -169,6 +170,6 @@ def _downloads(site: Site) -> Iterator[PageFile]:
         "points": [addresses.points_file(name) for name in sorted(site.points)],
         "changes": [addresses.change_file(record.id) for record in site.changes],
         "comparisons": [addresses.comparison_file(name) for name in site.comparisons],
-        "problems": list(site.sources.problems),
+        "problems": [*site.sources.problems, *site.broken],
     }
     yield json_file("index.json", index)

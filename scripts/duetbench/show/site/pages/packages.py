@@ -1,6 +1,7 @@
 """Packages over their releases, and what each release did."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from markupsafe import Markup
@@ -14,7 +15,7 @@ from duetbench.show import addresses, formats
 from duetbench.show.change import FIRST, ChangeText, describe
 from duetbench.show.site import charts
 from duetbench.show.site.charts import CHANGE, Caption, Dot, PlotPoint, Quantity, Value
-from duetbench.show.site.pages.site import PageFile, ReleasedPackage, Site, grouped, render
+from duetbench.show.site.pages.site import PageFile, ReleasedPackage, Site, barred, grouped, render
 from duetbench.store.comparison import PackageChange
 from duetbench.trend import releases
 from duetbench.trend.releases import MAIN, Measured, ReleaseAxis, ReleaseEffect, Result
@@ -35,7 +36,25 @@ Results = Mapping[ReleaseAxis, Mapping[str, Result]]
 def pages(site: Site) -> Iterator[PageFile]:
     """The list, a page for each package, and for each of its releases."""
     every = site.packages.values()
-    results = {package.name: {axis: axis.results() for axis in package.axes} for package in every}
+    yield from barred(site, addresses.PACKAGES, "Packages", partial(_list, site))
+    for package in every:
+        address, make = addresses.package(package.name), partial(_of_package, site, package)
+        yield from barred(site, address, package.name, make)
+
+
+def _of_package(site: Site, package: ReleasedPackage) -> Iterator[PageFile]:
+    results = _results(package)
+    yield _package(site, package, results)
+    for version in package.versions:
+        yield _release(site, package, version, results)
+
+
+def _results(package: ReleasedPackage) -> Results:
+    return {axis: axis.results() for axis in package.axes}
+
+
+def _list(site: Site) -> Iterator[PageFile]:
+    every = site.packages.values()
     yield render(
         site,
         "packages.html.j2",
@@ -43,16 +62,12 @@ def pages(site: Site) -> Iterator[PageFile]:
         "Packages",
         "What each release of the Python web stack's packages did to requests.",
         measured=[
-            (package, *_newest(package.axes[0], results[package.name]))
+            (package, *_newest(package.axes[0], _results(package)))
             for package in every
             if package.axes
         ],
         others=[package for package in every if not package.axes],
     )
-    for package in every:
-        yield _package(site, package, results[package.name])
-        for version in package.versions:
-            yield _release(site, package, version, results[package.name])
 
 
 def _rows(axis: ReleaseAxis, results: Results) -> list[tuple[Measured, Result | None]]:

@@ -7,7 +7,7 @@ but the site, and no clock: the same `results/` give the same bytes.
 
 import json
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -109,6 +109,7 @@ class Site:
         planned: Every case with a page: those that any night planned.
         packages: What is known of every package under test, by name.
         points: Ids of all files of anchored points.
+        broken: Pages that could not be made so far, in sentences.
     """
 
     base: str
@@ -128,6 +129,7 @@ class Site:
     packages: Mapping[str, ReleasedPackage]
     points: frozenset[str]
     notes: tuple[str, ...]
+    broken: list[str] = field(default_factory=list)
 
     @property
     def runs(self) -> Mapping[str, Path]:
@@ -217,6 +219,20 @@ def render(
     return PageFile(path, html)
 
 
+def barred(
+    site: Site, address: str, title: str, make: Callable[[], Iterable[PageFile]]
+) -> Iterator[PageFile]:
+    """Make the pages of one thing; where that fails, whatever goes wrong, a page that says so.
+
+    What a file says may be of the right types, and make no sense: all others do.
+    """
+    try:
+        yield from [*make()]
+    except Exception as problem:
+        site.broken.append(f"{title}: cannot be shown ({type(problem).__name__}: {problem!s:.200})")
+        yield render(site, "missing.html.j2", address, title, reason=site.broken[-1])
+
+
 def json_file(address: str, document: Mapping[str, Any]) -> PageFile:
     """Make a file of strict JSON without a space."""
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -247,7 +263,7 @@ def gather(
         tables=every,
         events={key: events(table) for key, table in every.items()},
         nights=nights,
-        newest=tuple(reference_runs(results)),
+        newest=tuple(one for one in reference_runs(results) if one.run.id in sources.runs),
         changes=tuple(changes),
         comparisons={one.id: one for one in reversed(sources.comparisons)},
         attributions={one.id: one for one in reversed(sources.attributions)},

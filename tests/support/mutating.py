@@ -1,0 +1,159 @@
+"""A small history with every kind of stored file, and what may become of one of its files."""
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import asv_files
+import attributing
+import foreign
+import site_builds
+from duetbench.core.errors import DuetbenchError
+from duetbench.core.model import Run
+from duetbench.github import issues
+from duetbench.host.console import Console, Narrator
+from duetbench.show.site import build
+from duetbench.store import attribution, change, files, kinds, packages, points, run_files
+from duetbench.store.comparison import COMPARISONS
+from duetbench.store.night import NightRecord
+from duetbench.trend import candidates, confirm, nights, reading
+from duetbench.trend.releases import axes, narrowed
+from duetbench.trend.table import tables
+
+NUMBERS: Final = (0, -0.0, -1, 1, 1e-320, 1e-9, 0.5, 1e9, 1e18, 1e308, 2**63, 10**400, True)
+TEXTS: Final = (
+    *site_builds.HOSTILE,
+    *("", "/", "..", "a/b", "inprocess/", "inprocess/a.b.c/(x", "anchor/x", "0", "é", "\ud800"),
+    *(
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
+        "server_cpu_per_request",
+        "seconds",
+    ),
+)
+FIGURES: Final = ("server_cpu_per_request", "pss_steady", "throughput", "response_p50")
+DEEP: Final = 3_000
+_MARK: Final = "something deep"
+
+
+def _light(run: Run) -> Run:
+    """With few packages and figures, so that a site is soon made."""
+    packages = {"fastapi": "1.0", "granian": "2.8.7"}
+    document = run.model_dump(mode="json")
+    for stack in document["stacks"]:
+        stack["packages"] = packages
+    for result in document["results"]:
+        for launch in result["launches"]:
+            launch["metrics"] = {name: launch["metrics"][name] for name in FIGURES}
+    return Run.model_validate_json(json.dumps(document))
+
+
+def small_history(results: Path) -> list[Path]:
+    """One or two files of every kind, which belong together; their paths."""
+    came = [_light(foreign.shard_run(number)) for number in (1, 2)]
+    earlier: dict[str, Any] = {
+        "id": "20261119T090000Z-nightly-3f2a9c17",
+        "started": "2026-11-19T09:00:00+00:00",
+    }
+    yesterday = foreign.shard_run(1, night=None, shard=None, **earlier)
+    for run in (*came, _light(yesterday)):
+        run_files.finalise(results, run)
+    _, evidence, record = foreign.judged()
+    kinds.save_comparison(evidence, results / COMPARISONS)
+    kinds.save_comparison(site_builds.compared(site_builds.JSON, duets=3), results / COMPARISONS)
+    change.save(results, record)
+    points.save(results, foreign.points())
+    for release in site_builds.RELEASES[:2]:
+        points.save(results, release)
+    attribution.save(results, attributing.attribution(change=record.id, comparison=evidence.id))
+    packages.remember(
+        results, {("fastapi", "1.0"): packages.VersionLinks(links={"home": "https://a.example/"})}
+    )
+    night: NightRecord = nights.outcome(foreign.night(), came)
+    files.write(results / night.path, night)
+    place = results / "asv" / foreign.MACHINES[0].id
+    place.mkdir(parents=True)
+    (place / "machine.json").write_text(
+        json.dumps({"machine": foreign.MACHINES[0].id, "version": 1})
+    )
+    asv_files.list_benchmarks(
+        results / "asv",
+        [asv_files.Bench("gil.Cpu.time_tasks", {"mode": ("serial",), "tasks": (1, 2, 4)})],
+    )
+    inside = place / f"{foreign.COMMIT[:8]}-duetbench-py3.14-stackcurrent.json"
+    inside.write_text(json.dumps(foreign.inside()))
+    return sorted(path for path in results.rglob("*.json") if path.name != "benchmarks.json")
+
+
+def _places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield here
+    if isinstance(value, dict | list):
+        for key, below in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _places(below, (*here, key))
+
+
+def _at(document: Any, place: tuple[Any, ...]) -> Any:
+    for key in place:
+        document = document[key]
+    return document
+
+
+def _other(value: Any, document: Any, source: random.Random) -> Any:
+    """What may stand there instead: mostly something of the same type."""
+    if source.random() < 0.05:
+        return source.choice((None, [], {}, "text", 0, True))
+    alike = [_at(document, place) for place in _places(document)]
+    alike = [one for one in alike if type(one) is type(value)]
+    if source.random() < 0.4:
+        return copy.deepcopy(source.choice(alike))
+    instead: tuple[Any, ...] = (True, False, None, 1.0, "x")
+    if isinstance(value, str):
+        instead = (*TEXTS, value[:-1], value + "0", value * 2)
+    elif isinstance(value, list):
+        instead = (value[1:], value[::-1], value * 2, [], value[:1] * 300, [value])
+    elif isinstance(value, dict):
+        gone = source.choice([*value, ""])
+        less = {key: below for key, below in value.items() if key != gone}
+        instead = (less, less, {**value, "other": 1}, {}, {**value, gone: gone})
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        instead = (*NUMBERS, -value, value * 1000, value / 1000)
+    return copy.deepcopy(source.choice(instead))
+
+
+def mutated(data: bytes, source: random.Random) -> bytes:
+    """The file with one to three things changed in it, or damaged as bytes."""
+    if source.random() < 0.05:
+        cut = source.randrange(len(data))
+        return source.choice((data[:cut], data[:cut] + b"\xff" + data[cut + 1 :], data * 2))
+    document = json.loads(data)
+    for _ in range(source.choice((1, 1, 2, 3))):
+        place = source.choice([place for place in _places(document) if place])
+        value = _at(document, place)
+        value = _MARK if source.random() < 0.02 else _other(value, document, source)
+        _at(document, place[:-1])[place[-1]] = value
+    text = json.dumps(document).replace(f'"{_MARK}"', "[" * DEEP + "]" * DEEP)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def use(root: Path, results: Path, output: Path, *, drawn: bool = True) -> tuple[str, ...]:
+    """Do all that a night and its publishing do with a history; nothing of it may fail for a file.
+
+    What is told of files; `drawn`: the site is built even if a file is not part of it.
+    """
+    with suppress(DuetbenchError):  # it does not enter the history then; one that is there is read
+        kinds.collect(results)
+    sources = reading.read(results)
+    if sources.problems and not drawn:
+        return sources.problems
+    every = [table for table in tables(sources.nights) if table.ratio]
+    candidates.found(every, (*sources.changes, *sources.dismissed), {})
+    closer = narrowed(sources.changes, axes(sources.points))
+    compared = {comparison.id: comparison for comparison in sources.comparisons}
+    confirm.closed((*sources.changes, *closer), compared)
+    issues.of_changes(sources.changes, "https://site.example/", sources.attributions)
+    order = build.Order(root, results, output, output.parent / "cache", with_asv=False)
+    return build.update(order, sources, Narrator(Console(quiet=True))).notes
