@@ -120,8 +120,10 @@ def test_values_that_make_no_sense_have_a_page_that_says_so(tmp_path: Path) -> N
         for n, case in enumerate((odd, comparing.judged_case(FASTAPI, huge)))
     ]
     site = put(tmp_path, *made)
-    for one in made:
-        assert "cannot be shown" in page_of(site, one.id)
+    assert "cannot be shown" in page_of(site, made[0].id)
+    first = sites.read(site / "index.html").text
+    assert f"{made[1].id}.json: expected a comparison" in first  # no two figures have such a ratio
+    assert f"Comparison {made[0].id}: cannot be shown" in first
     assert list(sites.dead_links(site)) == []
 
 

@@ -155,5 +155,7 @@ def use(root: Path, results: Path, output: Path, *, drawn: bool = True) -> tuple
     compared = {comparison.id: comparison for comparison in sources.comparisons}
     confirm.closed((*sources.changes, *closer), compared)
     issues.of_changes(sources.changes, "https://site.example/", sources.attributions)
-    order = build.Order(root, results, output, output.parent / "cache", with_asv=False)
-    return build.update(order, sources, Narrator(Console(quiet=True))).notes
+    narrator = Narrator(Console(quiet=True))
+    cache = output.parent / "cache"
+    made = build.build(root, results, output, cache, narrator, with_asv=False, sources=sources)
+    return made.notes

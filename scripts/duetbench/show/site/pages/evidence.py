@@ -7,6 +7,7 @@ move any more. The words of comparisons are those of the reports (`show.view`).
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import compress
 from pathlib import Path
 from types import SimpleNamespace
