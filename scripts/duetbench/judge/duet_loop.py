@@ -122,7 +122,7 @@ class DuetSeconds:
 
     Duets on one launch share its start and end; what is expected of a case is corrected by how far
     off it was there, or in others. With `turns` a sample of a case that computes in several threads
-    is three launches.
+    on several cores is three launches.
     """
 
     def __init__(self, *, turns: bool = False) -> None:
@@ -150,7 +150,8 @@ class DuetSeconds:
     def _of(self, pair: Pair) -> tuple[float, float]:
         if pair not in self._expected:
             launch, own = duet_seconds(pair.case)
-            if self._turns and pair.wide and not pair.case.endpoint.floor:
+            several = len(pair.head.testbed.server_cores(pair.case)) > 1
+            if self._turns and several and pair.wide and not pair.case.endpoint.floor:
                 own += 2 * (launch + own)
             self._expected[pair] = launch, own
         return self._expected[pair]
