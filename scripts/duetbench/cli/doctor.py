@@ -19,6 +19,7 @@ from duetbench.project import interpreters, stacks, tools
 from duetbench.project.project import Project
 
 _STEAL_WINDOW_S: Final = 0.5
+_NOBODY: Final = "@duetbench/maintainers"
 _STYLES: Final = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
 
 
@@ -123,6 +124,10 @@ def _findings(project: Project) -> Iterator[Finding]:
         else:
             detail = f"not required; {package.why}: {package.remedy}"
             yield Finding(what=package.name, state="absent", detail=detail)
+    owners = project.root / ".github" / "CODEOWNERS"
+    if owners.is_file() and _NOBODY in owners.read_text("utf-8", "replace"):
+        detail = f"not required to measure; {owners} names {_NOBODY}, who is nobody: name yourself"
+        yield Finding(what="code owners", state="absent", detail=detail)
 
 
 def _finding(what: str, look: Callable[[], str]) -> Finding:
