@@ -21,7 +21,8 @@ from bench import Bench, make_checkout
 from duetbench.core import protocol
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
-from duetbench.measure import verify, watch
+from duetbench.judge import dependencies
+from duetbench.measure import verify
 from duetbench.project import cpython
 from fake_github import FakeGitHub
 from steps import Step
@@ -67,7 +68,9 @@ def patient_verification(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def unserved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Packages that are made up have no server: nothing is loaded beyond what is declared."""
-    monkeypatch.setattr(watch, "files", lambda _, testbed, __: (frozenset(), testbed.apps))
+    monkeypatch.setattr(
+        dependencies, "used_files", lambda _, testbed, __: (frozenset(), testbed.apps)
+    )
 
 
 @pytest.fixture

@@ -22,15 +22,15 @@ _ROOT: Final = _PACKAGE.parents[1]
 _MODULES: Final = sorted(_PACKAGE.rglob("*.py"))
 
 LINES: Final = {
-    "harness": (41_300, "scripts", ("*.py",)),
-    "site": (3_000, "scripts", ("*.js", "*.css", "*.j2")),
-    "tests": (27_200, "tests", ("*.py",)),
+    "harness": (36_300, "scripts", ("*.py",)),
+    "site": (2_600, "scripts", ("*.js", "*.css", "*.j2")),
+    "tests": (27_900, "tests", ("*.py",)),
 }
 """Upper bounds of lines by kind of source. They go down; whoever needs more names what goes."""
-MODULES: Final = 225
+MODULES: Final = 170
 REACH: Final = {"run": (70, 14_000), "compare": (110, 22_000)}
 """Modules and lines that a verb's module imports, directly or not."""
-CHAIN: Final = 18
+CHAIN: Final = 12
 """Modules in the longest chain of imports."""
 
 CAPABILITIES: Final = {

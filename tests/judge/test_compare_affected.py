@@ -13,7 +13,8 @@ from duetbench.core.model import Case, InterpreterRecord, Load, LoadModel
 from duetbench.host import paths
 from duetbench.judge import affected, dependencies, same_code
 from duetbench.judge import pairs as pairs_
-from duetbench.judge.affected import Affected, Diff
+from duetbench.judge.affected import Diff
+from duetbench.judge.counted import Affected
 from duetbench.judge.dependencies import Dependencies, Installed
 from duetbench.measure.runner import assemble
 from duetbench.project import stacks
@@ -263,11 +264,11 @@ def test_locks_are_compared_by_version_and_by_file(tmp_path: Path) -> None:
     a, b = "--hash=sha256:" + "a" * 64, "--hash=sha256:" + "b" * 64
     before = locked(tmp_path / "1", f"gone==1 {a}\nsame==1 {a} {b}\nup==1 {a}\nwheel==1 {a}\n")
     after = locked(tmp_path / "2", f"new==1 {a}\nsame==1 {b} {a}\nup==2 {a}\nwheel==1 {a} {b}\n")
-    found = affected.package_changes(before, after)
+    found = pairs_.package_changes(before, after)
     assert [(c.package, c.base, c.head) for c in found] == [
         ("gone", "1", None), ("new", None, "1"), ("up", "1", "2"), ("wheel", "1", "1"),
     ]  # fmt: skip
-    assert affected.package_changes(before, before) == ()
+    assert pairs_.package_changes(before, before) == ()
     case = make_case("one/a")
     loaded = {case.id: Dependencies(packages=frozenset({"wheel"}))}
     (pair,) = selected(Diff(packages=found[3:]), [case], loaded).pairs

@@ -9,8 +9,7 @@ import pytest
 from duetbench.core.model import Case, Verdict
 from duetbench.host import paths
 from duetbench.judge import counted, session
-from duetbench.judge.affected import Affected
-from duetbench.judge.counted import BothSides
+from duetbench.judge.counted import Affected, BothSides
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase
 from duetbench.project import interpreters

@@ -11,7 +11,7 @@ import rich.console
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host.console import Narrator
 from duetbench.judge import affected, revisions, sides
-from duetbench.judge.affected import Affected
+from duetbench.judge.counted import Affected
 from duetbench.judge.pairs import Sides
 from duetbench.judge.sides import Scope
 from duetbench.project.project import Project

@@ -14,8 +14,7 @@ from comparing import busy
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Case, Verdict
 from duetbench.judge import session
-from duetbench.judge.affected import Affected
-from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, differ
+from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Affected, Counts, differ
 from duetbench.judge.pairs import Pair
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase, Testbed

@@ -17,7 +17,7 @@ from comparing import lines
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.judge import session
-from duetbench.judge.affected import Affected
+from duetbench.judge.counted import Affected
 from duetbench.judge.pairs import Pair, by_turns
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase

@@ -14,7 +14,6 @@ from duetbench.core.model import Case
 from duetbench.judge import affected, dependencies
 from duetbench.judge.dependencies import Installed
 from duetbench.judge.pairs import Pair
-from duetbench.measure import watch
 from duetbench.measure.runner import assemble
 from duetbench.measure.testbed import ENTRY, SideCase, Testbed
 from duetbench.project.project import Project
@@ -140,7 +139,7 @@ def test_what_cannot_be_seen_counts_as_loaded(
         (site,) = testbed.pythons[case.stack, case.python].parents[1].glob("lib/*/site-packages")
         return frozenset(site / name / "__init__.py" for name in wanted), testbed.apps
 
-    monkeypatch.setattr(watch, "files", files)
+    monkeypatch.setattr(dependencies, "used_files", files)
     reader = dependencies.Reader(PROJECT, testbed)
     pair = Pair(SideCase(case, testbed), SideCase(case, testbed))
 

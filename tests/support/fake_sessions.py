@@ -10,7 +10,7 @@ from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import session
-from duetbench.judge.affected import Affected
+from duetbench.judge.counted import Affected
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Pair, Side
 from duetbench.judge.session import Question

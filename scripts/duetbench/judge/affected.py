@@ -30,15 +30,14 @@ from duetbench.core.model import Case, InterpreterRecord, Missing
 from duetbench.core.text import some
 from duetbench.host import paths
 from duetbench.judge import revisions, same_code
-from duetbench.judge.counted import Job, jobs
+from duetbench.judge.counted import Affected, jobs
 from duetbench.judge.dependencies import SOURCES, Dependencies, Reader
-from duetbench.judge.pairs import Pair, Side, Sides
+from duetbench.judge.pairs import Pair, Side, Sides, package_changes
 from duetbench.measure.testbed import server_of
 from duetbench.project.published import FILE as PUBLISHED
 from duetbench.project.schema import FILE
 from duetbench.project.settings import ANCHOR
 from duetbench.project.settings import FILE as TARGET
-from duetbench.project.stacks import Stack
 from duetbench.project.target_locks import LOCKS
 from duetbench.store.comparison import PackageChange
 
@@ -89,19 +88,6 @@ class Diff:
     own: bool = True  # whether it is our own repository, which holds the harness
     target: bool = False  # whether the application is one that copies declare
     new: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Affected:
-    """The cases and jobs to compare."""
-
-    pairs: tuple[Pair, ...]
-    unaffected: int  # cases that both sides have, and that it cannot affect
-    missing: tuple[Missing, ...]  # cases of one side only, or defined otherwise
-    packages: tuple[PackageChange, ...]
-    notes: tuple[str, ...] = ()
-    nothing: str = ""  # why there is nothing to judge, in a sentence; empty: there is something
-    jobs: tuple[Job, ...] = ()  # what is counted beside them
 
 
 def find(sides: Sides, *, everything: bool = False) -> Affected:
@@ -252,24 +238,6 @@ def reason_for(
         loaded.unknown if moved or files else "",
     )
     return "; ".join(filter(None, reasons))
-
-
-def package_changes(
-    base: Mapping[str, Stack], head: Mapping[str, Stack]
-) -> tuple[PackageChange, ...]:
-    """List what differs between locks of the stacks that both sides have, files included."""
-    changes = []
-    for name in sorted(base.keys() & head.keys()):
-        if base[name].digest == head[name].digest:
-            continue
-        before, after = base[name].packages, head[name].packages
-        files = base[name].files(), head[name].files()
-        changes += [
-            PackageChange(stack=name, package=one, base=before.get(one), head=after.get(one))
-            for one in sorted(before.keys() | after.keys())
-            if before.get(one) != after.get(one) or files[0].get(one) != files[1].get(one)
-        ]
-    return tuple(changes)
 
 
 def interpreter_changes(

@@ -15,70 +15,18 @@ from datetime import date
 from pathlib import Path
 from typing import Final, get_args
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from duetbench.core.errors import HistoryError, UsageError
-from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
 from duetbench.host.git import GitError, HopelessError, run
-from duetbench.project import stacks
-from duetbench.project.project import Project
+from duetbench.project.project import Project, kept_place, resolved
 from duetbench.project.schema import read_toml
-from duetbench.project.stacks import Stack
 from duetbench.store.change import Change, StackState
 from duetbench.store.comparison import Comparison, Judgement, PackageChange, SideName, SideRecord
 
 _SEARCHED: Final = 2000  # commits of one lock: five years of nights
-
-
-def resolved(
-    project: Project,
-    name: str,
-    narrator: Narrator,
-    day: date | None = None,
-    pins: Sequence[Requirement] = (),
-) -> Stack:
-    """Resolve a stack as of the end of a date (UTC), or with some packages in other versions.
-
-    With pins, other packages move only if they must; with neither it is as locked.
-
-    Raises:
-        SetupError: uv finds no such set of packages.
-    """
-    if day is None and not pins:
-        return project.lock(name)
-    texts = [str(pin) for pin in pins]
-    keep = "" if day else project.lock_file(name).read_text("utf-8")
-    how = f"as of {day}" if day else f"with {', '.join(texts)}"
-    with narrator.step(f"stack {name}", f"resolving it {how}") as tick:
-        text = project.resolve(name, day, tick, keep=keep, pins=texts)
-    return kept(project, name, text)
-
-
-def kept(project: Project, name: str, text: str) -> Stack:
-    """Keep a lock in the cache, as a stack that can be made."""
-    lock = _place(cache.digest(text), name)
-    stacks.write_lock(lock, text)
-    return project.read_lock(name, lock)
-
-
-def _place(digest: str, name: str) -> Path:
-    """The file that keeps a lock, by the first twelve digits of its SHA-256."""
-    return paths.cache_dir() / "resolved" / digest / f"{name}.txt"
-
-
-def read_pin(text: str) -> Requirement:
-    """Read a requirement such as `granian==2.7.8`; `UsageError`: it is no package's version."""
-    expected = f"--with {text!r}: expected a package and its version, such as 'granian==2.7.8'"
-    try:
-        pin = Requirement(text)
-    except InvalidRequirement as error:
-        raise UsageError(expected) from error
-    exact = [part.operator for part in pin.specifier] == ["=="] and "*" not in str(pin.specifier)
-    if not exact or pin.url or pin.marker or pin.extras:
-        raise UsageError(expected)
-    return pin
 
 
 def share_out(
@@ -228,7 +176,7 @@ def lock_text(project: Project, state: StackState, commit: str | None) -> str | 
     name = path.relative_to(root).as_posix()
 
     def texts() -> Iterator[bytes | None]:
-        for place in (path, _place(state.digest[:12], state.stack)):
+        for place in (path, kept_place(state.digest[:12], state.stack)):
             yield place.read_bytes() if place.is_file() else None
         if commit is not None and _git(root, "cat-file", "-e", f"{commit}:{name}") is None:
             # A shallow clone does not have it.

@@ -22,6 +22,7 @@ import os
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -32,7 +33,8 @@ from packaging.utils import canonicalize_name
 
 from duetbench.core.errors import LaunchError
 from duetbench.core.model import Case
-from duetbench.measure import watch
+from duetbench.measure.entry import duetbench_entry as entry
+from duetbench.measure.server import Serving
 from duetbench.measure.testbed import Testbed
 from duetbench.project.servers import SERVERS
 
@@ -160,7 +162,7 @@ class Reader:
         """Find what cases of one server load by letting it answer them, once each."""
         log = self.testbed.logs / f"watch-{next(_NUMBERS)}-{os.getpid()}.log"
         try:
-            used, folder = watch.files(cases, self.testbed, log)
+            used, folder = used_files(cases, self.testbed, log)
         except LaunchError as error:
             return Dependencies(unknown=f"what it loads could not be seen ({error.flag})")
         folders = (folder,) if self.testbed.target else (self.root,)
@@ -169,6 +171,36 @@ class Reader:
             files=frozenset(file.as_posix() for file in own if file is not None),
             packages=self.environment(cases[0]).owners(used),
         )
+
+
+def used_files(cases: Sequence[Case], testbed: Testbed, log: Path) -> tuple[frozenset[Path], Path]:
+    """Give the files that a process uses that has answered each of these cases, and its folder.
+
+    The cases are served by one command; one worker does. LaunchError: they are not served.
+    """
+    alone = [
+        case.model_copy(update={"workers": 1, "env": {**case.env, entry.WATCHED: "1"}})
+        for case in cases
+    ]
+    serving = Serving(alone[0], testbed, log)
+    try:
+        serving.start()
+        serving.await_ready()
+        serving.meet()
+        for case in alone:
+            serving.take(case)
+            serving.verify(repeats=1)
+        workers = serving.identify()
+    except LaunchError:
+        with suppress(LaunchError):  # of two failures the first explains the second
+            serving.kill()
+        raise
+    except BaseException:
+        serving.abandon()
+        raise
+    serving.kill()
+    found = {Path(name) for worker in workers for name in worker.files}
+    return frozenset(found), serving.workspace.folder
 
 
 def _within(file: Path, folders: Iterable[Path]) -> Path | None:

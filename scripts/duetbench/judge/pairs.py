@@ -24,7 +24,8 @@ from duetbench.judge import statistics
 from duetbench.judge.statistics import Logs
 from duetbench.measure.testbed import SideCase, Testbed, server_of
 from duetbench.project.project import Project
-from duetbench.store.comparison import Duet, SideName, SideRecord
+from duetbench.project.stacks import Stack
+from duetbench.store.comparison import Duet, PackageChange, SideName, SideRecord
 
 FAILURES: Final = 2
 """Failed duets of one side that end a comparison: one may be an accident, two are an answer."""
@@ -388,3 +389,21 @@ def _flat(case: Case) -> dict[str, object]:
     for part in ("endpoint", "load"):
         fields |= {f"{part}.{name}": value for name, value in fields.pop(part).items()}
     return fields
+
+
+def package_changes(
+    base: Mapping[str, Stack], head: Mapping[str, Stack]
+) -> tuple[PackageChange, ...]:
+    """List what differs between locks of the stacks that both sides have, files included."""
+    changes = []
+    for name in sorted(base.keys() & head.keys()):
+        if base[name].digest == head[name].digest:
+            continue
+        before, after = base[name].packages, head[name].packages
+        files = base[name].files(), head[name].files()
+        changes += [
+            PackageChange(stack=name, package=one, base=before.get(one), head=after.get(one))
+            for one in sorted(before.keys() | after.keys())
+            if before.get(one) != after.get(one) or files[0].get(one) != files[1].get(one)
+        ]
+    return tuple(changes)

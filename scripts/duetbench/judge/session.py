@@ -28,8 +28,7 @@ from duetbench.core.model import LoadModel, Missing, Status
 from duetbench.core.units import utc_now
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import counted, statistics
-from duetbench.judge.affected import Affected
-from duetbench.judge.counted import EACH_SECONDS, Counts, differ
+from duetbench.judge.counted import EACH_SECONDS, Affected, Counts, differ
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.pairs import Pair, Side
 from duetbench.judge.sequential_test import SequentialTest, State, events, judge, seconds_to_decide

@@ -16,9 +16,10 @@ from packaging.version import Version
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Endpoint, Interface
 from duetbench.host.console import Narrator
-from duetbench.judge import change_locks, revisions
+from duetbench.judge import revisions
 from duetbench.measure.testbed import find_interface
 from duetbench.project import interpreters, stacks, target, target_locks, target_python
+from duetbench.project import project as projects
 from duetbench.project.project import Deployment, Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.settings import FOLDER, STACK, Interpreter, Target
@@ -96,9 +97,9 @@ def deploy(
         if interface is None:
             if pins:
                 draft = Deployment(project.root, declared, imports, packages.label, {}, within)
-                versions = [change_locks.read_pin(text) for text in pins]
+                versions = [projects.read_pin(text) for text in pins]
                 drafted = Project(place, wanted, draft)
-                stack = change_locks.resolved(drafted, STACK, narrator, pins=versions)
+                stack = projects.resolved(drafted, STACK, narrator, pins=versions)
             stacks.make_environment(stack, python, narrator)
             interface = _interface(wanted, stacks.executable(stack, python), place, imports, within)
             server = wanted.server or _server(packages.packages, interface)

@@ -21,12 +21,12 @@ from duetbench.host import cache, machine, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
-from duetbench.judge import change_locks
 from duetbench.judge import sides as sides_
 from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Anchored, Scope
 from duetbench.measure.testbed import SideCase
+from duetbench.project import project as projects
 from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.project.settings import Anchor
@@ -65,13 +65,13 @@ class PastStack:
     def lock(self, project: Project, narrator: Narrator) -> Callable[[str], Stack]:
         """Make the function that resolves it for a stack; SetupError if uv cannot."""
         if self.release is None:
-            return lambda name: change_locks.resolved(project, name, narrator, self.when)
+            return lambda name: projects.resolved(project, name, narrator, self.when)
         pin = Requirement(f"{self.release.package}=={self.release.version}")
 
         def with_release(name: str) -> Stack:
             if pin.name not in project.lock(name).packages:
                 raise SetupError(f"the stack {name} has no {pin.name}")
-            return change_locks.resolved(project, name, narrator, pins=[pin])
+            return projects.resolved(project, name, narrator, pins=[pin])
 
         return with_release
 

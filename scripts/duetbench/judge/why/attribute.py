@@ -19,7 +19,7 @@ from duetbench.core import __version__
 from duetbench.core.errors import CountError
 from duetbench.host import paths
 from duetbench.host.console import Narrator
-from duetbench.judge import affected, counted
+from duetbench.judge import counted, pairs
 from duetbench.judge.why import ranking
 from duetbench.judge.why.ranking import DRIVER, Calls, Fact, Name
 from duetbench.measure.instructions import profiling
@@ -101,7 +101,7 @@ def attribute(
         python=" → ".join(versions),
         base=StackState(stack=base.case.stack, digest=stacks[0][base.case.stack].digest),
         head=StackState(stack=case.stack, digest=stacks[1][case.stack].digest),
-        packages=affected.package_changes(*stacks),
+        packages=pairs.package_changes(*stacks),
         totals=Totals(base=plain.base, head=plain.head, spread=plain.spread),
         counted=Totals(
             base=ranked.base, head=ranked.head, spread=max(_spread(before), _spread(after))
