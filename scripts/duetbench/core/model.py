@@ -29,6 +29,7 @@ FORMAT_VERSION: Final = 2
 2: `Run` as it is (2026-11).
 """
 
+READY_SECONDS: Final = 30.0
 _LONGEST_S: Final = 1e7
 """Of anything that is timed: four months. What is longer is a fault, or a lie."""
 
@@ -211,7 +212,10 @@ class Case(Frozen):
     )
     after: tuple[str, ...] = Field(default=(), description="Shell commands after each stop of it.")
     ready_timeout: float = Field(
-        default=30.0, gt=0, description="For its server to say that it is ready, s: 1 s is usual."
+        default=READY_SECONDS,
+        gt=0,
+        exclude_if=READY_SECONDS.__eq__,
+        description="For its server to say that it is ready, s: 1 s is usual.",
     )
 
 

@@ -262,9 +262,11 @@ class Sides:
 def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:
     """The duet with what two servers at once cannot show: of a launch of each side alone.
 
-    Memory and core time per request stay those of the duet.
+    Memory and core time per request stay those of the duet. Whether a launch was steady decides
+    nothing here, as in a duet: its neighbour in time went the same way.
     """
-    flags = (*duet.flags_base, *base.flags), (*duet.flags_head, *head.flags)
+    ours, theirs = ([f for f in x.flags if f.name != FlagName.NOT_STEADY] for x in (base, head))
+    flags = (*duet.flags_base, *ours), (*duet.flags_head, *theirs)
     void = any(flag.severity == "fail" for side in flags for flag in side)
     figures: list[dict[str, float]] = []
     for together, alone in ((duet.base, base.metrics), (duet.head, head.metrics)):
