@@ -145,9 +145,11 @@ def no_figure(bench: Bench, run: Run, computed: Figures) -> None:
     described, shown = bench("show", path, "--json"), bench("show", path)
     assert (described.code, shown.code) == (0, 0)
     cases = {case["id"]: case for case in json.loads(described.out)["cases"]}
-    rows = [line for line in shown.out.splitlines() if "ours" in line and "failed" in line]
+    lines = shown.out.splitlines()
+    rows = [place for place, line in enumerate(lines) if line.endswith(" failed")]
     assert len(rows) == len(computed)
-    assert not any(letter.isdigit() for row in rows for letter in row.partition("failed")[2])
+    # Its first figure is `failed`; none of the six others, a line each, is a number.
+    assert all(line.endswith(" —") for place in rows for line in lines[place + 1 : place + 7])
     text = path.read_text("utf-8") + described.out
     right = {f"{value:.6g}" for value in launches(run)["right"][0].metrics.values()}
     for bad, known in computed.items():
@@ -303,7 +305,7 @@ def test_liars(bench: Bench, computed: Figures, monkeypatch: pytest.MonkeyPatch)
     """Status, content type and single answers are right, and so is no figure of theirs."""
     real = warmup.warm_up
     briefly = {"window": 0.1, "limit": 0.6}
-    monkeypatch.setattr(oha, "warm_up", lambda *one, **more: real(*one, **more | briefly))
+    monkeypatch.setattr(warmup, "warm_up", lambda *one, **more: real(*one, **more | briefly))
     happen(monkeypatch, {"mask": Day("", "", change=ask_often)})
     done = bench.run("uneven", "mask", "keep", "quicken", "closing")
     assert done.code == 1, done

@@ -246,13 +246,13 @@ def test_a_server_that_is_killed_in_the_second_duet(
 
 @pytest.mark.real
 def test_endpoints_of_one_server_in_turn(bench: Bench, play: Play) -> None:
-    """Flags, figures and drift are each one's own; after a wrong answer there is no other duet."""
+    """Flags, figures and drift are each one's own; a wrong answer costs the next case nothing."""
     truthful, quicken, uneven = (
         declared(f"badapps/{name}", root=bench.root) for name in ("truthful", "quicken", "uneven")
     )
     began = time.monotonic()
     pairs = [(truthful, truthful), (truthful, quicken), (uneven, truthful), (truthful, truthful)]
-    alike, moved, wrong = play(*pairs, seconds=1.6)
+    alike, moved, wrong, after = play(*pairs, seconds=1.6)
     assert alike.seconds + moved.seconds + wrong.seconds <= time.monotonic() - began
     assert all(one.load_seconds >= 1.6 for one in (alike, moved, wrong))
     base, head = unfailed(alike, truthful)
@@ -268,6 +268,7 @@ def test_endpoints_of_one_server_in_turn(bench: Bench, play: Play) -> None:
     assert moved.drift > 0.5
     void(wrong, {"base": "wrong_size"})
     assert wrong.drift is None
+    unfailed(after, truthful)
     assert not bench.alive()
 
 

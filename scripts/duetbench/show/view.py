@@ -125,11 +125,6 @@ class ViewRow:
         return formats.moved(self.metric or self.unit, self.judged.interval or Interval(1.0))
 
     @property
-    def brief(self) -> str:
-        """The same without the interval."""
-        return self.moved.rpartition(" (")[0]
-
-    @property
     def worse(self) -> bool:
         return self.judged.verdict is Verdict.SLOWER
 
@@ -278,7 +273,7 @@ def _news(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
         against = [row for row in others if row.worse != top.worse]
         price = ""
         if against:
-            verb, _, rest = _lead(against).brief.partition(" ")
+            verb, _, rest = _lead(against).moved.partition(" ")
             price = f", and {rest}" if top.moved.startswith(f"{verb} ") else f", and {verb} {rest}"
         several = len({row.case for row in moved}) > 1
         most = ", most of all {}, which {}" if several else ": {} {}"
