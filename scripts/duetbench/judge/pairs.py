@@ -67,19 +67,33 @@ class CaseDuets:
         tails: Judged from the same duets, and never a reason for more: tails scatter so much that
             all time would go to them.
         usable: Those that decisions may use.
+        metrics: Judged metrics that enough of the usable duets have; not memory that grows.
+        void: Why it cannot be compared, by a side's first failure; empty if it can.
     """
 
     def __init__(self, case: Case) -> None:
         self.case = case
         self.leading, self.tails = judged(case)
         self.all: list[Duet] = []
-        self.usable: list[Duet] = []
+        self._conclude()
 
     def add(self, duet: Duet) -> None:
         """Take another duet."""
         self.all.append(duet)
-        if duet.usable:
-            self.usable.append(duet)
+        self._conclude()
+
+    def _conclude(self) -> None:
+        """Work out once what its duets say together: every look at any case asks for it."""
+        self.usable = [duet for duet in self.all if duet.usable]
+        names, enough = (*self.leading, *self.tails), SHARE * len(self.usable)
+        self.metrics = tuple(n for n in names if self.count(n) >= enough and not self._grows(n))
+        reasons: dict[SideName, str] = {}
+        for side in reversed(SIDES):
+            failures = [failure(duet, side) for duet in self.all]
+            words = [failure for failure in failures if failure is not None]
+            if len(words) >= FAILURES:
+                reasons[side] = words[0]
+        self.void = said_once(reasons)
 
     def settle(self) -> None:
         """Use duets that warnings alone have disturbed, where these are most of them.
@@ -94,24 +108,17 @@ class CaseDuets:
                 one.model_copy(update={"kept": True}) if kept else one
                 for one, kept in zip(self.all, noisy, strict=True)
             ]
-            self.usable = [one for one in self.all if one.usable]
+            self._conclude()
 
     @property
     def excluded(self) -> int:
         return len(self.all) - len(self.usable)
 
     @property
-    def metrics(self) -> tuple[str, ...]:
-        """Judged metrics that enough of the usable duets have; not memory that grows."""
-        names, enough = (*self.leading, *self.tails), SHARE * len(self.usable)
-        return tuple(n for n in names if self.count(n) >= enough and not self._grows(n))
-
-    @property
     def lost(self) -> tuple[str, ...]:
         """Metrics, tails among them, that too few of the usable duets have."""
-        present = self.metrics
         names = (*self.leading, *self.tails)
-        return tuple(n for n in names if n not in present and not self._grows(n))
+        return tuple(n for n in names if n not in self.metrics and not self._grows(n))
 
     def count(self, metric: str) -> int:
         """Count the usable duets that have a metric on both sides."""
@@ -156,16 +163,6 @@ class CaseDuets:
             f"not steady: head's throughput over base's moved by {math.expm1(drift.mean):+.1%} "
             f"from the first half of the load to the second, on average over {drift.n} duets"
         )
-
-    def void(self) -> str:
-        """Explain why it cannot be compared, by a side's first failure; empty if it can."""
-        reasons: dict[SideName, str] = {}
-        for side in reversed(SIDES):
-            failures = [failure(duet, side) for duet in self.all]
-            words = [failure for failure in failures if failure is not None]
-            if len(words) >= FAILURES:
-                reasons[side] = words[0]
-        return said_once(reasons)
 
     def disturbances(self) -> str:
         """Name the flags for which duets were excluded."""

@@ -133,7 +133,7 @@ class SequentialTest:
         pairs = [
             (key, metric)
             for key, samples in self.samples.items()
-            if not samples.void()
+            if not samples.void
             for metric in samples.metrics
         ]
         hinted, share = self._hinted.intersection(pairs), self.method.hinted
@@ -243,7 +243,7 @@ class SequentialTest:
     def _wants(self, key: str) -> bool:
         samples, last = self.samples[key], self.method.looks.last
         most = math.ceil(last * self.method.patience)
-        if samples.void() or len(samples.usable) >= last or len(samples.all) >= most:
+        if samples.void or len(samples.usable) >= last or len(samples.all) >= most:
             return False
         return self._undecided(key)
 
@@ -271,7 +271,7 @@ def judge(test: SequentialTest) -> dict[str, tuple[Judgement, ...]]:
 def _judged(key: str, test: SequentialTest) -> Iterator[Judgement]:
     samples = test.samples[key]
     counts: dict[str, Any] = {"duets": len(samples.usable), "excluded": samples.excluded}
-    if reason := samples.void():
+    if reason := samples.void:
         void = {"metric": samples.leading[0], "verdict": Verdict.NOT_COMPARABLE, **counts}
         yield Judgement(reason=reason, **void)
         return
@@ -342,7 +342,7 @@ def seconds_to_decide(key: str, test: SequentialTest) -> float | None:
         scatter, or more would be missing than a comparison takes, however long it may take.
     """
     samples = test.samples[key]
-    if samples.void() or len(samples.usable) < 2:
+    if samples.void or len(samples.usable) < 2:
         return None
     open_ = [
         metric

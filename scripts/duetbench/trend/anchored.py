@@ -79,7 +79,7 @@ class Precision:
 
     def wants(self, duets: CaseDuets) -> bool:
         """Whether another duet is needed."""
-        if duets.void() or len(duets.all) >= self.most:
+        if duets.void or len(duets.all) >= self.most:
             return False
         if self.missing(duets) or self._least(duets) < self.least:
             return self.missing(duets) > 0
@@ -184,7 +184,7 @@ def _points(duets: CaseDuets, lost: list[Missing]) -> list[AnchoredPoint]:
     """The points of a case's duets; why there are none is added to what is `lost`."""
     case = duets.case.id
     duets.settle()
-    reason = duets.void()
+    reason = duets.void
     if not reason and len(duets.usable) < 2:
         reason = f"{len(duets.usable)} usable duets: {duets.disturbances() or 'no more'}"
     if reason:
