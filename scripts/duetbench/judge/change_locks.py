@@ -21,7 +21,8 @@ from packaging.utils import canonicalize_name
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.host.console import Narrator
 from duetbench.host.git import GitError, HopelessError, run
-from duetbench.project.project import Project, kept_place, resolved
+from duetbench.project import stacks
+from duetbench.project.project import Project
 from duetbench.project.schema import read_toml
 from duetbench.store.change import Change, StackState
 from duetbench.store.comparison import Comparison, Judgement, PackageChange, SideName, SideRecord
@@ -145,7 +146,7 @@ def _found(
     text = lock_text(project, state, change.base_commit if side == "base" else change.head_commit)
     if text is not None or state.as_of is None:
         return text
-    again = resolved(project, state.stack, narrator, date.fromisoformat(state.as_of))
+    again = project.resolve_stack(state.stack, narrator, date.fromisoformat(state.as_of))
     text = again.lock.read_text("utf-8")
     if again.digest == state.digest:
         return text
@@ -176,7 +177,7 @@ def lock_text(project: Project, state: StackState, commit: str | None) -> str | 
     name = path.relative_to(root).as_posix()
 
     def texts() -> Iterator[bytes | None]:
-        for place in (path, kept_place(state.digest[:12], state.stack)):
+        for place in (path, stacks.kept_place(state.digest[:12], state.stack)):
             yield place.read_bytes() if place.is_file() else None
         if commit is not None and _git(root, "cat-file", "-e", f"{commit}:{name}") is None:
             # A shallow clone does not have it.

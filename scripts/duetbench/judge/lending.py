@@ -23,7 +23,7 @@ from duetbench.project.published import FILE as PUBLISHED
 from duetbench.project.schema import FILE, EndpointTable
 from duetbench.project.settings import ANCHOR, Settings
 from duetbench.project.stacks import Stack
-from duetbench.project.target_locks import source_folders
+from duetbench.project.target_locks import module_files, source_folders
 
 _APART: Final = {"app", "takes"}
 """Fields of an endpoint that each side declares itself: its application, and how long it takes."""
@@ -39,8 +39,7 @@ def lend_module(module: str, to: Path, source: Path) -> tuple[str, ...]:
 
     Gives the files, from the copy's root; none: it has one, or the source has none either.
     """
-    name = Path(*module.split("."))
-    files = (name.with_suffix(".py"), name / "__init__.py")
+    files = module_files(module)
 
     def lying(root: Path) -> Path | None:
         places = (Path(place, file) for place in source_folders(root, module) for file in files)
@@ -141,11 +140,11 @@ class Borrower:
             endpoint = case.endpoint.model_copy(update={"app": own.app})
             return case.model_copy(update={"endpoint": endpoint})
         here, there = self.project.root, self.declarer.root
-        name = Path(*case.endpoint.app.partition(":")[0].split("."))
+        files = module_files(case.endpoint.app.partition(":")[0])
         places = [
             path
             for folder in (Path("apps", case.experiment), Path("apps"))
-            for path in (folder / name.with_suffix(".py"), folder / name / "__init__.py")
+            for path in (folder / file for file in files)
             if (there / path).is_file()
         ]
         if not places:

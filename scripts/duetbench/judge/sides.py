@@ -29,7 +29,6 @@ from duetbench.measure import runner
 from duetbench.measure.testbed import SideCase, equip
 from duetbench.project import cpython, interpreters, stacks, tools
 from duetbench.project import plan as planning
-from duetbench.project import project as projects
 from duetbench.project.project import Project
 from duetbench.project.settings import Interpreter, Settings
 from duetbench.project.stacks import Stack
@@ -172,7 +171,7 @@ def of_dates(project: Project, base: date | None, head: date | None, scope: Scop
         label = LOCKED if day is None else f"{AS_OF}{day}"
 
         def lock(name: str) -> Stack:
-            return projects.resolved(project, name, scope.narrator, day)
+            return project.resolve_stack(name, scope.narrator, day)
 
         return _here(project, label, lock, scope)
 
@@ -194,12 +193,12 @@ def of_packages(project: Project, base: Sequence[str], head: Sequence[str], scop
     notes: list[str] = []
 
     def part(requirements: Sequence[str]) -> _Part:
-        pins = [projects.read_pin(text) for text in requirements]
+        pins = [stacks.read_pin(text) for text in requirements]
         shares, remarks = change_locks.share_out(project, names, pins)
         notes.extend(remarks)
 
         def lock(name: str) -> Stack:
-            return projects.resolved(project, name, scope.narrator, pins=shares[name])
+            return project.resolve_stack(name, scope.narrator, pins=shares[name])
 
         return _here(project, ", ".join(map(str, pins)) or LOCKED, lock, scope)
 
@@ -218,7 +217,7 @@ def of_locks(
 
     def part(label: str, text: str) -> _Part:
         def lock(name: str) -> Stack:
-            return projects.kept(project, name, text) if name == stack else project.lock(name)
+            return project.keep_lock(name, text) if name == stack else project.lock(name)
 
         return _here(project, label, lock, scope)
 
@@ -411,7 +410,7 @@ def _side(
         stacks.compile_code(code, interpreter, scope.narrator)
     if project.deployment is not None:  # who asks for the cause of a change finds it by its digest
         for name, lock in locked.items():
-            projects.kept(project, name, lock.lock.read_text("utf-8"))
+            project.keep_lock(name, lock.lock.read_text("utf-8"))
     testbed = equip(
         needed, scope.logs, apps=project.root / "apps", locked=locked, interpreters=found,
         private=project.private, imports=project.imports, generator=generator,

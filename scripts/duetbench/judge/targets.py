@@ -19,7 +19,6 @@ from duetbench.host.console import Narrator
 from duetbench.judge import revisions
 from duetbench.measure.testbed import find_interface
 from duetbench.project import interpreters, stacks, target, target_locks, target_python
-from duetbench.project import project as projects
 from duetbench.project.project import Deployment, Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.settings import FOLDER, STACK, Interpreter, Target
@@ -97,9 +96,9 @@ def deploy(
         if interface is None:
             if pins:
                 draft = Deployment(project.root, declared, imports, packages.label, {}, within)
-                versions = [projects.read_pin(text) for text in pins]
+                versions = [stacks.read_pin(text) for text in pins]
                 drafted = Project(place, wanted, draft)
-                stack = projects.resolved(drafted, STACK, narrator, pins=versions)
+                stack = drafted.resolve_stack(STACK, narrator, pins=versions)
             stacks.make_environment(stack, python, narrator)
             interface = _interface(wanted, stacks.executable(stack, python), place, imports, within)
             server = wanted.server or _server(packages.packages, interface)
@@ -143,24 +142,11 @@ def text_of(project: Project) -> str:
 
 
 def other_text(
-    project: Project,
-    head: Project,
-    narrator: Narrator,
-    copies: Path,
-    *,
-    lock: str | None = None,
-    revision: str | None = None,
+    project: Project, head: Project, narrator: Narrator, copies: Path, *, lock: str
 ) -> str:
-    """The lock of another file, or of another revision, for what was prepared as `head`.
-
-    Errors as `deploy`.
-    """
-    if revision is not None:
-        state = revisions.resolve(project.root, revision)
-        place = revisions.lay_out(project.root, state, copies)
-    else:
-        place = revisions.copy(project.root, copies)
-    source = lock_at(project.root, lock, copies) if lock is not None else None
+    """The lock of another file, for what was prepared as `head`; errors as `deploy`."""
+    place = revisions.copy(project.root, copies)
+    source = lock_at(project.root, lock, copies)
     made, _ = deploy(project, place, narrator, like=head, lock=source)
     return text_of(made)
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.version import Version
 
 from duetbench.core.errors import UsageError
@@ -209,6 +209,35 @@ class Project:
                 config=foreign,
             )
 
+    def resolve_stack(
+        self,
+        name: str,
+        narrator: Narrator,
+        day: date | None = None,
+        pins: Sequence[Requirement] = (),
+    ) -> Stack:
+        """Resolve a stack as of the end of a date (UTC), or with some packages in other versions.
+
+        With pins, other packages move only if they must; with neither it is as locked.
+
+        Raises:
+            SetupError: uv finds no such set of packages.
+        """
+        if day is None and not pins:
+            return self.lock(name)
+        texts = [str(pin) for pin in pins]
+        keep = "" if day else self.lock_file(name).read_text("utf-8")
+        how = f"as of {day}" if day else f"with {', '.join(texts)}"
+        with narrator.step(f"stack {name}", f"resolving it {how}") as tick:
+            text = self.resolve(name, day, tick, keep=keep, pins=texts)
+        return self.keep_lock(name, text)
+
+    def keep_lock(self, name: str, text: str) -> Stack:
+        """Keep a lock in the cache, as a stack that can be made."""
+        lock = stacks.kept_place(cache.digest(text), name)
+        stacks.write_lock(lock, text)
+        return self.read_lock(name, lock)
+
     def renew_locks(
         self,
         narrator: Narrator,
@@ -217,7 +246,7 @@ class Project:
         *,
         exempt: Sequence[str] = (),
     ) -> tuple[Move, ...]:
-        """Resolve stacks (all if none are named) anew, write their locks, all or none: what moved.
+        """Resolve stacks again (all if none are named), write all their locks or none: what moved.
 
         It is as of the end of a date (UTC), of a moment, or of now, but for `exempt` packages. What
         is locked already is not taken back to a moment: that would be two changes of nothing.
@@ -259,52 +288,3 @@ class Project:
             return None, ()
         until = datetime.now(UTC).replace(microsecond=0) - timedelta(days=days)
         return until, self.settings.cooldown_exempt
-
-
-def resolved(
-    project: Project,
-    name: str,
-    narrator: Narrator,
-    day: date | None = None,
-    pins: Sequence[Requirement] = (),
-) -> Stack:
-    """Resolve a stack as of the end of a date (UTC), or with some packages in other versions.
-
-    With pins, other packages move only if they must; with neither it is as locked.
-
-    Raises:
-        SetupError: uv finds no such set of packages.
-    """
-    if day is None and not pins:
-        return project.lock(name)
-    texts = [str(pin) for pin in pins]
-    keep = "" if day else project.lock_file(name).read_text("utf-8")
-    how = f"as of {day}" if day else f"with {', '.join(texts)}"
-    with narrator.step(f"stack {name}", f"resolving it {how}") as tick:
-        text = project.resolve(name, day, tick, keep=keep, pins=texts)
-    return kept(project, name, text)
-
-
-def kept(project: Project, name: str, text: str) -> Stack:
-    """Keep a lock in the cache, as a stack that can be made."""
-    lock = kept_place(cache.digest(text), name)
-    stacks.write_lock(lock, text)
-    return project.read_lock(name, lock)
-
-
-def kept_place(digest: str, name: str) -> Path:
-    """The file that keeps a lock, by the first twelve digits of its SHA-256."""
-    return paths.cache_dir() / "resolved" / digest / f"{name}.txt"
-
-
-def read_pin(text: str) -> Requirement:
-    """Read a requirement such as `granian==2.7.8`; `UsageError`: it is no package's version."""
-    expected = f"--with {text!r}: expected a package and its version, such as 'granian==2.7.8'"
-    try:
-        pin = Requirement(text)
-    except InvalidRequirement as error:
-        raise UsageError(expected) from error
-    exact = [part.operator for part in pin.specifier] == ["=="] and "*" not in str(pin.specifier)
-    if not exact or pin.url or pin.marker or pin.extras:
-        raise UsageError(expected)
-    return pin

@@ -28,7 +28,7 @@ from packaging.utils import (
 )
 from packaging.version import Version
 
-from duetbench.core.errors import DeclarationError, SetupError
+from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import StackRecord
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
@@ -346,3 +346,21 @@ def environment_fault(stack: Stack, target: Path, version: str | None = None) ->
         )
         or None
     )
+
+
+def kept_place(digest: str, name: str) -> Path:
+    """The file that keeps a lock, by the first twelve digits of its SHA-256."""
+    return paths.cache_dir() / "resolved" / digest / f"{name}.txt"
+
+
+def read_pin(text: str) -> Requirement:
+    """Read a requirement such as `granian==2.7.8`; `UsageError`: it is no package's version."""
+    expected = f"--with {text!r}: expected a package and its version, such as 'granian==2.7.8'"
+    try:
+        pin = Requirement(text)
+    except InvalidRequirement as error:
+        raise UsageError(expected) from error
+    exact = [part.operator for part in pin.specifier] == ["=="] and "*" not in str(pin.specifier)
+    if not exact or pin.url or pin.marker or pin.extras:
+        raise UsageError(expected)
+    return pin

@@ -359,13 +359,19 @@ def install(root: Path, module: str, python: Interpreter, narrator: Narrator) ->
     return (SITE, *folders)
 
 
+def module_files(module: str) -> tuple[Path, Path]:
+    """The files that a module of a dotted name may be, from where it is imported."""
+    name = Path(*module.split("."))
+    return name.with_suffix(".py"), name / "__init__.py"
+
+
 def source_folders(root: Path, module: str) -> tuple[str, ...]:
     """Folders of a project that its code is imported from: `src/`, the top, and another's.
 
     The last is the one folder in which the module is, where it is in neither of these.
     """
     usual = tuple(name for name in ("src", ".") if (root / name).is_dir())
-    names = [Path(*module.split(".")).with_suffix(".py"), Path(*module.split("."), "__init__.py")]
+    names = module_files(module)
     if any((root / folder / name).is_file() for folder in usual for name in names):
         return usual
     places = {

@@ -611,7 +611,7 @@ def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
     cases = [judgement for case in comparison.cases for judgement in case.judgements]
     every = (*cases, *(micro.judgement for micro in comparison.micro))
     for judgement in every:
-        # The change is not to blame where base fails as well (see `samples.broken`).
+        # The change is not to blame where base fails as well (see `CaseDuets.void`).
         broken = judgement.reason.startswith("head: ") and "; base: " not in judgement.reason
         slower = judgement.verdict is Verdict.SLOWER and not comparison.cross
         if slower and weight(judgement, comparison.method) >= 1:

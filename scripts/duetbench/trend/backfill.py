@@ -26,7 +26,6 @@ from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Anchored, Scope
 from duetbench.measure.testbed import SideCase
-from duetbench.project import project as projects
 from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.project.settings import Anchor
@@ -65,13 +64,13 @@ class PastStack:
     def lock(self, project: Project, narrator: Narrator) -> Callable[[str], Stack]:
         """Make the function that resolves it for a stack; SetupError if uv cannot."""
         if self.release is None:
-            return lambda name: projects.resolved(project, name, narrator, self.when)
+            return lambda name: project.resolve_stack(name, narrator, self.when)
         pin = Requirement(f"{self.release.package}=={self.release.version}")
 
         def with_release(name: str) -> Stack:
             if pin.name not in project.lock(name).packages:
                 raise SetupError(f"the stack {name} has no {pin.name}")
-            return projects.resolved(project, name, narrator, pins=[pin])
+            return project.resolve_stack(name, narrator, pins=[pin])
 
         return with_release
 

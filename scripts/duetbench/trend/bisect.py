@@ -33,7 +33,6 @@ from duetbench.judge.duet_loop import Loop, MakeInstruments, Reporter, duet_seco
 from duetbench.judge.pairs import Pair, Side
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
-from duetbench.project import project as projects
 from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.store.change import Cause, Change, Release, SeriesName
@@ -221,7 +220,7 @@ class Mixtures:
         before, after = self._packages
         if odd := [p for p in self.row if versions.get(p) not in {before[p], after[p]}]:
             raise SetupError(f"{odd[0]} would be {versions.get(odd[0], 'gone')}")
-        stack = projects.kept(self.project, self.task.stack, text)
+        stack = self.project.keep_lock(self.task.stack, text)
         python = self.project.interpreter(self.case.python)
         stacks.make_environment(stack, python, self.reporter)
         return frozenset(p for p in self.row if versions[p] == after[p])
