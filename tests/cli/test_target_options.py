@@ -8,7 +8,7 @@ import pytest
 from bench import Bench
 from duetbench.cli import compare as compare_verb
 from duetbench.cli.target_options import left_out, repeated
-from repos import borrow_cache, commit, git, write
+from repos import work_in
 
 FASTAPI = """\
 from fastapi import FastAPI
@@ -22,15 +22,9 @@ async def health(): ...
 @pytest.fixture
 def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     assert bench.folder == tmp_path
-    borrow_cache(tmp_path / "cache", monkeypatch)
-    root = tmp_path / "shop"
-    write(root, "src/shop/main.py", FASTAPI)
-    write(root, "pyproject.toml", '[project]\nname = "shop"\nversion = "0"')
-    git(root, "init", "--quiet", "--initial-branch=main")
-    commit(root, "A shop")
-    monkeypatch.delenv("DUETBENCH_ROOT")
-    monkeypatch.chdir(root)
-    return root
+    project = '[project]\nname = "shop"\nversion = "0"'
+    files = {"src/shop/main.py": FASTAPI, "pyproject.toml": project}
+    return work_in(tmp_path / "shop", files, monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from duetbench.project.project import Project
 from duetbench.project.settings import Target
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
-from repos import borrow_cache, commit, git, write
+from repos import git, work_in
 
 MUCH = "\n\n".join(
     f"def f{n}(a, b=None):\n    b = b or [a, {n}]\n    return {{'k{n}': b, 'n': a + {n}}}"
@@ -78,18 +78,12 @@ dependencies = ["granian"]
 def much(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A repository with much code, a module that its build makes, and traces of each import."""
     assert bench.folder == tmp_path
-    borrow_cache(tmp_path / "cache", monkeypatch)
-    root = tmp_path / "much"
-    for name, text in {
+    files = {
         "pyproject.toml": PYPROJECT, "backend.py": BACKEND, ".python-version": "3.14\n",
         "src/much/__init__.py": "", "src/much/functions.py": MUCH, "src/much/web.py": WEB,
         "src/much/template.py": "{{ name }} = no Python\n", "tests/test_much.py": "import much\n",
-    }.items():  # fmt: skip
-        write(root, name, text)
-    git(root, "init", "--quiet", "--initial-branch=main")
-    commit(root, "Much")
-    monkeypatch.delenv("DUETBENCH_ROOT")
-    monkeypatch.chdir(root)
+    }  # fmt: skip
+    root = work_in(tmp_path / "much", files, monkeypatch)
     yield root
     assert not git(root, "status", "--porcelain")
 

@@ -12,7 +12,7 @@ from duetbench.judge import affected, revisions, sides, targets
 from duetbench.judge.sides import Scope
 from duetbench.project.project import Project
 from duetbench.project.settings import Target
-from repos import borrow_cache, commit, git, write
+from repos import commit, git, work_in, write
 
 APP = """\
 from shop import items
@@ -38,18 +38,13 @@ PYPROJECT = '[project]\nname = "shop"\nversion = "0.1"\nrequires-python = ">=3.1
 def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A repository of somebody's, without a word of ours; its second commit is slower."""
     assert bench.folder == tmp_path
-    borrow_cache(tmp_path / "cache", monkeypatch)
-    root = tmp_path / "shop"
-    for name, text in {
+    files = {
         "pyproject.toml": PYPROJECT, ".python-version": "3.14\n", "src/shop/__init__.py": "",
         "src/shop/main.py": APP, "src/shop/items.py": ITEMS, "tests/test_shop.py": "import shop\n",
         ".gitignore": "__pycache__/\n",
-    }.items():  # fmt: skip
-        write(root, name, text)
-    git(root, "init", "--quiet", "--initial-branch=main")
-    commit(root, "A shop")
+    }  # fmt: skip
+    root = work_in(tmp_path / "shop", files, monkeypatch)
     commit(root, "Slower", **{"src/shop/items.py": SLOWER})
-    monkeypatch.delenv("DUETBENCH_ROOT")
     monkeypatch.chdir(root / "src")
     yield root
     assert not git(root, "status", "--porcelain")

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -157,6 +158,18 @@ def make_shop(root: Path, *, declared: bool = True) -> Path:
     if declared:
         declare(root)
     commit(root, "A shop")
+    return root
+
+
+def work_in(root: Path, files: Mapping[str, str], patch: pytest.MonkeyPatch) -> Path:
+    """Make somebody's repository of these files, with a cache beside it, and go there."""
+    borrow_cache(root.parent / "cache", patch)
+    for name, text in files.items():
+        write(root, name, text)
+    git(root, "init", "--quiet", "--initial-branch=main")
+    commit(root, "All of it")
+    patch.delenv("DUETBENCH_ROOT")
+    patch.chdir(root)
     return root
 
 

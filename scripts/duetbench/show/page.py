@@ -61,7 +61,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class FigureRow:
-    """One row: its keys, its cells, and the letters of its notes, or a verdict with its `tone`."""
+    """One row: its keys, its cells, and its flags, or a verdict with its `tone`."""
 
     keys: tuple[str, ...]
     cells: tuple[Cell, ...]
