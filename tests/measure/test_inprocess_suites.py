@@ -193,7 +193,7 @@ def test_waits_are_cut_where_the_application_lets_them(
 def test_applications_are_imported_from_the_commit_under_test(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Modules of one name do not meet; another environment imports anew; nothing is left behind."""
+    """Modules of one name do not meet; another environment imports again; nothing stays."""
     for root in ("old", "new"):
         for experiment in ("one", "two"):
             folder = tmp_path / root / "apps" / experiment

@@ -74,7 +74,7 @@ def night(
     sent: list[Run | Points] = []
 
     def check(artifact: str, files: Files) -> None:
-        # asv's list of its benchmarks is made anew from the suites.
+        # asv's list of its benchmarks is made again from the suites.
         contents = {final(path): data for path, data in files.items() if path != _LIST}
         values = {path: _stored(path, data, _OF_NIGHTS) for path, data in contents.items()}
         ours = [value for value in values.values() if isinstance(value, Run | Points)]

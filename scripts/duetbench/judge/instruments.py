@@ -8,7 +8,7 @@ duets between others each time do. Some remains where more duets are held than t
 a difference of two installations the share 1 / `COPIES` of the variance.
 
 A copy has files of its own for what processes map into their memory (programs and libraries), and
-links to all else, which is read into memory anew by every process anyway.
+links to all else, which every process reads into memory for itself anyway.
 """
 
 from __future__ import annotations

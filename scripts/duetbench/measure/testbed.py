@@ -1,10 +1,10 @@
 """What launches need from the machine and the checkout, and what one launch has for itself.
 
 The first is resolved once per run: `Testbed`. The other is a `Workspace`: scratch folder, working
-copy, variables, and commands. An application that keeps a data base finds it as it was, or made
-anew, at each start: a target is started in a fresh copy of its files, `{tmp}` is an empty folder,
+copy, variables, and commands. An application that keeps a database finds it as it was, or newly
+made, at each start: a target is started in a fresh copy of its files, `{tmp}` is an empty folder,
 and the commands `before` make in it what the application needs. What they leave running, such as a
-data base's server, belongs to the launch: it runs on the server's cores, is no noise of the
+database's server, belongs to the launch: it runs on the server's cores, is no noise of the
 machine's, and ends with the launch.
 """
 

@@ -109,7 +109,7 @@ class Settings(Frozen):
 
     @property
     def free_threaded(self) -> str | None:
-        """The interpreter without the GIL that is held against it: the first of them."""
+        """The interpreter without the GIL that is compared with it: the first of them."""
         return next((n for n, spec in self.interpreters.items() if spec.free_threaded), None)
 
 

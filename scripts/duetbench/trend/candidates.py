@@ -16,7 +16,7 @@ scatter), and changes that share a step are one candidate, between the stack bef
 them and the one after the last.
 
 Releases that came to several stacks at once are one candidate: of the stack to which all of them
-came. Only its cases are played; series of the others are told as not played.
+came. Only its cases get duets; series of the others are listed without.
 """
 
 import math

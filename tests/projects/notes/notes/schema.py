@@ -9,7 +9,7 @@ from psycopg.sql import SQL, Identifier
 
 
 def main() -> None:
-    """Begin anew: the database of NOTES_DATABASE_URL is made beside the server's own."""
+    """Start from nothing: the database of NOTES_DATABASE_URL is made beside the server's own."""
     address = os.environ["NOTES_DATABASE_URL"]
     parts = urlsplit(address)
     name = Identifier(parts.path.lstrip("/"))

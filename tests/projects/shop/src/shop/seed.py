@@ -8,7 +8,7 @@ from shop.settings import Settings
 
 
 def main() -> None:
-    """Begin anew."""
+    """Start from nothing."""
     engine = create_engine(Settings().database_url)
     Base.metadata.drop_all(engine)
     Base.metadata.create_all(engine)
