@@ -84,10 +84,10 @@ class Move:
     package: str
     before: str | None
     after: str | None
-    stack: str = ""
+    stack: str
 
 
-def moves(before: Mapping[str, str], after: Mapping[str, str], stack: str = "") -> tuple[Move, ...]:
+def moves(before: Mapping[str, str], after: Mapping[str, str], stack: str) -> tuple[Move, ...]:
     """What differs between two locks (name → version), by name."""
     return tuple(
         Move(name, before.get(name), after.get(name), stack)

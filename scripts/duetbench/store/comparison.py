@@ -69,6 +69,17 @@ class PackageChange(Frozen):
     head: str | None = Field(description="Version; null: not there.")
 
 
+def differences(
+    stack: str, before: Mapping[str, str], after: Mapping[str, str]
+) -> tuple[PackageChange, ...]:
+    """The packages that differ between two states of a stack, by name."""
+    return tuple(
+        PackageChange(stack=stack, package=name, base=before.get(name), head=after.get(name))
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    )
+
+
 class Duet(Frozen):
     """Two launches of one case, alive together under the same kind of load: the sample."""
 

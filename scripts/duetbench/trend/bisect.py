@@ -36,7 +36,7 @@ from duetbench.measure.testbed import SideCase
 from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.store.change import Cause, Change, Release, SeriesName
-from duetbench.store.comparison import Comparison, PackageChange
+from duetbench.store.comparison import Comparison, differences
 from duetbench.store.files import Journal
 from duetbench.trend.culprits import TIME_IS_UP, Names, Search, TimeIsUpError
 
@@ -201,10 +201,7 @@ class Mixtures:
             stacks.parse(text, f"lock of {task.stack}", project.version)
             for text in (task.base, task.head)
         ]
-        self.moves = tuple(
-            PackageChange(stack=task.stack, package=move.package, base=move.before, head=move.after)
-            for move in stacks.moves(self._packages[0], self._packages[1])
-        )
+        self.moves = differences(task.stack, self._packages[0], self._packages[1])
         self._pinned = frozenset(move.package for move in self.moves if move.base and move.head)
         self.row = tuple(sorted(self._pinned))
         self.row = self._loaded()

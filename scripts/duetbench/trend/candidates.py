@@ -33,8 +33,9 @@ from duetbench.core.metrics import row as metric_row
 from duetbench.core.model import Verdict
 from duetbench.host import cache
 from duetbench.store.change import INPROCESS, Candidates, Change, SeriesName, StackState, Step
+from duetbench.store.comparison import differences
 from duetbench.store.points import CANARY
-from duetbench.trend.table import STATES, Table, bumps, differences
+from duetbench.trend.table import STATES, Table, bumps
 
 PRICE: Final = 14.0
 """Price of another piece, in squared standard errors. With it none of 300 series of 60 points that

@@ -21,7 +21,7 @@ from duetbench.core.metrics import HEADLINES, INSTRUCTIONS, METRICS
 from duetbench.core.model import CaseResult, InterpreterRecord, Machine, Run
 from duetbench.core.model import Status as LaunchStatus
 from duetbench.core.units import Interval
-from duetbench.store.comparison import PackageChange
+from duetbench.store.comparison import PackageChange, differences
 from duetbench.trend.summary import CaseSummary, summarise_case
 
 TRENDS: Final = (
@@ -353,17 +353,6 @@ def bumps(table: Table) -> tuple[Bump, ...]:
                 packages = (one.packages.get(stack, {}) for one in (before, night))
                 result.append(Bump(place, stack, differences(stack, *packages)))
     return tuple(result)
-
-
-def differences(
-    stack: str, before: Mapping[str, str], after: Mapping[str, str]
-) -> tuple[PackageChange, ...]:
-    """The packages that differ between two states of a stack, by name."""
-    return tuple(
-        PackageChange(stack=stack, package=name, base=before.get(name), head=after.get(name))
-        for name in sorted({*before, *after})
-        if before.get(name) != after.get(name)
-    )
 
 
 def gaps(table: Table) -> tuple[tuple[int, int], ...]:

@@ -16,10 +16,9 @@ from duetbench.show.change import FIRST, ChangeText, describe
 from duetbench.show.site import charts
 from duetbench.show.site.charts import CHANGE, Caption, Dot, PlotPoint, Quantity, Value
 from duetbench.show.site.pages.site import PageFile, ReleasedPackage, Site, barred, grouped, render
-from duetbench.store.comparison import PackageChange
+from duetbench.store.comparison import PackageChange, differences
 from duetbench.trend import releases
 from duetbench.trend.releases import MAIN, Measured, ReleaseAxis, ReleaseEffect, Result
-from duetbench.trend.table import differences
 
 LINKS: Final = {
     "home": "Home page",
