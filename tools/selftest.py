@@ -11,7 +11,7 @@ machine.
     .venv/bin/python tools/selftest.py --tries 0 --sizes --alike 3
 
 does so with the whole path instead: the same commit, lock or release is prepared as both sides, of
-two applications, so that what is done to one side alone is called. `duetbench why` counts their
+three applications, so that what happens to one side only shows. `duetbench why` counts their
 instructions, too.
 """
 
@@ -28,6 +28,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -42,7 +43,7 @@ ROOT: Final = Path(__file__).parents[1]
 RECORD: Final = ROOT / "results" / "SELFTEST.md"
 CPU: Final = "server_cpu_per_request"
 ONE_LAUNCH: Final = 0.05
-"""Who compares one launch of each side calls what is farther apart than this."""
+"""Whoever compares one launch of each side reports what is farther apart than this."""
 
 LONG: Final = 2000
 """Steps of the loop that calibrates the others: some ten microseconds."""
@@ -73,6 +74,20 @@ app = Flask(__name__)
 def one():
     return {"n": 1}
 """
+_FASTAPI: Final = """\
+from fastapi import FastAPI
+from pydantic import BaseModel
+
+class Item(BaseModel):
+    name: str
+    tags: list[str]
+
+app = FastAPI()
+
+@app.get("/one")
+async def one() -> list[Item]:
+    return [Item(name=f"item {n}", tags=["a", "b"]) for n in range(20)]
+"""
 _BUILD: Final = """\
 [project]
 name = "shop"
@@ -92,6 +107,10 @@ APPLICATIONS: Final[dict[str, tuple[dict[str, str], str, str]]] = {
         {"pyproject.toml": _BUILD, "src/shop/__init__.py": "", "src/shop/web.py": _FLASK},
         "shop.web:app", "flask==3.1.3",
     ),
+    "models": (
+        {"requirements.txt": "fastapi==0.121.0\n", "web.py": _FASTAPI},
+        "web:app", "fastapi==0.121.0",
+    ),
 }  # fmt: skip
 """Files, application, and a release that it has."""
 
@@ -104,52 +123,52 @@ class Tries:
     """Comparisons with the same right answer: head's CPU per request is `size` above base's."""
 
     size: float
-    found: Sequence[duetbench.Comparison]
+    comparisons: Sequence[duetbench.Comparison]
     same: str = "two installations of one stack"  # of no size: what is compared
 
     def ratios(self) -> Iterator[list[float]]:
         """CPU per request, head over base, of the usable duets of each comparison."""
-        for comparison in self.found:
+        for comparison in self.comparisons:
             duets = (duet for case in comparison.cases for duet in case.duets if duet.usable)
             yield [duet.head[CPU] / duet.base[CPU] for duet in duets]
 
-    def called(self) -> Iterator[list[float]]:
+    def calls(self) -> Iterator[list[float]]:
         """What each comparison says has moved in the wrong way, or CPU in the right one: ratios."""
-        for comparison in self.found:
-            judged = [one for case in comparison.cases for one in case.judgements]
-            moved = [one for one in judged if one.verdict in {"faster", "slower"}]
+        for comparison in self.comparisons:
+            judgements = (row for case in comparison.cases for row in case.judgements)
+            moved = [row for row in judgements if row.verdict in {"faster", "slower"}]
             if self.size:
-                moved = [one for one in moved if one.metric == CPU and one.verdict == "slower"]
-            yield [one.ratio for one in moved if one.ratio is not None]
+                moved = [row for row in moved if row.metric == CPU and row.verdict == "slower"]
+            yield [row.ratio for row in moved if row.ratio is not None]
 
     def rows(self, case: str) -> Iterator[tuple[str, ...]]:
         """The rows of the table: ours, and that of one launch of each side."""
-        done = (
+        what = (
             f"a handler slower by {100 * self.size:g} % of its CPU: found"
             if self.size
             else f"{self.same}: false verdicts"
         )
-        called, ratios = [*self.called()], [*self.ratios()]
-        flat = [one for many in ratios for one in many]
-        seconds = fmean(one.wall_seconds for one in self.found)
-        hits = [fmean(many) for many in called if many]
+        calls, ratios = [*self.calls()], [*self.ratios()]
+        flat = [ratio for duets in ratios for ratio in duets]
+        seconds = fmean(comparison.wall_seconds for comparison in self.comparisons)
+        hits = [fmean(call) for call in calls if call]
         yield (
-            done, case, "`duetbench compare`", *rate(sum(map(bool, called)), len(called)),
+            what, case, "`duetbench compare`", *rate(sum(map(bool, calls)), len(calls)),
             f"{len(flat) / len(ratios):.0f}", f"{seconds:.0f} s", percent(flat),
             percent(hits) if self.size else "",
         )  # fmt: skip
-        first = [many[0] for many in ratios if many]
-        apart = [one - 1 if self.size else abs(one - 1) for one in first]
-        alone = rate(sum(one > ONE_LAUNCH for one in apart), len(first))
-        yield done, case, f"one launch each, {100 * ONE_LAUNCH:g} %", *alone, *[""] * 4
+        first = [duets[0] for duets in ratios if duets]
+        apart = [ratio - 1 if self.size else abs(ratio - 1) for ratio in first]
+        alone = rate(sum(size > ONE_LAUNCH for size in apart), len(first))
+        yield what, case, f"one launch each, {100 * ONE_LAUNCH:g} %", *alone, *[""] * 4
 
 
 def rate(hits: int, of: int) -> tuple[str, str]:
     """How often, and the Clopper-Pearson interval of the rate."""
     if not of:
         return "0 of 0", ""
-    found = binomtest(hits, of).proportion_ci(0.95, "exact")
-    return f"{hits} of {of}", f"{100 * found.low:.1f}…{100 * found.high:.1f} %"
+    interval = binomtest(hits, of).proportion_ci(0.95, "exact")
+    return f"{hits} of {of}", f"{100 * interval.low:.1f}…{100 * interval.high:.1f} %"
 
 
 def percent(ratios: Sequence[float]) -> str:
@@ -164,7 +183,7 @@ def git(root: Path, *words: str) -> None:
 
 
 @contextmanager
-def cloned() -> Iterator[Path]:
+def clone() -> Iterator[Path]:
     """A clone of the checkout's commit without benchmarks inside the process; removed after."""
     with tempfile.TemporaryDirectory(prefix="duetbench-selftest-") as name:
         root = Path(name, "checkout")
@@ -179,7 +198,7 @@ def cloned() -> Iterator[Path]:
             os.chdir(here)
 
 
-def slowed(source: str, function: str, steps: int) -> str:
+def slow_down(source: str, function: str, steps: int) -> str:
     """Let a function of a module begin with an empty loop of so many steps."""
     defined = ast.FunctionDef | ast.AsyncFunctionDef
     for node in ast.walk(ast.parse(source)):
@@ -193,22 +212,22 @@ def slowed(source: str, function: str, steps: int) -> str:
     raise SystemExit(f"--function {function}: the module of --module has none of that name")
 
 
-def compared(root: Path, asked: argparse.Namespace, steps: int, tries: int) -> Tries:
+def compare_with(root: Path, options: argparse.Namespace, steps: int, tries: int) -> Tries:
     """Compare the clone's commit with one whose handler runs so many steps more."""
-    module = root / asked.module
+    module = root / options.module
     changed = f"{module.read_text('utf-8')}\n# The other side.\n"
-    module.write_text(slowed(changed, asked.function, steps) if steps else changed, "utf-8")
+    module.write_text(slow_down(changed, options.function, steps) if steps else changed, "utf-8")
     git(root, "commit", "--quiet", "--all", "-m", f"{steps} steps")
-    seeds = range(asked.seed, asked.seed + tries)
-    options = {"select": [asked.case], "budget": asked.budget, "all": True}
-    found = [duetbench.compare("HEAD~1", "HEAD", seed=seed, **options) for seed in seeds]
+    seeds = range(options.seed, options.seed + tries)
+    same = {"select": [options.case], "budget": options.budget, "all": True}
+    comparisons = [duetbench.compare("HEAD~1", "HEAD", seed=seed, **same) for seed in seeds]
     git(root, "reset", "--quiet", "--hard", "HEAD~1")
-    return Tries(0.0, found)
+    return Tries(0.0, comparisons)
 
 
-def calibrated(root: Path, asked: argparse.Namespace) -> float:
+def calibrate(root: Path, options: argparse.Namespace) -> float:
     """The share of a request's CPU that one step of a long loop takes."""
-    ratios = [one for many in compared(root, asked, LONG, 1).ratios() for one in many]
+    ratios = [*chain.from_iterable(compare_with(root, options, LONG, 1).ratios())]
     grown = fmean(map(math.log, ratios)) if ratios else 0.0
     if grown <= 0:
         raise SystemExit(f"{LONG} steps: expected more CPU per request, found {grown:+.1%}")
@@ -226,7 +245,7 @@ def alike(tries: int, budget: str) -> Iterator[tuple[str, ...]]:
             "release": ["--base-with", release, "--with", release],
         }
         for way, sides in ways.items():
-            same, asked = f"one {way} as both sides", [*sides, "--app", app, "--path", "/one"]
+            same, words = f"one {way} as both sides", [*sides, "--app", app, "--path", "/one"]
             with tempfile.TemporaryDirectory(prefix="duetbench-selftest-") as folder:
                 for path, text in files.items():
                     file = Path(folder, "made", path)
@@ -235,33 +254,25 @@ def alike(tries: int, budget: str) -> Iterator[tuple[str, ...]]:
                 git(root := Path(folder, "made"), "init", "--quiet")
                 git(root, "add", "--all")
                 git(root, "commit", "--quiet", "-m", "Made")
-                found = []
+                comparisons = []
                 for seed in range(tries):
-                    out = f"{folder}/{seed}.json"
-                    options = [
-                        "--all",
-                        "--budget",
-                        budget,
-                        "--seed",
-                        f"{seed}",
-                        "--output",
-                        f"{out}",
-                    ]
-                    subprocess.run([program, "compare", *asked, *options], cwd=root, check=False)
-                    found.append(duetbench.Comparison.model_validate_json(Path(out).read_bytes()))
-                why = [str(program), "why", *asked, "--results", folder, "--json"]
-                said = subprocess.run(why, cwd=root, check=True, stdout=subprocess.PIPE).stdout
-            yield next(Tries(0.0, found, same).rows(name))
-            yield counted(same, name, json.loads(said)[0])
+                    out = Path(folder, f"{seed}.json")
+                    options = ("--all", "--budget", budget, "--seed", f"{seed}", "--output", out)
+                    subprocess.run([program, "compare", *words, *options], cwd=root, check=False)
+                    comparisons.append(duetbench.Comparison.model_validate_json(out.read_bytes()))
+                why = [str(program), "why", *words, "--results", folder, "--json"]
+                counts = subprocess.run(why, cwd=root, check=True, stdout=subprocess.PIPE).stdout
+            yield next(Tries(0.0, comparisons, same).rows(name))
+            yield count(same, name, json.loads(counts)[0])
 
 
-def counted(same: str, name: str, attribution: dict[str, Any]) -> tuple[str, ...]:
+def count(same: str, name: str, attribution: dict[str, Any]) -> tuple[str, ...]:
     """The row of one count of both sides."""
     base, head = (attribution["totals"][side] for side in ("base", "head"))
     apart = abs(head / base - 1) > EQUAL
-    done = f"{same}: counts more than {100 * EQUAL:g} % apart"
+    what = f"{same}: counts more than {100 * EQUAL:g} % apart"
     size = f"{100 * (head / base - 1):+.3f} %"
-    return done, name, "`duetbench why`", *rate(int(apart), 1), "", "", size, ""
+    return what, name, "`duetbench why`", *rate(int(apart), 1), "", "", size, ""
 
 
 def main() -> None:
@@ -276,18 +287,18 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--alike", type=int, default=0, help="comparisons of the same, each way")
     parser.add_argument("--record", type=Path, default=RECORD, help="what the table is added to")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     known: list[Tries] = []
-    with cloned() as root:
-        if asked.tries:
-            known.append(compared(root, asked, 0, asked.tries))
-        if asked.sizes:
-            step = calibrated(root, asked)
-        for size in asked.sizes:
-            made = compared(root, asked, round(size / 100 / step), asked.tries)
+    with clone() as root:
+        if options.tries:
+            known.append(compare_with(root, options, 0, options.tries))
+        if options.sizes:
+            step = calibrate(root, options)
+        for size in options.sizes:
+            made = compare_with(root, options, round(size / 100 / step), options.tries)
             known.append(replace(made, size=size / 100))
-    rows = [row for tries in known for row in tries.rows(f"`{asked.case}`")]
-    rows += alike(asked.alike, asked.budget) if asked.alike else ()
+    rows = [row for tries in known for row in tries.rows(f"`{options.case}`")]
+    rows += alike(options.alike, options.budget) if options.alike else ()
     day = f"{datetime.now(UTC):%Y-%m-%d}"
     lines = [
         f"## Method {METHOD_VERSION} on {machine.fingerprint().id}, {day}",
@@ -297,7 +308,7 @@ def main() -> None:
         *(f"| {' | '.join(row)} |" for row in (HEAD, ["---"] * 3 + ["--:"] * 6, *rows)),
     ]
     print("\n".join(lines))
-    with asked.record.open("a", encoding="utf-8") as file:
+    with options.record.open("a", encoding="utf-8") as file:
         file.write("\n" + "\n".join(lines) + "\n")
 
 
