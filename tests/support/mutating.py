@@ -156,6 +156,5 @@ def use(root: Path, results: Path, output: Path, *, drawn: bool = True) -> tuple
     confirm.closed((*sources.changes, *closer), compared)
     issues.of_changes(sources.changes, "https://site.example/", sources.attributions)
     narrator = Narrator(Console(quiet=True))
-    cache = output.parent / "cache"
-    made = build.build(root, results, output, cache, narrator, with_asv=False, sources=sources)
+    made = build.build(root, results, output, narrator, with_asv=False, sources=sources)
     return made.notes

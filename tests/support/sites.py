@@ -63,7 +63,6 @@ def made(
         root,
         results,
         folder / output,
-        folder / "cache",
         Narrator(Console(quiet=True)),
         base=base,
         with_asv=with_asv,

@@ -40,7 +40,7 @@ def site_command(
     """Build the site from results/: trends, experiments, changes, releases, downloads.
 
     A static folder that works below any address and needs no other host. The same
-    results always give the same bytes. Files that cannot be read are named, and the
+    results always give the same pages. Files that cannot be read are named, and the
     rest is shown.
     """
     if base and not base.startswith(("https://", "http://")):
@@ -57,7 +57,6 @@ def site_command(
             root,
             results,
             output,
-            paths.cache_dir() / "site",
             narrator,
             base=f"{base.rstrip('/')}/" if base else base,
             with_asv=asv,
@@ -70,8 +69,7 @@ def site_command(
         narrator.say(f"note: {note}")
     narrator.say(
         f"{output}: {built.pages} pages; "
-        f"{built.written} files written, {built.kept} kept, {built.removed} removed, "
-        f"in {duration(seconds)}"
+        f"{built.written} files written, {built.removed} removed, in {duration(seconds)}"
     )
     there = shlex.quote(str(output))
     narrator.say(f"to look at it: python3 -m http.server -b 127.0.0.1 -d {there}")

@@ -27,7 +27,6 @@ from duetbench.show.page import (
     FigureTable,
     RunPage,
     Section,
-    SpeedUp,
     different,
     make_section,
 )
@@ -140,32 +139,28 @@ def _variants(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) ->
     readings = [r for r in snapshot.of(table.benchmark) if r.status != "skipped"]
     names = (*table.keys, str(table.variant))
     pythons = sorted({reading.python for reading in readings})
-    places = dict.fromkeys(tuple(r.param[name] for name in table.keys) for r in readings)
-    rows = dict.fromkeys(tuple(r.param[name] for name in names) for r in readings)
-    cells = {
-        row: [
-            cell
-            for python in pythons
-            for cell in _variant(snapshot, suite, table, dict(zip(names, row, strict=True)), python)
-        ]
-        for place in places
-        for row in rows
-        if row[:-1] == place
-    }
-    impossible = (
-        f"impossible: {row[-1]} on {gain.python} took less than the shortest time; "
-        "the measurement is wrong"
-        for row, of_row in cells.items()
-        for gain in (cell.speed_up for cell in of_row if cell.speed_up)
-        if gain.share * IMPOSSIBLE > 1 and row[-1] != table.base
-    )
+    keys = dict.fromkeys(tuple(r.param[name] for name in names) for r in readings)
+    places = list(dict.fromkeys(key[:-1] for key in keys))
+    rows, impossible = [], []
+    for key in sorted(keys, key=lambda key: places.index(key[:-1])):
+        cells: list[Cell] = []
+        for python in pythons:
+            params = dict(zip(names, key, strict=True))
+            of_python, efficiency = _variant(snapshot, suite, table, params, python)
+            cells += of_python
+            if efficiency * IMPOSSIBLE > 1 and key[-1] != table.base:
+                impossible.append(
+                    f"impossible: {key[-1]} on {python} took less than the shortest time; "
+                    "the measurement is wrong"
+                )
+        rows.append(FigureRow(key, tuple(cells)))
     best = f"at best: {table.at_best}, with {snapshot.cores or '?'} cores" if table.at_best else ""
     kinds = ("time", "speed-up", *(("at best", "efficiency") if table.at_best else ()))
     return FigureTable(
         title=table.title,
         keys=names,
         columns=tuple(f"{python} {kind}" for python in pythons for kind in kinds),
-        rows=tuple(FigureRow(row, tuple(of_row)) for row, of_row in cells.items()),
+        rows=tuple(rows),
         notes=tuple(filter(None, (_spread_note(readings), table.note, best, *impossible))),
     )
 
@@ -176,50 +171,36 @@ def _variant(
     table: SuiteTable,
     params: dict[str, str],
     python: str,
-) -> list[Cell]:
-    """Cells of one variant on one interpreter; speed-up: work per second over that of the base."""
+) -> tuple[list[Cell], float]:
+    """Cells of one variant on one interpreter, and its efficiency, which is 0 if it is not known.
+
+    Speed-up: work per second over that of the base. At best: the shortest possible time.
+    """
     name, base = str(table.variant), str(table.base)
     ours = _find(snapshot, table.benchmark, params, python)
     alone = _find(snapshot, table.benchmark, {**params, name: base}, python)
-    times, slower = float(params[table.times]) if table.times else 1.0, _quotient(ours, alone)
+    faster, times = _quotient(alone, ours), float(params[table.times]) if table.times else 1.0
     place = {key: value for key, value in params.items() if key != name}
     theirs = [row for row in suite.seconds(python, table.name, place) if params[name] in row]
     gains = [row[base] / row[params[name]] for row in theirs if base in row]
-    best = _best(snapshot, table, alone, params, python)
-    gain = SpeedUp(
-        python,
-        times / slower if slower else None,
-        times * alone.value / best if best and alone and alone.value else None,
-        gains[0] if gains else None,
-    )
     cells = [
         _cell(ours, ", ".join(units.seconds(row[params[name]]) for row in theirs)),
         Cell(
-            formats.ratio(gain.ours),
+            formats.ratio(times * faster if faster else None),
             published=", ".join(map(formats.ratio, gains)),
-            speed_up=gain,
         ),
     ]
-    if table.at_best:
-        cells.append(Cell(formats.MISSING if best is None else units.seconds(best)))
-        cells.append(Cell(units.share(gain.share) if gain.share else formats.MISSING))
-    return cells
-
-
-def _best(
-    snapshot: Snapshot,
-    table: SuiteTable,
-    alone: Reading | None,
-    params: Mapping[str, str],
-    python: str,
-) -> float | None:
-    """The shortest possible time in seconds; None: not declared, or something was not measured."""
+    best = None
     if table.slowest:
         slowest = _find(snapshot, table.slowest, {}, python)
-        return slowest.value if slowest else None
-    if table.shared and alone and alone.value and snapshot.cores:
-        return alone.value / min(int(params[table.shared]), snapshot.cores)
-    return None
+        best = slowest.value if slowest else None
+    elif table.shared and alone and alone.value and snapshot.cores:
+        best = alone.value / min(int(params[table.shared]), snapshot.cores)
+    efficiency = best / ours.value if best and ours and ours.value and faster else 0.0
+    if table.at_best:
+        cells.append(Cell(formats.MISSING if best is None else units.seconds(best)))
+        cells.append(Cell(units.share(efficiency) if efficiency else formats.MISSING))
+    return cells, efficiency
 
 
 def _figures(snapshot: Snapshot, table: SuiteTable) -> FigureTable:

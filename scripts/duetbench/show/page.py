@@ -31,21 +31,6 @@ _ONE: Final = "none, so nothing is decided: one launch per case"
 
 
 @dataclass(frozen=True, slots=True)
-class SpeedUp:
-    """How many times as fast as another way this one is: ours, at best, and published."""
-
-    python: str
-    ours: float | None
-    ceiling: float | None
-    published: float | None
-
-    @property
-    def share(self) -> float:
-        """Of the ceiling that was reached; 0 where that is not known."""
-        return self.ours / self.ceiling if self.ours and self.ceiling else 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Cell:
     """Our figure, its interval, and the published figure; each may be empty.
 
@@ -56,7 +41,6 @@ class Cell:
     interval: str = ""
     published: str = ""
     case: str = field(default="", compare=False)
-    speed_up: SpeedUp | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,15 @@
-"""asv's own site beside ours, at `asv/`: published again only if asv's results changed.
+"""asv's own site beside ours, at `asv/`.
 
 asv's page loads its libraries from public hosts; each is replaced by the copy in `vendor/` with the
 checksum that the page demands, so that the site works offline and names no reader to
 another host.
 """
 
-import hashlib
-import importlib.metadata
 import json
 import re
 import shutil
 import sys
+import tempfile
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +25,6 @@ ELSEWHERE: Final = "asv's site is only made of a checkout's own results"
 LEFT_OUT: Final = "asv's site was left out as asked (--no-asv)"
 VENDOR: Final = Path(__file__).parent / "vendor"
 
-_COMPLETE: Final = "complete"
 _REMOTE: Final = re.compile(
     r'<(?P<kind>script|link)\b[^>]*?\b(?:src|href)="(?P<address>(?:https?:)?//[^"]*)"[^>]*>'
 )
@@ -37,14 +35,8 @@ _ELEMENTS: Final = {
 }
 
 
-def bring(
-    root: Path,
-    results: Path,
-    cache: Path,
-    put: Callable[[str, bytes], None],
-    narrator: Narrator,
-) -> str:
-    """Put the files of `asv/` into the site; `cache` is a folder for this function alone.
+def bring(root: Path, results: Path, put: Callable[[str, bytes], None], narrator: Narrator) -> str:
+    """Put the files of `asv/` into the site.
 
     Returns:
         Why there is no such site, in words; empty: there is.
@@ -54,31 +46,16 @@ def bring(
         return NONE
     if recorded.resolve() != (root / "results" / "asv").resolve():
         return ELSEWHERE
-    place = cache / _digest(root, recorded)
-    site = place / "html"
-    if not (place / _COMPLETE).is_file():
+    with tempfile.TemporaryDirectory(prefix="duetbench-") as folder:
+        site = Path(folder) / "html"
         try:
-            shutil.rmtree(cache, ignore_errors=True)
-            place.mkdir(parents=True)
             publish(root, site, narrator)
-            (place / _COMPLETE).touch()
         except Exception as problem:  # asv's own code may stumble over anything
             return f"asv's site could not be made ({type(problem).__name__}): {problem}"
-    for path in sorted(site.rglob("*")):
-        if path.is_file():
-            put(f"{FOLDER}/{path.relative_to(site).as_posix()}", path.read_bytes())
+        for path in sorted(site.rglob("*")):
+            if path.is_file():
+                put(f"{FOLDER}/{path.relative_to(site).as_posix()}", path.read_bytes())
     return ""
-
-
-def _digest(root: Path, recorded: Path) -> str:
-    """Of all that asv's site depends on besides the commits themselves, which never change."""
-    digest = hashlib.sha256(importlib.metadata.version("asv").encode())
-    ours = sorted([Path(__file__), *VENDOR.glob("*")])
-    for path in (root / "asv.conf.json", *sorted(recorded.rglob("*.json")), *ours):
-        if path.is_file():
-            digest.update(f"\0{path.name}\0".encode())
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def publish(root: Path, site: Path, narrator: Narrator) -> None:

@@ -1,14 +1,7 @@
 """From `results/` to the whole site: pages, raw files, and asv's own site.
 
-index.json              every case with its data file, and every raw file
-b/<case>/data.json      all series of a case (`pages.trends`)
-runs/<run>.json         the run files as they are
-points/<id>.json        the files of anchored points
-c/<change>.json         the change records
-cmp/<comparison>.json   the stored comparisons as they are
-why/<id>.json           where the instructions of changes are
-
-Building twice gives the same bytes: what has not changed is not written.
+Building twice gives the same bytes of all but asv's site: what has not changed is not written.
+`addresses` says what stands where.
 """
 
 from collections.abc import Callable, Iterator
@@ -50,7 +43,6 @@ class Folder:
 
     root: Path
     written: int = 0
-    kept: int = 0
     names: set[str] = field(default_factory=set)
 
     def put(self, name: str, data: bytes) -> None:
@@ -61,7 +53,6 @@ class Folder:
         self.names.add(name)
         try:
             if path.is_file() and path.read_bytes() == data:
-                self.kept += 1
                 return
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_name(path.name + _PARTIAL)
@@ -89,11 +80,10 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """How many pages there are, what became of the files, and notes for people, in sentences."""
+    """How many pages there are, what became of files, and notes for people, in sentences."""
 
     pages: int
     written: int
-    kept: int
     removed: int
     notes: tuple[str, ...]
 
@@ -102,7 +92,6 @@ def build(
     root: Path,
     results: Path,
     output: Path,
-    cache: Path,
     narrator: Narrator,
     *,
     base: str = "",
@@ -111,8 +100,7 @@ def build(
 ) -> Built:
     """Read the results (or take what was read) and bring the site up to date.
 
-    `cache`: where asv makes its own site. `base`: address of the site with a slash at its end;
-    empty: not known.
+    `base`: address of the site with a slash at its end; empty: not known.
 
     Raises:
         UsageError: The folder has something else in it.
@@ -123,9 +111,7 @@ def build(
     folder = _folder(output)
     for path in sorted(STATICS.rglob("*.*")):
         folder.put(f"static/{path.relative_to(STATICS).as_posix()}", path.read_bytes())
-    no_asv = asv_site.LEFT_OUT
-    if with_asv:
-        no_asv = asv_site.bring(root, results, cache / "asv-site", folder.put, narrator)
+    no_asv = asv_site.bring(root, results, folder.put, narrator) if with_asv else asv_site.LEFT_OUT
     site = gather(
         root,
         results,
@@ -153,7 +139,6 @@ def build(
     return Built(
         pages=sum(name.endswith(".html") for name in pages),
         written=folder.written,
-        kept=folder.kept,
         removed=folder.remove_others(),
         notes=(*site.notes, *site.broken),
     )

@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from markupsafe import Markup
-
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
 from duetbench.project import names
@@ -218,17 +216,14 @@ def _lists(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterator[Page
             experiment=experiment if experiment in site.experiments() else "",
             nested=bool(prefix),
             groups={
-                name: [_row(case, tables.get(case, ()) if prefix else ()) for case in of_group]
+                name: [
+                    (case, *trends.newest_figure(case, tables.get(case, ()) if prefix else ()))
+                    for case in of_group
+                ]
                 for name, of_group in groups.items()
             },
             lists=lists.keys() - {prefix},
         )
-
-
-def _row(case: str, tables: Sequence[Table]) -> tuple[str, str, str, Markup | str]:
-    """A case, its newest absolute figure with its interval, and a sketch of its first series."""
-    figure, interval = trends.newest_figure(case, tables)
-    return case, figure, interval, trends.spark(tables[0], case) if tables else ""
 
 
 def _group(case: str) -> str:

@@ -6,16 +6,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from duetbench.core import units
 from duetbench.core.errors import DISTURBING
-from duetbench.core.units import Interval, count
+from duetbench.core.units import count
 from duetbench.project import names
 from duetbench.project.published import (
     KEYS,
     SHARED_PAGE,
     ChartLayout,
     Published,
-    SuiteDeclaration,
 )
 from duetbench.show import addresses, inprocess
 from duetbench.show.claims import ANSWERED, Answer, Evidence, tally
@@ -55,8 +53,8 @@ def pages(site: Site) -> Iterator[PageFile]:
 def questions(site: Site) -> Iterator[dict[str, Any]]:
     """Every experiment with its question, its first answer, and how many statements hold."""
     for name in _names(site):
-        _, sections = content(site, name)
-        answers = answers_of(sections)
+        _, sections = _content(site, name)
+        answers = _answers(sections)
         yield {
             "name": name,
             "question": _question(name, sections),
@@ -65,13 +63,11 @@ def questions(site: Site) -> Iterator[dict[str, Any]]:
         }
 
 
-def content(site: Site, name: str) -> tuple[Evidence, tuple[Section, ...]]:
-    """All that is known of an experiment."""
+def _content(site: Site, name: str) -> tuple[Evidence, tuple[Section, ...]]:
     return inprocess.experiment(name, site.newest, site.snapshots, site.published, site.suites)
 
 
-def answers_of(sections: Sequence[Section]) -> tuple[Answer, ...]:
-    """All answers of an experiment."""
+def _answers(sections: Sequence[Section]) -> tuple[Answer, ...]:
     return tuple(answer for section in sections for answer in section.answers)
 
 
@@ -86,12 +82,13 @@ def _question(name: str, sections: Sequence[Section]) -> str:
 
 def _page(site: Site, name: str) -> Iterator[PageFile]:
     address = addresses.experiment(name)
-    evidence, sections = content(site, name)
-    published = site.published.get(name)
-    question, answers = _question(name, sections), answers_of(sections)
+    root = addresses.root(addresses.file(address))
+    evidence, sections = _content(site, name)
+    published = site.published.get(name, Published())
+    question, answers = _question(name, sections), _answers(sections)
     suites = [suite.suite for suite in site.suites if suite.page == name]
     commands = [f"duetbench inprocess --select '{suite}.*'" for suite in suites]
-    if published or evidence.cases:
+    if name in site.published or evidence.cases:
         profile = evidence.runs[0].run.profile if evidence.runs else "nightly"
         commands.insert(0, words.experiment_command(name, profile))
     yield render(
@@ -105,24 +102,17 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
         answers=answer_table(answers),
         tally=tally(answers),
         sections=sections,
-        charts=list(charts(site, name, addresses.root(addresses.file(address)))),
-        article_url=published.url if published else "",
-        source=published.source if published else "",
+        charts=[
+            chart
+            for layout in published.charts
+            if (chart := draw(layout, [*evidence.cases.values()], published, root))
+        ],
+        article_url=published.url,
+        source=published.source,
         runs=[(run.run.id, facts(run)) for run in evidence.runs],
         commands=commands,
         has_cases=any(case.partition("/")[0] == name for case in site.planned),
     )
-
-
-def charts(site: Site, name: str, root: str) -> Iterator[Markup]:
-    """The declared charts, and those of speed-ups."""
-    evidence, sections = content(site, name)
-    if published := site.published.get(name):
-        cases = tuple(evidence.cases.values())
-        yield from filter(None, (draw(one, cases, published, root) for one in published.charts))
-    suites = {suite.title: suite for suite in site.suites if suite.page == name}
-    for section in (section for section in sections if section.experiment in suites):
-        yield from speed_up_charts(section, suites[section.experiment], root + addresses.ASV)
 
 
 def value_of(case: CaseSummary, metric: str, published: float | None = None) -> Value:
@@ -188,38 +178,3 @@ def _words(case: CaseSummary, keys: Sequence[str]) -> str:
 def _counted(text: str, what: str) -> str:
     """`4 tasks`, `1 task`: numbers need to be told what they count."""
     return f"{text} {what.removesuffix('s') if text == '1' else what}" if text.isdigit() else text
-
-
-def speed_up_charts(section: Section, suite: SuiteDeclaration, asv: str) -> Iterator[Markup]:
-    """One chart for each table that has a speed-up; `asv`: where asv's own pages are."""
-    layouts = {layout.title: layout for layout in suite.tables}
-    for table in section.tables:
-        layout = layouts[table.title]
-        groups: dict[str, list[Dot]] = {}
-        for row in (row for row in table.rows if row.keys[-1] != layout.base):
-            *where, variant = map(_counted, row.keys, table.keys)
-            for gain in (cell.speed_up for cell in row.cells if cell.speed_up):
-                value = Value(
-                    Interval(gain.ours) if gain.ours else None,
-                    gain.ceiling,
-                    gain.published,
-                    note="" if gain.ours else "failed or not measured",
-                )
-                dot = Dot(
-                    f"{variant}, {gain.python}", value, gain.python, f"{asv}#{layout.benchmark}"
-                )
-                groups.setdefault(", ".join(where), []).append(dot)
-        if not any(dot.value.figure for dots in groups.values() for dot in dots):
-            continue
-        base = _counted(layout.base or "", layout.variant or "")
-        ceiling = " The ceiling is what the cores, or the slowest wait, allow." * bool(
-            layout.at_best
-        )
-        yield forest(
-            Caption(f"speed-up-{layout.name}", table.title, f"That of {base} is 1.{ceiling}"),
-            Quantity(f"times as fast as {base}", units.plain),
-            {
-                title: sorted(dots, key=lambda dot: (dot.label, dot.series))
-                for title, dots in sorted(groups.items(), key=lambda entry: len(entry[0]))
-            },
-        )

@@ -2,10 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, Final
 from urllib.parse import urlsplit
-
-import numpy as np
 
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
@@ -13,26 +10,15 @@ from duetbench.core.units import Interval
 from duetbench.project import names
 from duetbench.project.names import CaseName
 from duetbench.project.published import SHARED_PAGE
-from duetbench.show import addresses, formats
-from duetbench.show.change import describe
-from duetbench.show.site import words
+from duetbench.show import addresses
+from duetbench.show.change import ChangeText, describe
 from duetbench.show.site.charts import Caption
 from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.experiment import questions
 from duetbench.show.site.pages.site import PageFile, Site, barred, json_file, render
 from duetbench.trend.reading import coverage
 from duetbench.trend.summary import ENOUGH_LAUNCHES
-from duetbench.trend.table import KINDS, STATES, Table
-
-RECENT: Final = 7
-"""A case that one of so many nights before measured, and the newest did not, is missing."""
-
-_RELEASES: Final = 4  # so many are named
-_STATES: Final = {
-    "measured": "measured",
-    "disturbed": "disturbed and not judged",
-    "failed": "failed",
-}
+from duetbench.trend.table import KINDS, Table
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -81,7 +67,6 @@ def _first(site: Site) -> Iterator[PageFile]:
         nights=longest.nights if longest else (),
         chart=chart,
         headline=headline,
-        night=last_night(site, served[0]) if served else "",
         record=next(iter(site.sources.night_records[-1:]), None),
         open_changes=len(site.open_changes),
         rows=list(endpoint_rows(site, tables)),
@@ -90,8 +75,10 @@ def _first(site: Site) -> Iterator[PageFile]:
     )
 
 
-def endpoint_rows(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterator[dict[str, Any]]:
-    """A row for each endpoint, server and interpreter.
+def endpoint_rows(
+    site: Site, tables: Mapping[str, tuple[Table, ...]]
+) -> Iterator[tuple[CaseName, str, str, ChangeText | None]]:
+    """A row for each endpoint, server and interpreter: its newest figure and last change.
 
     Of cases that only workers, threads or the load tell apart the first one is shown: the others
     are on the endpoint's page.
@@ -101,50 +88,15 @@ def endpoint_rows(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterat
         name = names.name(case)
         if name.server:
             cells.setdefault((name.what, name.server, name.python), name)
-    sketches = {name.id: trends.spark(tables[name.id][0], name.id) for name in cells.values()}
-    # Those with a trend first.
-    for _, name in sorted(cells.items(), key=lambda cell: (not sketches[cell[1].id], cell[0])):
-        figure, interval = trends.newest_figure(name.id, tables[name.id])
+    for _, name in sorted(cells.items()):
         moved = (
             record
             for record in site.changes
             if name.id in {series.case for series in (record.series, *record.others)}
         )
         change = next(moved, None)
-        yield {
-            "case": name.id,
-            "name": name,
-            "spark": sketches[name.id],
-            "figure": figure,
-            "interval": interval,
-            "change": describe(change) if change else None,
-            # Its size is that of the case in which it was found.
-            "found_here": change is not None and change.series.case == name.id,
-        }
-
-
-def last_night(site: Site, table: Table) -> str:
-    """What the newest night of a machine brought, in a sentence."""
-    night = table.nights[-1]
-    recent = np.flatnonzero((table.status[-1 - RECENT :] > 0).any(axis=0))
-    states = [STATES[code] for code in table.status[-1, recent].tolist()]
-    parts = [f"{n} {word}" for state, word in _STATES.items() if (n := states.count(state))]
-    if missing := states.count("absent") + states.count("not measured"):
-        parts.append(f"{missing} missing")
-    releases = dict.fromkeys(
-        f"{move.package} {move.head or 'gone'}"
-        for bump in site.events[table.machine, table.kind].bumps
-        if bump.night == len(table.nights) - 1
-        for move in bump.packages
-    )
-    came = "no release came in"
-    if releases:
-        came = f"{words.quantity(len(releases), 'release')} came in: "
-        came += formats.some(tuple(releases), _RELEASES)
-    return (
-        f"Newest run, {words.day(night.time)}, on {table.machine}: of "
-        f"{words.quantity(len(states), 'case')} {', '.join(parts)}; {came}."
-    )
+        figure, interval = trends.newest_figure(name.id, tables[name.id])
+        yield name, figure, interval, describe(change) if change else None
 
 
 def _downloads(site: Site) -> Iterator[PageFile]:

@@ -26,8 +26,6 @@ AROUND: Final = 45
 """So many nights before a change and after it are on its page, which is frozen then."""
 YEAR: Final = 400
 """Newest nights that are on the first page."""
-SKETCHED: Final = 90
-"""Newest nights of a sparkline."""
 
 _DIGITS: Final = 5
 """Of figures in data files; ends of absolute figures have one less."""
@@ -96,19 +94,6 @@ def newest_figure(case: str, tables: Sequence[Table]) -> tuple[str, str]:
     if point.figure is None or point.case.status != "measured":
         return figure, note
     return figure, too_few(point.figure.n) or interval
-
-
-def spark(table: Table, case: str) -> Markup:
-    """The series that the case's page shows first, as a sparkline."""
-    if not (metric := next(iter(metrics(table, case)), "")):
-        return Markup("")
-    points = history.points(table, case, metric, nights(table, case)[-SKETCHED:].tolist())
-    values = [
-        point.figure.estimate if point.figure and point.case.status == "measured" else None
-        for point in points
-    ]
-    known = words.quantity(len(values) - values.count(None), "point")
-    return charts.spark(values, f"{title(metric, table)}, {known}")
 
 
 def document(
