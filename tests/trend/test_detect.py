@@ -311,12 +311,11 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     for record in (recorded("open", 1.10, 20), recorded("closed", 0.91, 30)):
         changes.save(results, record)
     file = folder / "candidates.json"
-    done = command("ci", "detect", "--output", file, "--to", folder / "out", "--json")
+    done = command("ci", "detect", "--output", file, "--to", folder / "out")
     assert done.code == 0, done
-    said = json.loads(done.out)
     found = files.read(Candidates, file)
     assert found.candidates
-    assert said["closed"] == ["change-20-a"]
+    assert "closed: change-20-a: " in done.out
     assert [path.name for path in (folder / "out" / "changes").iterdir()] == ["change-20-a.json"]
     lines = (folder / "output").read_text().splitlines()
     matrix = json.loads(next(line for line in lines if line.startswith('{"include"')))["include"]

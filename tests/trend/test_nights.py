@@ -1,6 +1,5 @@
 """Nights: shared out over machines, measured shard by shard, and what came of them."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -227,10 +226,10 @@ def test_a_night_from_its_plan_to_the_history(
         }
     )
     save(bench.results, late)
-    done = bench("ci", "history", "push", bench.results, "--plan", plan, "--json")
-    assert (done.code, json.loads(done.out)["night"]["status"]) == (0, "complete")
-    done = bench("ci", "history", "pull", "--to", bench.folder / "all", "--json")
-    assert json.loads(done.out)["written"] == 3
+    done = bench("ci", "history", "push", bench.results, "--plan", plan)
+    assert done.code == 0, done
+    done = bench("ci", "history", "pull", "--to", bench.folder / "all")
+    assert ": 3 new files, " in done.out
     (path,) = (bench.folder / "all" / "nights").glob("*/*.json")
     record = files.read(NightRecord, path, check_name=True)
     assert record.status == "complete"

@@ -9,7 +9,6 @@ from typer import Argument, Exit, Option, Typer
 
 from duetbench.cli.options import (
     DEFAULT_SEED,
-    JsonOption,
     ProfileOption,
     ResultsOption,
     SeedOption,
@@ -23,7 +22,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import Profile
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.host import machine, paths
-from duetbench.host.console import Console, print_json
+from duetbench.host.console import Console
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions
 from duetbench.judge.duet_loop import Reporter
@@ -61,7 +60,6 @@ def play_command(
         int | None, workflow_option("--shard", min=1, help="Which shard of it, from 1.")
     ] = None,
     results: ResultsOption = None,
-    as_json: JsonOption = False,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Measure this checkout against the anchor by duets: a point of every case's trend.
@@ -79,7 +77,7 @@ def play_command(
     if assigned is not None and select:
         raise UsageError("--plan says what is played: leave --select out")
     files.require_room(folder)
-    console = Console(stderr=as_json)
+    console = Console()
     clean_up(console)
     globs, commit = select or [], None
     if assigned is not None:
@@ -93,7 +91,7 @@ def play_command(
     )  # fmt: skip
     if assigned is not None:
         made = made.model_copy(update=assigned.marks(made.id))
-    _keep(folder, made, as_json=as_json)
+    _keep(folder, made, console)
     if interruption is not None:
         raise interruption
     if made.missing and (assigned is None or not made.cases):
@@ -109,7 +107,6 @@ def renew_command(
         Option("--anew", help="Measure nothing: the old anchor cannot be started any more."),
     ] = False,
     results: ResultsOption = None,
-    as_json: JsonOption = False,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Make the commit of this checkout the anchor, and measure it against the one before.
@@ -122,7 +119,7 @@ def renew_command(
     """
     project = Project.here()
     root, folder = project.root, results or project.results
-    console = Console(stderr=as_json)
+    console = Console()
     state = revisions.working(root)
     if state.dirty:
         raise UsageError("expected a checkout without changes, found some: commit them first")
@@ -147,8 +144,7 @@ def renew_command(
         if interruption is not None:
             raise interruption
         update = {"origin": "renewal", "label": f"{points.RENEWED}{name}"}
-        renewal = renewal.model_copy(update=update)
-        _keep(folder, renewal, as_json=as_json)
+        _keep(folder, renewal.model_copy(update=update), console)
         chained = not renewal.missing
     files.replace(anchor_file(root), anchor_text(made).encode())
     console.say(f"{anchor_file(root)}: commit it, and nights go on with {name}")
@@ -170,11 +166,7 @@ def _measured(
         return anchored.measure(project, anchor, scope, reporter, Real, **how)
 
 
-def _keep(folder: Path, made: Points, *, as_json: bool) -> None:
+def _keep(folder: Path, made: Points, console: Console) -> None:
     path = points.save(folder, made)
-    if as_json:
-        print_json(made.model_dump(mode="json"))
-        return
-    console = Console()
     print_points(console, made)
     console.say(f"saved: {path}")

@@ -8,7 +8,6 @@ from typer import Exit, Option
 
 from duetbench.cli.options import (
     DEFAULT_SEED,
-    JsonOption,
     ProfileOption,
     ResultsOption,
     SeedOption,
@@ -17,7 +16,7 @@ from duetbench.cli.options import (
     day,
 )
 from duetbench.host import paths
-from duetbench.host.console import Console, print_json
+from duetbench.host.console import Console
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions
 from duetbench.judge.duet_loop import Reporter
@@ -51,7 +50,6 @@ def backfill_command(
     profile: ProfileOption = "nightly",
     plan: Annotated[bool, Option("--plan", help="Only say what would be measured.")] = False,
     results: ResultsOption = None,
-    as_json: JsonOption = False,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Measure the stacks of other times against the anchor: years of trend on day one.
@@ -65,7 +63,7 @@ def backfill_command(
     """
     project = Project.here()
     folder = results or project.results
-    console = Console(stderr=as_json)
+    console = Console()
     reporter = Reporter(console)
     anchor = load_anchor(project.root)
     first = day(from_, "--from")
@@ -87,10 +85,7 @@ def backfill_command(
                 task = BackfillTask(project, anchor, folder, scope, Precision(), seed, Real)
                 for points in backfill.backfill(task, stacks, reporter):
                     saved.append(points)
-                    if as_json:
-                        print_json(points.model_dump(mode="json"))
-                    else:
-                        print_points(Console(), points)
+                    print_points(console, points)
     except InterruptedRun as interruption:
         interruption.advice = "all duets are kept; the same command goes on"
         raise

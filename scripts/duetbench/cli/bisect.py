@@ -18,7 +18,6 @@ from duetbench.cli.options import (
     budget_seconds,
     clean_up,
     locked,
-    tell,
 )
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.cli.verbs import hook
@@ -124,11 +123,11 @@ def bisect_command(
             raise UsageError("expected --select with the case that is to be played")
         with _interruptible():
             cause = bisect.find(place, task, Reporter(console), limit, seed, Real)
-    tell(
-        cause_lines(cause),
-        lambda: {"series": task.series.model_dump(), **cause.model_dump(mode="json")},
-        as_json=as_json,
-    )
+    if as_json:
+        print_json({"series": task.series.model_dump(), **cause.model_dump(mode="json")})
+        return
+    for line in cause_lines(cause):
+        console.say(line)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -10,12 +10,10 @@ from typer import Exit, Option
 
 from duetbench.cli.options import (
     DEFAULT_SEED,
-    JsonOption,
     SeedOption,
     budget_option,
     budget_seconds,
     clean_up,
-    tell,
 )
 from duetbench.cli.verbs import hook
 from duetbench.core.errors import UsageError
@@ -57,7 +55,6 @@ def detect_command(
     ] = None,
     budget: Annotated[str, budget_option("With --confirm, time for measuring")] = "30m",
     output: Annotated[Path | None, Option("--output", "-o", help="Write the candidates.")] = None,
-    as_json: JsonOption = False,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Find series that moved for good when a stack changed, and confirm them by duets.
@@ -86,7 +83,7 @@ def detect_command(
         files.require_room(results)
         found = files.read(Candidates, from_) if from_ is not None else _detected(project)[0]
         limit = budget_seconds(budget) or 0.0
-        _confirm(project, found, results, limit, seed, elsewhere=elsewhere, as_json=as_json)
+        _confirm(project, found, results, limit, seed, elsewhere=elsewhere)
         return
     found, undone, closer, there = _detected(project)
     for record in (*undone, *closer):
@@ -94,16 +91,19 @@ def detect_command(
     if output is not None:
         files.write(output, found)
     actions.outputs(_outputs(found, there))
-    lines = [_headline(candidate) for candidate in found.candidates]
     news = [f"closed: {record.id}: {record.note}" for record in undone]
     news += [f"{one.id}: {narrowed_line(one.narrowed)}" for one in closer if one.narrowed]
+    lines = [*news, *map(_headline, found.candidates)]
     heading = f"### Detection: {len(found.candidates)} candidates"
-    actions.summary("\n".join((heading, "", *(f"- {line}" for line in (*lines, *news)))))
-    tell(
-        [*news, *_lines(found)],
-        lambda: {**found.model_dump(mode="json"), "closed": [record.id for record in undone]},
-        as_json=as_json,
+    actions.summary("\n".join((heading, "", *(f"- {line}" for line in lines))))
+    lines.append(
+        f"{len(found.candidates)} candidates, {found.known} judged already; steps where no stack "
+        f"changed (the machine, or our own commits): {len(found.unexplained)}"
     )
+    if found.candidates:
+        lines.append("judge them on their machines: duetbench ci detect --confirm")
+    for line in lines:
+        Console().say(line)
 
 
 def _detected(
@@ -139,7 +139,6 @@ def _confirm(
     seed: int,
     *,
     elsewhere: bool,
-    as_json: bool,
 ) -> None:
     """Judge the candidates of this machine, or all."""
     here = machine.fingerprint().id
@@ -151,7 +150,7 @@ def _confirm(
                 "that is no more: --elsewhere"
             )
     clean_up(errors())
-    console = Console(stderr=as_json)
+    console = Console()
     narrator = Narrator(console)
     judge = confirm.RealDuets(project, seed, Reporter(console), narrator, Real)
 
@@ -162,13 +161,9 @@ def _confirm(
         judged, left = confirm.confirm(
             ours, judge, seconds, results, log=console.say, explain=explain
         )
-    document = {
-        key: [record.model_dump(mode="json") for record in judged if record.confirmed is confirmed]
-        for key, confirmed in (("confirmed", True), ("dismissed", False))
-    }
     sentences = [_sentence(record) for record in judged]
-    nothing = [] if ours else [f"no candidate on this machine ({here})"]
-    tell([*sentences, *nothing], lambda: {**document, "left": left}, as_json=as_json)
+    for line in sentences if ours else [f"no candidate on this machine ({here})"]:
+        console.say(line)
     actions.summary("\n".join(f"- {sentence}" for sentence in sentences) or "No change.")
     for name, why in left.items():
         errors().say(f"{name}: not judged: {why}")
@@ -188,17 +183,6 @@ def _outputs(found: Candidates, machines: Collection[str]) -> dict[str, str]:
         "matrix": json.dumps({"include": include}, separators=(",", ":")),
         "candidates": str(counts.total()),
     }
-
-
-def _lines(found: Candidates) -> Iterator[str]:
-    for candidate in found.candidates:
-        yield _headline(candidate)
-    yield (
-        f"{len(found.candidates)} candidates, {found.known} judged already; steps where no stack "
-        f"changed (the machine, or our own commits): {len(found.unexplained)}"
-    )
-    if found.candidates:
-        yield "judge them on their machines: duetbench ci detect --confirm"
 
 
 def _headline(candidate: Change) -> str:

@@ -1,12 +1,10 @@
 """`duetbench ci history`: the results of all nights, on a branch of their own."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
 
 from typer import Argument, Exit, Option, Typer
 
-from duetbench.cli.options import JsonOption, tell
 from duetbench.core.errors import NothingMeasuredError
 from duetbench.github import actions
 from duetbench.host import paths
@@ -63,7 +61,6 @@ def pull_command(
     ] = False,
     remote: RemoteOption = "origin",
     branch: BranchOption = BRANCH,
-    as_json: JsonOption = False,
 ) -> None:
     """Fetch the history and lay it out in the results folder.
 
@@ -83,13 +80,13 @@ def pull_command(
             path.unlink(missing_ok=True)
         errors().say(f"{len(committed)} committed measurements are left out")
     pulled = pull(where, results, log=errors().say)
-    sentence = f"no branch {branch} there: the history is empty so far"
-    if pulled.tip is not None:
-        sentence = (
+    if pulled.tip is None:
+        Console().say(f"no branch {branch} there: the history is empty so far")
+    else:
+        Console().say(
             f"history at {pulled.tip[:8]}: {pulled.written} new files, {len(pulled.replaced)} with "
             f"newer contents, {pulled.unchanged} already here"
         )
-    tell([sentence], lambda: asdict(pulled), as_json=as_json)
 
 
 @history_app.command("push")
@@ -103,7 +100,6 @@ def push_command(
     ] = None,
     remote: RemoteOption = "origin",
     branch: BranchOption = BRANCH,
-    as_json: JsonOption = False,
 ) -> None:
     """Add the files of a results folder to the history.
 
@@ -135,12 +131,8 @@ def push_command(
     where = remote_of(paths.project_root(), remote, branch)
     subject = f"Night {record.id}: {record.status}" if record else "Results"
     pushed = push(files, where, subject=subject, log=warn)
-    of_night = record.model_dump(mode="json") if record else None
-    sentence = (
-        f"{len(pushed.added)} files added to {branch}, {len(pushed.there)} were there already "
-        f"(tries: {pushed.tries})"
-    )
-    tell([sentence], lambda: {**asdict(pushed), "night": of_night}, as_json=as_json)
+    there = f"{len(pushed.there)} were there already (tries: {pushed.tries})"
+    Console().say(f"{len(pushed.added)} files added to {branch}, {there}")
     if record is None:
         return
     sentences = nights.sentences(record)

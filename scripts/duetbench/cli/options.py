@@ -1,7 +1,7 @@
 """What several verbs share: options, how their values are read, and how a measurement begins."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
 from importlib import import_module
@@ -14,7 +14,7 @@ from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Profile
 from duetbench.host import git, process_group
-from duetbench.host.console import Console, print_json, write
+from duetbench.host.console import Console, write
 from duetbench.host.machine import measuring
 from duetbench.host.signals import interruptible
 from duetbench.project.project import Project
@@ -112,16 +112,6 @@ def clean_up(console: Console) -> list[str]:
     for sentence in sentences:
         console.say(f"note: {sentence}")
     return sentences
-
-
-def tell(lines: Iterable[str], document: Callable[[], Any], *, as_json: bool) -> None:
-    """Print a verb's result: a sentence per line for people, or its document for programs."""
-    if as_json:
-        print_json(document())
-        return
-    console = Console()
-    for line in lines:
-        console.say(line)
 
 
 @contextmanager

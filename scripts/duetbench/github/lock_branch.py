@@ -22,9 +22,6 @@ BRANCH: Final = "duetbench/stack"
 """On which nights renew the locks."""
 
 
-_SUBJECT: Final = 68  # characters
-
-
 @dataclass(frozen=True, slots=True)
 class StackBump:
     """What a bump came to."""
@@ -35,27 +32,17 @@ class StackBump:
 
 
 def message(moves: Sequence[Move]) -> str:
-    """The commit's message: a subject that names releases, and a list of all of them."""
+    """The commit's message: a subject that names two releases, and a list of all of them."""
+    if not moves:
+        return "Stacks: other files of the same versions\n"
     stacks: dict[str, list[str]] = {}
     for move in moves:
         line = f"- {move.package} {move.before or '(new)'} → {move.after or '(gone)'}"
         stacks.setdefault(line, []).append(move.stack)
     lines = [f"{line} ({', '.join(names)})" for line, names in stacks.items()]
-    return "\n".join((_subject(moves), *([""] if lines else []), *lines)) + "\n"
-
-
-def _subject(moves: Sequence[Move]) -> str:
-    """As many releases as a line has room for."""
-    packages = list(dict.fromkeys(f"{move.package} {move.after or 'gone'}" for move in moves))
-    if not packages:
-        return "Stacks: other files of the same versions"
-    line = f"Stacks: {packages[0]}"
-    for number, name in enumerate(packages[1:], start=1):
-        left = len(packages) - number
-        if len(f"{line}, {name} and {left} more") > _SUBJECT:
-            return f"{line} and {left} more"
-        line += f", {name}"
-    return line
+    first, *more = dict.fromkeys(f"{move.package} {move.after or 'gone'}" for move in moves)
+    names = ", ".join((first, *more[:1])) + (f" and {len(more) - 1} more" if more[1:] else "")
+    return "\n".join((f"Stacks: {names}", "", *lines)) + "\n"
 
 
 def commit(root: Path, text: str) -> StackBump:
@@ -74,7 +61,6 @@ def advance(
     remote: Remote,
     renew: Callable[[Path], Sequence[Move]],
     *,
-    branch: str = BRANCH,
     patience: Patience | None = None,
     say: Callable[[str], None] = lambda _: None,
     reached: Callable[[str], None] = lambda _: None,
@@ -96,8 +82,8 @@ def advance(
     def attempt() -> StackBump:
         with tempfile.TemporaryDirectory(prefix="duetbench-stack-") as folder:
             place = Path(folder) / "tree"
-            push = ["push", "--quiet", remote.address, f"HEAD:refs/heads/{branch}"]
-            start, tip = _start(root, remote, branch, head)
+            push = ["push", "--quiet", remote.address, f"HEAD:refs/heads/{BRANCH}"]
+            start, tip = _start(root, remote, head)
             git.ask(root, "worktree", "add", "--quiet", "--detach", str(place), start)
             try:
                 if start != tip:
@@ -114,12 +100,12 @@ def advance(
     try:
         return (patience or Patience()).keep_trying(attempt, say)
     except (GitError, HopelessError) as problem:
-        raise HistoryError(f"the locks could not be pushed to {branch}: {problem}") from problem
+        raise HistoryError(f"the locks could not be pushed to {BRANCH}: {problem}") from problem
 
 
-def _start(root: Path, remote: Remote, branch: str, head: str) -> tuple[str, str | None]:
+def _start(root: Path, remote: Remote, head: str) -> tuple[str, str | None]:
     """The commit of the branch that has this code, made if need be; and the branch's tip."""
-    there = [remote.address, f"refs/heads/{branch}"]
+    there = [remote.address, f"refs/heads/{BRANCH}"]
     if not git.ask(root, "ls-remote", *there, env=remote.environment):
         return head, None
     git.ask(root, "fetch", "--quiet", "--no-tags", *there, env=remote.environment)
@@ -135,7 +121,7 @@ def _head(root: Path) -> str:
     head = git.ask_or_none(root, "rev-parse", "--verify", "HEAD^{commit}")
     if head is None:
         raise UsageError(
-            f"expected a git repository with a commit in {root}, found none: leave --commit out"
+            f"expected a git repository with a commit in {root}, found none: leave --push out"
         )
     return head
 
