@@ -8,7 +8,6 @@ from statistics import fmean
 from typing import Final, Literal, get_args
 
 from duetbench.core import units
-from duetbench.core.errors import FlagName
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, TAILS
 from duetbench.core.model import Verdict
 from duetbench.core.text import TO_REPEAT
@@ -39,7 +38,17 @@ measured, and neither a change nor its absence is shown. Unjudged: without the s
 Unawaited: a tail without an answer, for which nobody measures longer.
 """
 
-_GROUPS: Final[tuple[Group, ...]] = get_args(Group)
+TITLES: Final[dict[Group, str]] = {
+    "worse": "Worse",
+    "better": "Better",
+    "slight": "Shown, but below what you would act on",
+    "broken": "Not comparable",
+    "undecided": "Not decided",
+    "unjudged": "Not judged",
+    "unchanged": "No change",
+    "unawaited": "Tails without an answer",
+}
+_GROUPS: Final = tuple(TITLES)
 _MOVED: Final[tuple[Group, ...]] = ("worse", "better")
 _OPEN: Final[tuple[Group, ...]] = ("broken", "undecided", "unjudged")
 _GROUP_OF: Final[dict[Verdict, Group]] = {
@@ -51,38 +60,17 @@ _GROUP_OF: Final[dict[Verdict, Group]] = {
 _NOTHING: Final = "Nothing to judge"
 _LABELS: Final = 3  # metrics that are named
 _NAMED: Final = 6  # cases that are named where all of them would be too many
-_SLIGHT: Final = "Shown, but below what you would act on"
 _ROW: Final = (
     "change and interval are of the duets; base → head is of base's own launches, alone on the "
     "machine, and that times the change"
-)
-_SERVICE: Final = (
-    "service times, from the send to the answer: what a request with a schedule waits for before "
-    "is the generator's queue, which is in the response times of a run"
 )
 _COULD_SEE: Final = (
     "a change of one figure alone would have been called in 4 of 5 comparisons like this; smaller "
     "ones may be there"
 )
-_MACHINES: Final = frozenset(
-    {FlagName.HOST_NOISE, FlagName.SCHED_LAG, FlagName.UNPINNED, FlagName.ENV_CHANGED}
-)
-"""Flags that say something about the machine alone."""
-
-_RATE: Final = 0.025
-"""Up to this `Method.confirmation_rate` the interval of what is called lies beyond the floor."""
-
-_OLDER: Final = (
-    "of its time: a verdict asked on one side only, so the near end of an interval can lie within "
-    "the relevance floor"
-)
 _APART: Final = (
     "from launches of each side alone, one right after the other, where two servers at once would "
     "keep each other from cores; all else is from duets"
-)
-_SHARED: Final = (
-    "read while both servers held the pages that they share, each half of them: changes are shown "
-    "up to a tenth larger than they are"
 )
 
 
@@ -332,24 +320,24 @@ def _plain(lines: Iterable[str]) -> list[tuple[str, str]]:
 def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) -> Iterator[Section]:
     yield Section("", [*_facts(comparison, rows)])
     yield Section("Events", _plain(_events(comparison)))
-    titles: dict[Group, str] = {"worse": "Worse", "better": "Better", "slight": _SLIGHT}
-    for group, title in titles.items():
+    for group in (*_MOVED, "slight"):
         moved = _of(rows, group)
-        yield table(title, moved, "why", note=_ROW if any(row.figures for row in moved) else "")
+        note = _ROW if any(row.figures for row in moved) else ""
+        yield table(TITLES[group], moved, "why", note=note)
     broken = dict.fromkeys((row.case, row.why) for row in _of(rows, "broken"))
-    yield Section("Not comparable", [*broken])
-    yield table("Not decided", _of(rows, "undecided"), "verdict", "base → head")
+    yield Section(TITLES["broken"], [*broken])
+    yield table(TITLES["undecided"], _of(rows, "undecided"), "verdict", "base → head")
     unjudged = ((row.why, row.case) for row in _of(rows, "unjudged"))
-    yield Section("Not judged", _by_reason(unjudged))
+    yield Section(TITLES["unjudged"], _by_reason(unjudged))
     yield Section("Next", _plain(_steps(comparison, rows)))
 
     same = _of(rows, "unchanged")
     sizes = _sizes(comparison, same, "tolerance")
     excluded = f"Said where a change as large as this is excluded: {sizes}." if sizes else ""
     hidden = ("verdict", "base → head", "why")
-    yield table("No change", same, *hidden, note=excluded, folded=True)
+    yield table(TITLES["unchanged"], same, *hidden, note=excluded, folded=True)
     tails = _of(rows, "unawaited")
-    yield table("Tails without an answer", tails, "verdict", "base → head", folded=True)
+    yield table(TITLES["unawaited"], tails, "verdict", "base → head", folded=True)
     counts, title = _counts(comparison), "Instructions per request, without a server"
     yield Section(title, (), ("case", "base → head", "change"), counts, folded=True)
     packages = [
@@ -425,15 +413,8 @@ def _sight(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
             "acted on",
             f"{sizes}: smaller changes are shown, and are no news (--material)",
         )
-    if any(row.metric.startswith("service_") for row in rows):
-        yield "latency", _SERVICE
     if floors := _sizes(comparison, judged, "floor"):
         yield "relevance floor", f"{floors}: up to here changes are none, however surely seen"
-    rate = comparison.method.get("confirmation_rate")
-    if isinstance(rate, float) and rate > _RATE:
-        yield "rule", _OLDER
-    if "memory" not in comparison.method and any(row.metric == "pss_steady" for row in judged):
-        yield formats.title("pss_steady"), _SHARED
 
 
 def _coverage(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
@@ -495,13 +476,12 @@ def _steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
             f"with --select, would tell.{more}"
         )
     if loud := lacking["quiet"]:
-        noise = {row.case: _disturbances(comparison, row.case) for row in loud}
-        names = sorted({flag for flags in noise.values() for flag in flags})
-        quieter = all(flags <= _MACHINES for flags in noise.values())
+        cases = {row.case for row in loud}
+        duets = (duet for case in comparison.cases if case.case.id in cases for duet in case.duets)
+        flags = sorted({flag for duet in duets for flag in duet.disturbed})
         yield (
-            f"Too few duets were usable in {_count(loud, comparison)}: {', '.join(names)}. "
-            + ("A quieter machine" if quieter else "What the flags say, once it is mended,")
-            + " would tell; more time on this one may not."
+            f"Too few duets were usable in {_count(loud, comparison)}: {', '.join(flags)}. What "
+            "the flags say, once it is mended, would tell; more time on this machine may not."
         )
     if spent := lacking["nothing"]:
         yield (
@@ -509,11 +489,6 @@ def _steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
             f"{_count(spent, comparison)}. What is there, if anything, is too small or too "
             "unsteady for this machine; more time does not help."
         )
-
-
-def _disturbances(comparison: Comparison, name: str) -> frozenset[FlagName]:
-    duets = (case.duets for case in comparison.cases if case.case.id == name)
-    return frozenset(flag for many in duets for duet in many for flag in duet.disturbed)
 
 
 def _leaks(comparison: Comparison) -> Iterator[str]:

@@ -35,20 +35,11 @@ from duetbench.show.site.flame import flame
 from duetbench.show.site.pages.site import PageFile, Site, barred, grouped, render
 from duetbench.show.site.pages.trends import trend_around
 from duetbench.show.site.words import filled
-from duetbench.show.view import Section, View, benchmark_name, make_view, table
+from duetbench.show.view import TITLES, Section, View, benchmark_name, make_view, table
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison, Duet, Judgement, SideRecord
 
-_TITLES: Final = {
-    "worse": "Worse",
-    "better": "Better",
-    "slight": "Shown, but below what you would act on",
-    "broken": "Not comparable",
-    "undecided": "Not decided",
-    "unchanged": "No change",
-    "unawaited": "Tails without an answer",
-}
 _KINDS: Final = {mark: verdict.value.replace(" ", "-") for verdict, mark in formats.MARKS.items()}
 """CSS classes of verdicts by their mark."""
 _CHART: Final = "Head over base: every usable duet, and what is said of all"
@@ -283,7 +274,7 @@ def _forest(view: View, address: Callable[[str], str]) -> Markup | None:
                 verdict=row.judged.verdict,
                 word=row.verdict,
             )
-            groups.setdefault(_TITLES[row.group], []).append(dot)
+            groups.setdefault(TITLES[row.group], []).append(dot)
     about = Caption("verdicts", "Verdicts", "Head over base, each with its own 95 % interval.")
     return forest(about, CHANGE, groups) if groups else None
 
