@@ -170,7 +170,7 @@ class _Played:
         judgements = self.found.cases[0].judgements
         cases = tuple(
             CaseComparison(case=pair.case, because=pair.reason, judgements=judgements)
-            for pair in question.affected.pairs
+            for pair in question.sides.pairs
         )
         status = "partial" if self.interrupted else "complete"
         made = unmeasured(question).model_copy(
@@ -196,17 +196,18 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
     assert (done.code, done.err) == (1, "")
     question = played.question
     assert question is not None
-    base, head, affected = question.base, question.head, question.affected
+    sides = question.sides
+    base, head = sides.base, sides.head
     assert (base.record.commit, head.record.commit) == (
         git(repository, "rev-parse", "main"),
         git(repository, "rev-parse", "feature"),
     )
-    (pair,) = affected.pairs
+    (pair,) = sides.pairs
     assert (pair.case.id, pair.reason) == (
         "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128",
         "apps/asgi-wsgi/wsgi_app.py",
     )
-    assert (affected.unaffected, question.seconds, question.seed) == (1, 1200, 7)
+    assert (sides.untouched, question.seconds, question.seed) == (1, 1200, 7)
     assert question.material == {"memory": 0.07}
     (again,) = question.reproduce
     assert again == (

@@ -11,11 +11,11 @@ from packaging.requirements import Requirement
 
 from duetbench.core.model import Case, InterpreterRecord, Load, LoadModel
 from duetbench.host import paths
-from duetbench.judge import affected, dependencies, same_code
+from duetbench.judge import affected, dependencies
 from duetbench.judge import pairs as pairs_
 from duetbench.judge.affected import Diff
-from duetbench.judge.counted import Affected
 from duetbench.judge.dependencies import Dependencies, Installed
+from duetbench.judge.pairs import Sides
 from duetbench.measure.runner import assemble
 from duetbench.project import stacks
 from duetbench.project.project import Project
@@ -51,9 +51,10 @@ def loaded(cases: tuple[Case, ...], tmp_path_factory: pytest.TempPathFactory) ->
 
 def selected(
     diff: Diff, cases: Sequence[Case], loaded: Loaded, *, everything: bool = False
-) -> Affected:
-    pairs = paired(side("base", ()), side("head", tuple(cases)))
-    return affected.select(diff, pairs, loaded, everything=everything)
+) -> Sides:
+    both = side("base", ()), side("head", tuple(cases))
+    sides = Sides(*both, ROOT, paired(*both), ())
+    return affected.select(sides, diff, loaded, everything=everything)
 
 
 def package(name: str, before: str | None, after: str | None, stack: str) -> PackageChange:
@@ -102,7 +103,7 @@ def test_a_package_or_file_affects_the_cases_that_load_it(
     expected = {case.id for case in cases if WHICH[which](case)}
     assert {pair.case.id for pair in found.pairs} == expected
     assert {pair.reason for pair in found.pairs} <= {what if file else f"{what} 1.0 → 1.1"}
-    assert found.unaffected == len(cases) - len(found.pairs)
+    assert found.untouched == len(cases) - len(found.pairs)
 
 
 def test_nothing_of_our_applications_is_unknown(loaded: Loaded) -> None:
@@ -130,9 +131,9 @@ def test_nothing_to_judge_is_said_in_words(
     change = Diff(files=tuple(files.split()), packages=packages, experiments=EXPERIMENTS)
     found = selected(change, cases, loaded)
     assert found.nothing == f"Nothing to judge: {sentence}"
-    assert found.unaffected == len(cases)
+    assert found.untouched == len(cases)
     every = selected(change, cases, loaded, everything=True)
-    assert (len(every.pairs), every.unaffected, every.nothing) == (len(cases), 0, "")
+    assert (len(every.pairs), every.untouched, every.nothing) == (len(cases), 0, "")
     assert {pair.reason for pair in every.pairs} == {affected.EVERYTHING}
 
 
@@ -233,9 +234,9 @@ def test_code_is_the_same_where_it_is_executed_as_such(
     write_all(roots[0], {"a.py": before, "a.txt": "1", "gone.py": ""})
     write_all(roots[1], {"a.py": after, "a.txt": "1"})
     for sides_ in (roots, roots[::-1]):
-        assert same_code.same("a.py", *sides_) is expected
-        assert not same_code.same("a.txt", *sides_)
-        assert not same_code.same("gone.py", *sides_)
+        assert affected.same_code("a.py", *sides_) is expected
+        assert not affected.same_code("a.txt", *sides_)
+        assert not affected.same_code("gone.py", *sides_)
 
 
 def test_metadata_are_the_same_but_for_the_version(tmp_path: Path) -> None:
@@ -247,10 +248,10 @@ def test_metadata_are_the_same_but_for_the_version(tmp_path: Path) -> None:
         ('[project]\nname = "a"\nversion = "1"\n[tool.hatch]\nx = 1\n', False),
     ):
         write_all(head, {"pyproject.toml": text})
-        assert same_code.same("pyproject.toml", base, head) is expected
+        assert affected.same_code("pyproject.toml", base, head) is expected
     for root in (base, head):
         write_all(root, {"pyproject.toml": "[broken\n"})
-    assert not same_code.same("pyproject.toml", base, head)
+    assert not affected.same_code("pyproject.toml", base, head)
 
 
 def locked(folder: Path, text: str) -> dict[str, Stack]:
@@ -303,9 +304,10 @@ def test_cases_are_compared_with_themselves_only() -> None:
         ("one/new", "only head has it"),
         ("one/old", "only base has it"),
     ]
-    same = paired(side("base", ()), side("head", (head[0],)))
-    found = affected.select(Diff(), same, {"one/a": Dependencies()}, missing)
-    assert (found.missing, found.unaffected) == (missing, 1)
+    both = side("base", ()), side("head", (head[0],))
+    sides = Sides(*both, ROOT, paired(*both), missing)
+    found = affected.select(sides, Diff(), {"one/a": Dependencies()})
+    assert (found.missing, found.untouched) == (missing, 1)
 
 
 def test_the_closure_follows_markers_and_extras() -> None:

@@ -9,7 +9,8 @@ import pytest
 from duetbench.core.model import Case, Verdict
 from duetbench.host import paths
 from duetbench.judge import counted, session
-from duetbench.judge.counted import Affected, BothSides
+from duetbench.judge.counted import BothSides
+from duetbench.judge.pairs import Sides
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase
 from duetbench.project import interpreters
@@ -69,8 +70,9 @@ def test_a_count_is_judged_with_a_fixed_resolution(ratio: float, verdict: Verdic
 
 
 def compared(folder: Path, fake: FakeInstruments) -> Comparison:
-    affected = Affected((), 7, (), (), jobs=counted.jobs([models()]))
-    question = Question(side("base", ()), side("head", ()), affected, 200)
+    jobs = counted.jobs([models()])
+    sides = Sides(side("base", ()), side("head", ()), Path(), (), (), untouched=7)
+    question = Question(sides, jobs, 200)
     return session.compare(question, SilentReporter(), fake, folder, lambda: fake.now)
 
 

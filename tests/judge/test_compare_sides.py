@@ -11,7 +11,6 @@ import rich.console
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host.console import Narrator
 from duetbench.judge import affected, revisions, sides
-from duetbench.judge.counted import Affected
 from duetbench.judge.pairs import Sides
 from duetbench.judge.sides import Scope
 from duetbench.project.project import Project
@@ -67,7 +66,7 @@ def append(root: Path, name: str, line: str) -> None:
     write(root, name, f"{(root / name).read_text()}\n{line}\n")
 
 
-def reasons(found: Affected) -> list[tuple[str, str]]:
+def reasons(found: Sides) -> list[tuple[str, str]]:
     return [(pair.case.id, pair.reason) for pair in found.pairs]
 
 
@@ -111,7 +110,7 @@ def test_a_change_of_somebodys_own_code_is_judged(shop: Path, everything: Scope)
     assert reasons(found) == [(SHOP_CASE, api)]
     commit(root, "A test", **{"tests/test_more.py": "import shop\n"})
     found = affected.find(revised(root, "HEAD~1", "HEAD", scope))
-    assert (found.pairs, found.unaffected) == ((), 1)
+    assert (found.pairs, found.untouched) == ((), 1)
     assert found.nothing == (
         "Nothing to judge: only files that no application imports differ, "
         "and no measured case depends on them."
@@ -248,7 +247,7 @@ def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
 
     both = revised(root, "HEAD~1", "HEAD", want(tmp_path))
     found = affected.find(both)
-    assert (found.pairs, found.unaffected, found.missing) == ((), 1, ())
+    assert (found.pairs, found.untouched, found.missing) == ((), 1, ())
     assert found.nothing.startswith("Nothing to judge: only files of applications")
     assert both.notes == (f"HEAD~1 lacks {lent}: those of HEAD are used on both sides",)
     assert (both.base.root / app).read_text() == (root / app).read_text()
@@ -261,7 +260,7 @@ def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
 def test_the_declarations_of_head_measure_both_sides(shop: Path, tmp_path: Path) -> None:
     root, declared, app = shop, "apps/load/experiment.toml", "apps/load/load_app.py"
 
-    def found() -> tuple[Sides, Affected]:
+    def found() -> tuple[Sides, Sides]:
         both = revised(root, "HEAD~1", "HEAD", want(tmp_path))
         return both, affected.find(both)
 
@@ -347,7 +346,7 @@ def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: 
 
     found = affected.find(both)
     assert reasons(found) == [("tiny/dependent/py3.14", "beta 1.0 → 1.5")]
-    assert (found.unaffected, found.nothing) == (1, "")
+    assert (found.untouched, found.nothing) == (1, "")
     (move,) = found.packages
     assert (move.stack, move.package, move.base, move.head) == ("one", "beta", "1.0", "1.5")
 

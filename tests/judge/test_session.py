@@ -14,8 +14,8 @@ from comparing import busy
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Case, Verdict
 from duetbench.judge import session
-from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Affected, Counts, differ
-from duetbench.judge.pairs import Pair
+from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, differ
+from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import interpreters
@@ -186,9 +186,9 @@ def test_too_many_cases_are_left_out_evenly() -> None:
 
 def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interpreters, "oha_version", lambda _: "1.16.0")
-    affected = Affected((), 24, (), (), nothing="only documents differ")
-    base, head = side("base", ()), side("head", ())
-    found = session.unmeasured(Question(base, head, affected, 90.0, notes=("before",)))
+    both = side("base", ()), side("head", ())
+    sides = Sides(*both, Path(), (), (), untouched=24, nothing="only documents differ")
+    found = session.unmeasured(Question(sides, seconds=90.0, notes=("before",)))
     assert (found.status, found.planned, found.untouched, found.cases) == ("complete", 0, 24, ())
     assert found.notes == ("before", "only documents differ")
 

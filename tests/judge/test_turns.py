@@ -17,8 +17,7 @@ from comparing import lines
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.judge import session
-from duetbench.judge.counted import Affected
-from duetbench.judge.pairs import Pair, by_turns
+from duetbench.judge.pairs import Pair, Sides, by_turns
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase
 from duetbench.project.servers import SERVERS
@@ -111,10 +110,10 @@ def compared(at_once: tuple[float, float], case: Case, cores: int, folder: Path)
         for one in (side(name, (case,)) for name in ("base", "head"))
     )
     pair = Pair(SideCase(case, base.testbed), SideCase(case, head.testbed), "a choice")
-    affected = Affected((pair,), 0, (), ())
+    sides = Sides(base, head, Path(), (pair,), ())
     fake = Machine(dict(zip(("base", "head"), at_once, strict=True)))
     found = session.compare(
-        Question(base, head, affected, 600), SilentReporter(), fake, folder, lambda: fake.now
+        Question(sides, seconds=600), SilentReporter(), fake, folder, lambda: fake.now
     )
     alone = [name for name in fake.order if name != "duet"]
     (one,) = found.cases

@@ -10,9 +10,8 @@ from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import session
-from duetbench.judge.counted import Affected
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.pairs import Pair, Side
+from duetbench.judge.pairs import Pair, Side, Sides
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project.project import Project
@@ -180,6 +179,6 @@ def compared_by(
     told: SilentReporter | None = None,
 ) -> Comparison:
     base, head = (side(name, tuple(cases)) for name in ("base", "head"))
-    affected = Affected(paired(base, head, "a package"), 2, (), ())
-    question = Question(base, head, affected, seconds)
+    sides = Sides(base, head, Path(), paired(base, head, "a package"), (), untouched=2)
+    question = Question(sides, seconds=seconds)
     return session.compare(question, told or SilentReporter(), fake, folder, lambda: fake.now)

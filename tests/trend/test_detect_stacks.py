@@ -122,14 +122,14 @@ def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None
     found = RealDuets(Project(bumps.root), 7, told, QUIET, making(None))(bumps.candidate(), 90.0)
     ((question, reporter),) = seen
     assert (question.seed, question.seconds, reporter) == (7, 90.0, told)
-    sides = question.base, question.head
+    sides = question.sides.base, question.sides.head
     for side, version, digest in zip(sides, ("1.0", "1.5"), bumps.digests, strict=True):
         stack = side.testbed.stacks["one"]
         assert (stack.packages["beta"], stack.digest) == (version, digest)
         python = side.testbed.pythons["one", "3.14"]
         assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
-    assert [pair.case.id for pair in question.affected.pairs] == ["tiny/dependent/py3.14"]
-    assert (question.affected.unaffected, question.affected.jobs) == (1, ())
+    assert [pair.case.id for pair in question.sides.pairs] == ["tiny/dependent/py3.14"]
+    assert (question.sides.untouched, question.jobs) == (1, ())
     assert found.base.label == f"one of {run_of(19)}"
     assert Project.here().lock("one").packages["beta"] == "2.0"  # the checkout's own lock stays
 

@@ -41,7 +41,7 @@ from duetbench.host import paths
 from duetbench.host.console import Console, Narrator
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
-from duetbench.judge import affected, revisions, session
+from duetbench.judge import affected, counted, revisions, session
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.session import Question, unmeasured
@@ -169,12 +169,10 @@ def compare_command(
         touched = affected.find(both, everything=everything)
         reproduce = command(both.base.record, both.head.record, words)
         question = Question(
-            both.base,
-            both.head,
             touched,
+            counted.jobs(pair.sides for pair in touched.pairs),
             limit,
             seed,
-            both.cross,
             {**settings.load(project.root).material, **sizes},
             reproduce=(reproduce,) if reproduce else (),
             notes=left_out(options) if reproduce else (),
@@ -238,7 +236,7 @@ def _compared(
     question: Question, console: Console, logs: Path
 ) -> tuple[Comparison, InterruptedRun | None]:
     """Measure, if there is something to judge; an interrupted comparison is partial."""
-    touched = question.affected
+    touched = question.sides
     if touched.nothing:
         return unmeasured(question), None
     reporter = Reporter(console)
@@ -246,9 +244,9 @@ def _compared(
         reporter.note(sentence)
     counts = {
         "cases that can have changed": len(touched.pairs),
-        "that cannot": touched.unaffected,
+        "that cannot": touched.untouched,
         "without counterpart": len(touched.missing) or None,
-        "in-process benchmarks": len(touched.jobs) or None,
+        "in-process benchmarks": len(question.jobs) or None,
     }
     reporter.note("; ".join(f"{what}: {n}" for what, n in counts.items() if n is not None))
     try:

@@ -18,19 +18,21 @@ A wrong "not affected" would be the only harmful mistake, so what is unknown cou
   the same on both sides (see `same_code`).
 """
 
+import ast
 import filecmp
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final
+
+from packaging.version import InvalidVersion, Version
 
 from duetbench.core.model import Case, InterpreterRecord, Missing
 from duetbench.core.text import some
 from duetbench.host import paths
-from duetbench.judge import revisions, same_code
-from duetbench.judge.counted import Affected, jobs
+from duetbench.judge import revisions
 from duetbench.judge.dependencies import SOURCES, Dependencies, Reader
 from duetbench.judge.pairs import Pair, Side, Sides, package_changes
 from duetbench.measure.testbed import server_of
@@ -90,8 +92,8 @@ class Diff:
     new: frozenset[str] = frozenset()
 
 
-def find(sides: Sides, *, everything: bool = False) -> Affected:
-    """Find what can be affected, from both sides' files and environments."""
+def find(sides: Sides, *, everything: bool = False) -> Sides:
+    """Leave the cases that can be affected, by both sides' files and environments."""
     base, head = sides.base, sides.head
     trees = (base.tree, head.tree) if base.tree and head.tree else None
     changed = [
@@ -99,7 +101,7 @@ def find(sides: Sides, *, everything: bool = False) -> Affected:
         for path in (revisions.changed(sides.repository, *trees) if trees else ())
         if not _without_effect(path, base, head)
     ]
-    same = tuple(path for path in changed if same_code.same(path, base.root, head.root))
+    same = tuple(path for path in changed if same_code(path, base.root, head.root))
     target = head.project.target is not None
     diff = Diff(
         files=tuple(path for path in changed if path not in same),
@@ -125,9 +127,7 @@ def find(sides: Sides, *, everything: bool = False) -> Affected:
     }
     if not everything:
         watch_doubtful(diff, sides.pairs, readers, loaded)
-    return select(
-        diff, sides.pairs, loaded, sides.missing, everything=everything, notes=sides.notes
-    )
+    return select(sides, diff, loaded, everything=everything)
 
 
 def watch_doubtful(
@@ -189,18 +189,12 @@ def _without_effect(path: str, base: Side, head: Side) -> bool:
 
 
 def select(
-    diff: Diff,
-    common: Sequence[Pair],
-    loaded: Mapping[str, Dependencies],
-    missing: Sequence[Missing] = (),
-    *,
-    everything: bool = False,
-    notes: Sequence[str] = (),
-) -> Affected:
+    sides: Sides, diff: Diff, loaded: Mapping[str, Dependencies], *, everything: bool = False
+) -> Sides:
     """Choose the affected ones among the cases that both sides have. Pure."""
-    orphans = _orphans(diff.packages, common, loaded)
-    pairs, same, missing = [], [], list(missing)
-    for pair in common:
+    orphans = _orphans(diff.packages, sides.pairs, loaded)
+    pairs, untouched, missing = [], 0, list(sides.missing)
+    for pair in sides.pairs:
         case = pair.case
         reason = pair.reason or reason_for(case, diff, loaded[case.id], orphans)
         if reason := reason or (EVERYTHING if everything else ""):
@@ -208,12 +202,15 @@ def select(
         elif loaded[case.id].files & diff.new:
             missing.append(Missing(case=case.id, reason="only one side has its application"))
         else:
-            same.append(pair)
-    return Affected(
-        tuple(pairs), len(same), tuple(missing), diff.packages, tuple(notes),
-        nothing="" if pairs else _nothing(diff, lone=bool(missing and not same)),
-        jobs=jobs(pair.sides for pair in pairs),
-    )  # fmt: skip
+            untouched += 1
+    return replace(
+        sides,
+        pairs=tuple(pairs),
+        missing=tuple(missing),
+        packages=diff.packages,
+        untouched=untouched,
+        nothing="" if pairs else _nothing(diff, lone=bool(missing and not untouched)),
+    )
 
 
 def reason_for(
@@ -326,3 +323,49 @@ def _area(path: str, *, own: bool) -> str:
         (top in _AROUND, "files for git or CI"),
     )
     return next((name for holds, name in parts if holds), CODE)
+
+
+def same_code(path: str, base: Path, head: Path) -> bool:
+    """Whether a file, as a path from the root of both sides, is executed as the same code.
+
+    Comments, layout and the version that a project states of itself are no part of what is
+    executed. Functions that differ are never the same, be they entered or not: what a single
+    request enters says nothing of what many at once do (a queue, a retry, a pool that is
+    exhausted). What cannot be read, or is no Python, differs.
+    """
+    if path == "pyproject.toml":
+        before, after = (paths.others(root) for root in (base, head))
+        return "project" in before and _unversioned(before) == _unversioned(after)
+    if not path.endswith(".py"):
+        return False
+    try:
+        trees = [_meaning((root / path).read_bytes()) for root in (base, head)]
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return trees[0] == trees[1]
+
+
+def _meaning(source: bytes) -> str:
+    """What a module executes: its syntax tree, with one version in place of each."""
+    tree = ast.parse(source)
+    for node in tree.body:
+        if (
+            isinstance(node, ast.Assign)
+            and [getattr(target, "id", "") for target in node.targets] == ["__version__"]
+            and isinstance(node.value, ast.Constant)
+            and _is_version(node.value.value)
+        ):
+            node.value.value = "0"
+    return ast.dump(tree)
+
+
+def _is_version(value: object) -> bool:
+    try:
+        return isinstance(value, str) and bool(Version(value))
+    except InvalidVersion:
+        return False
+
+
+def _unversioned(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    project = {k: v for k, v in metadata.get("project", {}).items() if k != "version"}
+    return {**metadata, "project": project}

@@ -20,19 +20,13 @@ from uuid import uuid4
 
 from duetbench.core.errors import CountError, LaunchError, UsageError
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Endpoint, Missing, Profile, Verdict
+from duetbench.core.model import Case, Endpoint, Profile, Verdict
 from duetbench.host import paths, ports
-from duetbench.judge.pairs import Pair
 from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase, Workspace
 from duetbench.project.project import Project
 from duetbench.store.change import INPROCESS
-from duetbench.store.comparison import (
-    Instructions,
-    Judgement,
-    MicroComparison,
-    PackageChange,
-)
+from duetbench.store.comparison import Instructions, Judgement, MicroComparison
 from duetbench.store.points import INSTRUCTIONS
 
 BothSides = tuple[SideCase, SideCase]
@@ -365,16 +359,3 @@ def carrier(project: Project, name: str) -> tuple[Case, Profile]:
         f"no case of this checkout is, or goes with, {name}; there is nothing to play: asv "
         "measures other benchmarks inside the process (duetbench inprocess)"
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Affected:
-    """The cases and jobs to compare."""
-
-    pairs: tuple[Pair, ...]
-    unaffected: int  # cases that both sides have, and that it cannot affect
-    missing: tuple[Missing, ...]  # cases of one side only, or defined otherwise
-    packages: tuple[PackageChange, ...]
-    notes: tuple[str, ...] = ()
-    nothing: str = ""  # why there is nothing to judge, in a sentence; empty: there is something
-    jobs: tuple[Job, ...] = ()  # what is counted beside them

@@ -242,18 +242,21 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Both sides, the cases that they have in common, and what only one has.
+    """Both sides, and the cases of both: all that they have in common, or what is to be judged.
 
-    `repository` is the checkout around us, `cross`: they are two interpreters.
+    What is to be judged, and all from `packages` on, is found by `affected`.
     """
 
     base: Side
     head: Side
-    repository: Path
+    repository: Path  # the checkout around us
     pairs: tuple[Pair, ...]
-    missing: tuple[Missing, ...]
-    cross: bool = False
+    missing: tuple[Missing, ...]  # cases of one side only, or defined otherwise
+    cross: bool = False  # whether they are two interpreters
     notes: tuple[str, ...] = ()
+    packages: tuple[PackageChange, ...] = ()
+    untouched: int = 0  # cases that both have, and that the change cannot affect
+    nothing: str = ""  # why there is nothing to judge, in a sentence; empty: there is something
 
 
 def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:

@@ -28,9 +28,9 @@ from duetbench.core.model import LoadModel, Missing, Status
 from duetbench.core.units import utc_now
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import counted, statistics
-from duetbench.judge.counted import EACH_SECONDS, Affected, Counts, differ
+from duetbench.judge.counted import EACH_SECONDS, Counts, Job, differ
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
-from duetbench.judge.pairs import Pair, Side
+from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.sequential_test import SequentialTest, State, events, judge, seconds_to_decide
 from duetbench.judge.statistics import Method
 from duetbench.project import interpreters
@@ -70,14 +70,12 @@ Ending = Literal["complete", "partial"]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Two sides, the cases to compare, and the time for it."""
+    """Two sides, with the cases to compare, and the time for it."""
 
-    base: Side
-    head: Side
-    affected: Affected
+    sides: Sides
+    jobs: tuple[Job, ...] = ()  # what is counted beside the cases
     seconds: float | None = None  # time for all of it; None: until all is decided
     seed: int = 1  # of the order of the duets
-    cross: bool = False  # whether two interpreters are compared
     material: Mapping[Concern, float] = field(default_factory=dict)  # instead of `metrics.MATERIAL`
     reproduce: tuple[str, ...] = ()  # commands for a terminal
     notes: tuple[str, ...] = ()
@@ -108,8 +106,8 @@ def compare(
         RecordError: The comparison could not be saved at its end.
         ValueError: There is nothing to judge.
     """
-    if not question.affected.pairs and not question.affected.jobs:
-        raise ValueError("nothing to judge: see Affected.nothing")
+    if not question.sides.pairs and not question.jobs:
+        raise ValueError("nothing to judge: see Sides.nothing")
     session = _Session(question, reporter, instruments, clock)
     try:
         session.run()
@@ -131,7 +129,7 @@ def compare(
 
 def unmeasured(question: Question) -> Comparison:
     """The record of a comparison in which there is nothing to judge, and why."""
-    return _record(question, "complete", utc_now(), notes=(question.affected.nothing,))
+    return _record(question, "complete", utc_now(), notes=(question.sides.nothing,))
 
 
 class _UntilDecided:
@@ -165,8 +163,8 @@ class _Session:
         self.method = Method(material={**MATERIAL, **question.material})
         self.started, self.began = utc_now(), clock()
         self.seconds = math.inf if question.seconds is None else question.seconds
-        every = {pair.case.id: pair for pair in question.affected.pairs}
-        self.jobs = {job.series: job for job in question.affected.jobs}
+        every = {pair.case.id: pair for pair in question.sides.pairs}
+        self.jobs = {job.series: job for job in question.jobs}
         self.loop = Loop(instruments, reporter, question.seed, clock, turns=True)
         self.first = self.method.looks.counts[0]
         chosen = affordable(list(every.values()), self.loop.seconds.of, self.first, self.seconds)
@@ -185,7 +183,7 @@ class _Session:
 
     def run(self) -> None:
         """Count, play duets, follow up."""
-        measured, total = len(self.pairs), len(self.question.affected.pairs)
+        measured, total = len(self.pairs), len(self.question.sides.pairs)
         seconds = self.first * self.loop.seconds.of(*self.pairs.values())
         seconds += EACH_SECONDS * len(self.jobs)
         self.reporter.begin(measured + len(self.jobs), seconds, self.question.seconds)
@@ -222,7 +220,7 @@ class _Session:
             wall_seconds=self.clock() - self.began,
             cases=tuple(
                 self._case(pair, tuple(weighed(one, method) for one in judgements[pair.case.id]))
-                for pair in self.question.affected.pairs
+                for pair in self.question.sides.pairs
             ),
             micro=tuple(
                 made.model_copy(update={"judgement": weighed(made.judgement, method)})
@@ -269,7 +267,7 @@ class _Session:
 
     def _admit(self) -> bool:
         """Give time that decided and void cases have left to others; False where none has room."""
-        waiting = [p for p in self.question.affected.pairs if p.case.id in self.left_out.samples]
+        waiting = [p for p in self.question.sides.pairs if p.case.id in self.left_out.samples]
         left, least = self._duets_end() - self.clock(), self.method.looks.least
         more = affordable(waiting, self.loop.seconds.of, least, left / FIRST_LOOK)
         if not more or least * self.loop.seconds.of(*more) > left:
@@ -388,7 +386,8 @@ def _record(
     **measured: Any,
 ) -> Comparison:
     """Write the record of what was found; `absent` are benchmarks that were not counted."""
-    base, head, affected = question.base, question.head, question.affected
+    sides = question.sides
+    base, head = sides.base, sides.head
     # Names sort by time.
     moment = datetime.fromisoformat(started).astimezone(UTC)
     return Comparison(
@@ -400,17 +399,17 @@ def _record(
         duetbench=__version__,
         oha=interpreters.oha_version(head.testbed.oha),
         machine=head.testbed.machine,
-        cross=question.cross,
+        cross=sides.cross,
         base=base.record,
         head=head.record,
-        packages=affected.packages,
-        planned=len(affected.pairs),
-        untouched=affected.unaffected,
-        missing=(*affected.missing, *absent),
+        packages=sides.packages,
+        planned=len(sides.pairs),
+        untouched=sides.untouched,
+        missing=(*sides.missing, *absent),
         cases=cases,
         events=events(cases),
         method={"version": METHOD_VERSION, **(method or {})},
         reproduce=question.reproduce,
-        notes=(*question.notes, *affected.notes, *notes),
+        notes=(*question.notes, *sides.notes, *notes),
         **measured,
     )

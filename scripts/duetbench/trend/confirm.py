@@ -17,7 +17,7 @@ from duetbench.core.model import Verdict
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
-from duetbench.judge import affected, revisions, session
+from duetbench.judge import affected, counted, revisions, session
 from duetbench.judge import sides as sides_
 from duetbench.judge.change_locks import find_locks
 from duetbench.judge.counted import PROFILES, declared_jobs
@@ -80,12 +80,11 @@ class RealDuets:
             )
             touched = affected.find(both)
             pairs = tuple(pair for pair in touched.pairs if pair.case.id in served)
-            jobs = tuple(job for job in touched.jobs if job.series in carriers)
+            every = counted.jobs(pair.sides for pair in touched.pairs)
+            jobs = tuple(job for job in every if job.series in carriers)
             nothing = "" if pairs or jobs else touched.nothing or NOTHING
-            touched = replace(touched, pairs=pairs, jobs=jobs, nothing=nothing)
-            question = Question(
-                both.base, both.head, touched, seconds, self.seed, notes=texts.notes
-            )
+            touched = replace(touched, pairs=pairs, nothing=nothing)
+            question = Question(touched, jobs, seconds, self.seed, notes=texts.notes)
             if nothing:
                 return unmeasured(question)
             with measuring():
