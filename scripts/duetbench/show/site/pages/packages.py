@@ -12,7 +12,7 @@ from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.project import names
 from duetbench.show import addresses, formats
-from duetbench.show.change import FIRST, ChangeText, describe
+from duetbench.show.change import ChangeText, describe
 from duetbench.show.site import charts
 from duetbench.show.site.charts import CHANGE, Caption, Dot, PlotPoint, Quantity, Value
 from duetbench.show.site.pages.site import PageFile, ReleasedPackage, Site, barred, grouped, render
@@ -211,7 +211,6 @@ def _release(site: Site, package: ReleasedPackage, version: str, results: Result
             (record for record in site.changes if record.blames(name, version)),
             release=(name, version),
         ),
-        most_rows=FIRST,
         differences=_differences,
     )
 
