@@ -3,6 +3,8 @@
 # tools  of that, also interpreters and load generator: all but the packages under test
 # bench  quick profile of every experiment, then its tables; the fifth, inside the process, by asv;
 #        then the site, of which it says where it is
+# programs  what only tests want: act and actionlint (built by Go), a browser, PostgreSQL, systemd
+#        (by apt as root or in CI); without them their tests are skipped, but not in CI
 # test   the test suite; TESTS= selects, JOBS= so many at once (of all tests three, since many wait;
 #        of those that TESTS names one, which begins at once); what failed beside others is tried
 #        once more alone, by name and in sight
@@ -16,8 +18,13 @@ PYTHON ?= python3
 TESTS ?= tests
 JOBS ?= $(if $(filter tests,$(TESTS)),3,1)
 BIN := .venv/bin
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/duetbench
+# Go checks its modules against its checksum database.
+GO_PROGRAMS := github.com/nektos/act@v0.2.89 github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+GO_PLACES := $(addprefix $(CACHE)/tools/,$(notdir $(GO_PROGRAMS)))
+APT := $(if $(filter 0,$(shell id -u)),apt-get,$(if $(CI),sudo --non-interactive apt-get,:))
 
-.PHONY: harness tools setup bench test check lock dist try publish
+.PHONY: harness tools setup bench programs test check lock dist try publish
 
 harness:
 	@$(PYTHON) scripts/bootstrap.py
@@ -26,7 +33,7 @@ tools: harness
 	@$(BIN)/duetbench setup --no-stacks
 
 setup: harness
-	@$(BIN)/duetbench setup $(FOR_TESTS)
+	@$(BIN)/duetbench setup
 
 bench: setup
 	@$(BIN)/duetbench run --profile quick; code=$$?; $(BIN)/duetbench show latest; \
@@ -34,8 +41,16 @@ bench: setup
 	$(BIN)/duetbench site; site=$$?; \
 	for code in $$inside $$code $$site; do [ $$code = 0 ] || exit $$code; done
 
-test: FOR_TESTS := --tests
-test: setup
+$(GO_PLACES):
+	@-GOBIN=$@ go install -trimpath $(filter %/$(@F),$(GO_PROGRAMS))
+
+programs: $(GO_PLACES)
+	@get() { $(APT) install --yes --no-install-recommends $$1 || { $(APT) update && \
+	$(APT) install --yes --no-install-recommends $$1; } || echo "$$1 is not here; tests use it"; }; \
+	has() { command -v $$1 >/dev/null; }; has chromium || has chromium-browser || get chromium; \
+	has initdb || has pg_ctlcluster || get postgresql; has systemd-analyze || get systemd
+
+test: setup programs
 ifeq ($(JOBS),1)
 	@$(BIN)/pytest $(TESTS)
 else

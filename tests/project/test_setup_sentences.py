@@ -17,7 +17,7 @@ from duetbench.host.console import Narrator
 from duetbench.project import cpython, tools
 from duetbench.project.project import Project
 from duetbench.project.settings import SourceBuild
-from duetbench.project.tools import VALGRIND, Package, ensure
+from duetbench.project.tools import ensure_valgrind
 
 
 @pytest.mark.usefixtures("offline")
@@ -151,10 +151,10 @@ def test_what_may_not_be_installed_is_told(
     monkeypatch.setattr(os, "geteuid", lambda: uid)
     if apt:
         programs.write("apt-get", f"echo called > {programs.folder}/called")
-    assert ensure(VALGRIND, narrator) is None
+    assert ensure_valgrind(narrator) is None
     assert heard.getvalue() == (
-        "valgrind is not here; instructions are counted with it. "
-        "To have it: `apt-get install --no-install-recommends valgrind`\n"
+        "valgrind is not here; instructions are counted with it: "
+        "`apt-get install --no-install-recommends valgrind`\n"
     )
     assert programs.said("called") is None
 
@@ -166,10 +166,12 @@ def test_a_failing_installation_is_no_error(
     """Without network apt fails: its words are in the sentence, and set-up goes on."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     programs.write("apt-get", "echo 'E: Temporary failure: could not resolve host'; exit 100")
-    assert ensure(Package("sl", ("sl",), "trains run on it"), narrator) is None
+    assert ensure_valgrind(narrator) is None
     sentence = heard.getvalue().splitlines()[-1]
-    assert sentence.startswith("sl is not here (apt-get update failed (exit code 100): the network")
-    assert sentence.endswith("To have it: `apt-get install --no-install-recommends sl`")
+    assert sentence.startswith(
+        "valgrind is not here (apt-get update failed (exit code 100): the network"
+    )
+    assert sentence.endswith("with it: `apt-get install --no-install-recommends valgrind`")
 
 
 @pytest.mark.usefixtures("empty_cache")
@@ -182,9 +184,9 @@ def test_in_ci_sudo_makes_us_root(
     programs.write("sudo", f'echo "$1 $2 $3" > {made.parent}/asked; shift 3; exec "$@"')
     programs.write("apt-get", f"printf '#!/bin/sh\\n' > {made}; /bin/chmod +x {made}")
     monkeypatch.delenv("CI", raising=False)
-    assert ensure(VALGRIND, narrator) is None
+    assert ensure_valgrind(narrator) is None
     assert programs.said("asked") is None
     monkeypatch.setenv("CI", "true")
-    assert ensure(VALGRIND, narrator) is True
+    assert ensure_valgrind(narrator) is True
     asked = "--non-interactive env DEBIAN_FRONTEND=noninteractive\n"
     assert programs.said("asked") == asked

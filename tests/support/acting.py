@@ -25,9 +25,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from duetbench.core.errors import SetupError
-from duetbench.project import interpreters, tools
-from duetbench.project.project import Project
+from duetbench.host import paths
 from fake_github import FakeGitHub
 
 PROJECT: Final = Path(__file__).parents[2]
@@ -44,15 +42,13 @@ _kept: Final[list[subprocess.Popen[bytes]]] = []  # they end when we do, and wit
 
 
 def need(name: str) -> Path:
-    """A program that set-up builds for tests; without it the test is skipped, but never in CI."""
-    try:
-        spec = Project.here().settings.go_tools[name]
-        place = tools.go_place(name, spec)
-        return interpreters.made_program(name, spec.version, place, "duetbench setup --tests")
-    except SetupError as absent:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(absent))
+    """A program that `make test` builds; without it the test is skipped, but never in CI."""
+    makefile = (PROJECT / "Makefile").read_text("utf-8")
+    (pinned,) = re.findall(rf"/({name}@\S+)", makefile)
+    program = paths.cache_dir() / "tools" / str(pinned) / name
+    if not program.is_file():
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{name} is not here: `make test`")
+    return program
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import functools
 import gzip
 import http.server
 import os
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,8 +15,6 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-
-from duetbench.project.tools import CHROMIUM
 
 expect.set_options(timeout=20_000)
 
@@ -112,10 +111,10 @@ def served(folder: Path) -> Iterator[str]:
 
 def program() -> Path:
     """The system's Chromium; without it the test is skipped, but not in CI."""
-    result = CHROMIUM.find()
+    result = shutil.which("chromium") or shutil.which("chromium-browser")
     if result is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"no browser: {CHROMIUM.remedy}")
-    return result
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("Debian's chromium is not here")
+    return Path(result)
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from duetbench.host.ports import free_port
-from duetbench.project.tools import POSTGRESQL
 
 _SETTINGS: Final = (
     "-c listen_addresses=127.0.0.1 -c unix_socket_directories='' "
@@ -76,5 +75,5 @@ def _programs() -> Path:
         Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda one: int(one.parts[-3])
     )
     initdb = result[-1] if result else shutil.which("initdb")
-    assert initdb, f"PostgreSQL's server is not here: {POSTGRESQL.remedy}"
+    assert initdb, "PostgreSQL's server is not here (Debian: postgresql)"
     return Path(initdb).resolve().parent

@@ -1,5 +1,6 @@
 """`duetbench doctor`: what this machine has, and what that does to figures."""
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -118,12 +119,11 @@ def _findings(project: Project) -> Iterator[Finding]:
     for name, pythons in declared.items():
         for python in pythons:
             yield _finding(f"{name} for {python}", partial(_environment, project, name, python))
-    for package in tools.PACKAGES:
-        if place := package.find():
-            yield Finding(what=package.name, state="ok", detail=str(place))
-        else:
-            detail = f"not required; {package.why}: {package.remedy}"
-            yield Finding(what=package.name, state="absent", detail=detail)
+    if place := shutil.which(tools.VALGRIND):
+        yield Finding(what=tools.VALGRIND, state="ok", detail=place)
+    else:
+        detail = f"not required; {tools.WHY_VALGRIND}: {tools.VALGRIND_REMEDY}"
+        yield Finding(what=tools.VALGRIND, state="absent", detail=detail)
     owners = project.root / ".github" / "CODEOWNERS"
     if owners.is_file() and _NOBODY in owners.read_text("utf-8", "replace"):
         detail = f"not required to measure; {owners} names {_NOBODY}, who is nobody: name yourself"

@@ -32,9 +32,6 @@ _UNUSED: Final = (
 
 
 def setup_command(
-    tests: Annotated[
-        bool, Option("--tests", help="Also what only tests want: a browser, act.")
-    ] = False,
     no_stacks: Annotated[
         bool,
         Option("--no-stacks", help="Leave the stacks' environments, whose packages run code, out."),
@@ -51,7 +48,7 @@ def setup_command(
     """
     narrator, started = Narrator(Console()), time.monotonic()
     with interruptible():
-        done = set_up(Project.here(), narrator, tests=tests, with_stacks=not no_stacks)
+        done = set_up(Project.here(), narrator, with_stacks=not no_stacks)
     made = "; ".join(label for label, now in done.items() if now)
     ready = "; ".join(label for label, now in done.items() if not now)
     if made:
@@ -78,14 +75,12 @@ def _writable_cache() -> Iterator[None]:
 
 
 @_writable_cache()
-def set_up(
-    project: Project, narrator: Narrator, *, tests: bool = False, with_stacks: bool = True
-) -> dict[str, bool]:
+def set_up(project: Project, narrator: Narrator, *, with_stacks: bool = True) -> dict[str, bool]:
     """Make what is missing and check what is there: what it is, and whether it was made now.
 
     It can be interrupted and repeated at any time, and reaches for the network only for what is
-    missing. Programs of the system's own packages that cannot be had are told, with the command
-    that installs them, and are no error; some are for `tests` only.
+    missing. Where valgrind cannot be had, the command that installs it is told, and that is no
+    error.
 
     DeclarationError: the declarations are wrong. SetupError: something cannot be made; what was
     made before is kept.
@@ -118,14 +113,9 @@ def set_up(
         tools.build_oha(configured.oha, narrator)
     origin = interpreters.oha_origin(interpreters.find_oha(configured.oha))
     made[f"oha {configured.oha.version} ({origin})"] = oha_now
-    had = {
-        package.name: tools.ensure(package, narrator)
-        for package in tools.PACKAGES
-        if tests or not package.tests_only
-    }
-    for name, spec in configured.go_tools.items() if tests else ():
-        had[f"{name} {spec.version}"] = tools.ensure_go_tool(name, spec, narrator)
-    return made | {label: now for label, now in had.items() if now is not None}
+    if (valgrind_now := tools.ensure_valgrind(narrator)) is not None:
+        made[tools.VALGRIND] = valgrind_now
+    return made
 
 
 def remove_unused() -> list[str]:

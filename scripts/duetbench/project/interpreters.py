@@ -163,42 +163,22 @@ def install(request: str, log_name: str, tick: Tick, *options: str | Path) -> No
     )
 
 
-def program_place(name: str, version: str, spec: str) -> Path:
-    """Where set-up puts a program that it makes."""
-    return paths.cache_dir() / "tools" / f"{name}-{version}-{cache.digest(spec)}"
-
-
-def made_program(name: str, version: str, target: Path, remedy: str) -> Path:
-    """Find a program that set-up made; SetupError: it was not made yet."""
-    program = target / "bin" / name
-    if cache.facts(target) is None or not program.is_file():
-        raise SetupError(f"{name} {version} has not been made: run `{remedy}`")
-    cache.touch(target)
-    return program
-
-
-def program_fault(name: str, target: Path) -> str | None:
-    """Say what is wrong with a made program at a place; None if nothing is."""
-    facts = cache.facts(target)
-    program = target / "bin" / name
-    if facts is None or not program.is_file():
-        return "it is not there"
-    if cache.sha256(program) != facts.get("sha256"):
-        return "its program is not the one that was made"
-    return None
-
-
 def find_oha(spec: OhaSpec) -> Path:
     """Find the load generator that set-up made. Starts no process.
 
     SetupError: it was not made yet.
     """
-    return made_program("oha", spec.version, oha_place(spec), "duetbench setup")
+    program = oha_place(spec) / "bin" / "oha"
+    if cache.facts(oha_place(spec)) is None or not program.is_file():
+        raise SetupError(f"oha {spec.version} has not been made: run `duetbench setup`")
+    cache.touch(oha_place(spec))
+    return program
 
 
 def oha_place(spec: OhaSpec) -> Path:
     """Where set-up puts it, prebuilt or not: another place for every version."""
-    return program_place("oha", spec.version, spec.model_dump_json(exclude={"prebuilt"}))
+    pin = cache.digest(spec.model_dump_json(exclude={"prebuilt"}))
+    return paths.cache_dir() / "tools" / f"oha-{spec.version}-{pin}"
 
 
 def oha_version(program: Path) -> str:

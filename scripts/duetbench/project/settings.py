@@ -70,20 +70,12 @@ class OhaSpec(Frozen):
     )
 
 
-class GoToolSpec(Frozen):
-    """A program that Go builds, which checks its module against Go's checksum database."""
-
-    package: str
-    version: PatchVersion
-
-
 class Settings(Frozen):
     """The harness's own `[tool.duetbench]`, without the keys of a target."""
 
     interpreters: dict[str, InterpreterSpec] = Field(min_length=1)
     source_build: dict[str, SourceBuild] = Field(default_factory=dict, alias="source-build")
     oha: OhaSpec
-    go_tools: dict[str, GoToolSpec] = Field(default_factory=dict, alias="go-tools")
     fleet: dict[str, tuple[str, ...]] = Field(
         default_factory=dict, description="Machine's id → globs of the cases that it measures."
     )
@@ -226,7 +218,8 @@ def read_table(root: Path) -> tuple[Path, dict[str, Any]]:
 def load(root: Path) -> Settings:
     """Read and validate a repository's settings; DeclarationError: the table is wrong."""
     file, table = read_table(root)
-    table = {key: value for key, value in table.items() if key not in KEYS}
+    # Commits before 0.2 pin what their tests use there, too.
+    table = {key: value for key, value in table.items() if key not in {*KEYS, "go-tools"}}
     if root != paths.OWN and (paths.OWN / "pyproject.toml").is_file():
         # What a repository that has its own applications measured leaves out, it takes from us.
         table = {**read_table(paths.OWN)[1], **table}

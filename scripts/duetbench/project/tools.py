@@ -1,8 +1,8 @@
-"""Programs that set-up brings: the load generator, what Go builds, and packages of the system.
+"""Programs that set-up brings: the load generator, and valgrind.
 
-oha is its release's own program, or built from its registry; both are pinned. None of the packages
-is required: they are installed where that is allowed (Debian, as root or in CI); else the command
-that installs them is told.
+oha is its release's own program, or built from its registry; both are pinned. valgrind is not
+required: it is installed where that is allowed (Debian, as root or in CI); else the command that
+installs it is told.
 """
 
 import math
@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +20,7 @@ from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.project import interpreters
-from duetbench.project.settings import GoToolSpec, OhaSpec, Settings
+from duetbench.project.settings import OhaSpec, Settings
 
 RUST: Final = "1.88"
 """The oldest Rust that compiles it, as its crate says (`rust-version`)."""
@@ -39,6 +38,10 @@ _REMEDY: Final = "install Rust's toolchain (rustup, or apt)"
 
 ROOM_GB: Final = 3.0
 """Free space (10⁹ bytes) to build in."""
+
+VALGRIND: Final = "valgrind"
+WHY_VALGRIND: Final = "instructions are counted with it"
+VALGRIND_REMEDY: Final = "apt-get install --no-install-recommends valgrind"
 
 COMPILER_REMEDY: Final = "install it (on Debian and its relatives: apt-get install build-essential)"
 
@@ -140,12 +143,14 @@ def _make(spec: OhaSpec, narrator: Narrator, fill: Callable[[Path], cache.Facts]
 
 def oha_fault(spec: OhaSpec, target: Path) -> str | None:
     """Say what is wrong with the load generator at a place; None if nothing is."""
-    if wrong := interpreters.program_fault("oha", target):
-        return wrong
-    facts = cache.facts(target) or {}
+    facts, program = cache.facts(target), target / "bin" / "oha"
+    if facts is None or not program.is_file():
+        return "it is not there"
+    if cache.sha256(program) != facts.get("sha256"):
+        return "its program is not the one that was made"
     if facts.get("origin") == "prebuilt" and facts.get("sha256") not in spec.prebuilt.values():
         return "its program is not one of those that are pinned"
-    actual = version(target / "bin" / "oha")
+    actual = version(program)
     return None if actual == spec.version else f"expected version {spec.version}, found {actual}"
 
 
@@ -236,91 +241,23 @@ def require_crate(spec: OhaSpec) -> None:
             raise SetupError(f"{crate}: expected SHA-256 {spec.sha256}, found {digest}: remove it")
 
 
-def go_place(name: str, spec: GoToolSpec) -> Path:
-    """Where set-up puts a program that Go builds: another place for every pin."""
-    return interpreters.program_place(name, spec.version, spec.model_dump_json())
-
-
-def ensure_go_tool(name: str, spec: GoToolSpec, narrator: Narrator) -> bool | None:
-    """Build a program if it is not there, as `ensure` installs packages."""
-
-    def build(staging: Path) -> cache.Facts:
-        command.require(no_room())
-        remedy = "install Go (Debian: apt-get install golang-go, or its own site)"
-        go = command.need("go", f"to build {name}", remedy)
-        objects = paths.cache_dir() / "building" / f"go-{name}-{spec.version}"
-        # Another folder for programs, or another system to build for, would lose it.
-        env = {"GOBIN": str(staging / "bin"), "GOCACHE": str(objects), "GOOS": "", "GOARCH": ""}
-        argv = [go, "install", "-trimpath", f"{spec.package}@v{spec.version}"]
-        with narrator.step(f"{name} {spec.version}", "building it, about a minute") as tick:
-            log = command.new_log(name)
-            command.run(argv, what=f"building {name}", log=log, tick=tick, env=env)
-        shutil.rmtree(objects, ignore_errors=True)
-        return {"version": spec.version, "sha256": cache.sha256(staging / "bin" / name)}
-
-    try:
-        target = go_place(name, spec)
-        return cache.make(
-            target,
-            fault=lambda there: interpreters.program_fault(name, there),
-            build=build,
-            say=narrator.say,
-        )
-    except SetupError as error:
-        narrator.say(f"{name} is not here ({error}); tests of the workflows use it")
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class Package:
-    """A package of the distribution."""
-
-    name: str  # Debian's
-    programs: tuple[str, ...]  # names that its program goes by; the first that is found is it
-    why: str  # ends "… it"
-    tests_only: bool = False
-
-    def find(self) -> Path | None:
-        program = next(filter(None, map(shutil.which, self.programs)), None)
-        return Path(program) if program else None
-
-    @property
-    def remedy(self) -> str:
-        return f"apt-get install --no-install-recommends {self.name}"
-
-
-VALGRIND: Final = Package("valgrind", ("valgrind",), "instructions are counted with it")
-CHROMIUM: Final = Package(
-    "chromium", ("chromium", "chromium-browser"), "tests open published pages in it", True
-)
-POSTGRESQL: Final = Package(
-    "postgresql", ("initdb", "pg_ctlcluster"), "tests keep an application's data in it", True
-)
-SYSTEMD: Final = Package(
-    "systemd", ("systemd-analyze",), "tests verify the units of a runner with it", True
-)
-PACKAGES: Final = (VALGRIND, CHROMIUM, POSTGRESQL, SYSTEMD)
-
-
-def ensure(package: Package, narrator: Narrator) -> bool | None:
-    """Install a package if its program is not there and we may: whether; None: it is not there.
+def ensure_valgrind(narrator: Narrator) -> bool | None:
+    """Install valgrind if it is not there and we may: whether; None: it is not there.
 
     What cannot be installed is told, and is no error.
     """
-    if package.find():
+    if shutil.which(VALGRIND):
         return False
     apt, become, trouble = shutil.which("apt-get"), _as_root(), ""
     if apt is not None and become is not None:
-        with narrator.step(package.name, f"installing it: {package.why}") as tick:
+        with narrator.step(VALGRIND, f"installing it: {WHY_VALGRIND}") as tick:
             try:
-                _install([*become, apt], package, tick)
+                _install([*become, apt], tick)
             except SetupError as error:
                 trouble = f" ({error})"
-        if package.find():
+        if shutil.which(VALGRIND):
             return True
-    narrator.say(
-        f"{package.name} is not here{trouble}; {package.why}. To have it: `{package.remedy}`"
-    )
+    narrator.say(f"{VALGRIND} is not here{trouble}; {WHY_VALGRIND}: `{VALGRIND_REMEDY}`")
     return None
 
 
@@ -334,11 +271,11 @@ def _as_root() -> list[str] | None:
     return [sudo, *keep] if sudo and os.environ.get("CI") else None
 
 
-def _install(apt: list[str], package: Package, tick: Tick) -> None:
-    log, env = command.new_log(f"apt-{package.name}"), {"DEBIAN_FRONTEND": "noninteractive"}
+def _install(apt: list[str], tick: Tick) -> None:
+    log, env = command.new_log("apt-valgrind"), {"DEBIAN_FRONTEND": "noninteractive"}
     install = [*apt, "-o", "DPkg::Lock::Timeout=300", "install", "--yes"]
-    install += ["--no-install-recommends", package.name]
-    what = f"installing {package.name}"
+    install += ["--no-install-recommends", VALGRIND]
+    what = f"installing {VALGRIND}"
     try:
         command.run(install, what=what, log=log, tick=tick, env=env)
     except SetupError:
