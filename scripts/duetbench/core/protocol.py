@@ -115,7 +115,7 @@ def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
 
 
 LIMITED: Final = {
-    429: "to a rate limiter all connections of a generator are one client: switch it off for the "
-    "measurement, or stay below its limit with --rate and --connections; "
+    429: "to a rate limiter all connections of a generator are one client, and the warm-up goes as "
+    "fast as it can, whatever --rate is: switch the limiter off for the measurement; "
 }
 """What to do about a status that says more about the load than about the application."""
