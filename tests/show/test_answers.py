@@ -13,14 +13,40 @@ import pytest
 
 from bench import invoke
 from comparing import CPU, FASTER, LATE, OPEN, SAME, SLOWER, comparison_of, duet, judged_case
+from duetbench.core.model import Verdict
 from duetbench.host.console import Console
-from duetbench.show import tidy
+from duetbench.show import report, tidy
 from duetbench.show.report import print_comparison
 from duetbench.show.site.pages import evidence
-from duetbench.store.comparison import Comparison
+from duetbench.show.view import ViewRow
+from duetbench.store.comparison import Comparison, Judgement
 
 ROOT: Final = Path(__file__).parents[2]
 STORED: Final = "20261120T202652Z-compare-1d8b37a3"
+
+
+def judged(ratio: float, low: float, high: float) -> ViewRow:
+    found = Judgement(metric=CPU, verdict=Verdict.SLOWER, ratio=ratio, low=low, high=high)
+    return ViewRow("x/a", CPU, found)
+
+
+@pytest.mark.parametrize(
+    ("row", "far", "expected"),
+    [
+        # 10 columns are 5 %: one is 0.5 %. The floor of 0.2 % rounds to the middle.
+        (judged(1.03, 1.02, 1.04), 0.05, "          │   ├─●─┤  "),
+        (judged(1.0, 0.98, 1.02), 0.05, "      ├───●───┤      "),
+        (judged(0.93, 0.9, 0.96), 0.05, "●─┤       │          "),
+        (judged(1.04, 1.01, 1.2), 0.05, "          │ ├─────●─►"),
+        # However near it is, what excludes no change does not touch the middle.
+        (judged(1.002, 1.0005, 1.0035), 0.05, "          │●         "),
+        # 10 columns are 1 %: the floor is 2 away.
+        (judged(1.006, 1.004, 1.008), 0.01, "        ┊ │ ┊ ├─●─┤  "),
+    ],
+)
+def test_an_interval_is_where_its_figures_are(row: ViewRow, far: float, expected: str) -> None:
+    assert report.draw_interval(row, far, 21) == expected
+    assert len(report.axis_scale(far, 21)) == 21
 
 
 def overview(comparison: Comparison, encoding: str, width: int) -> str:
@@ -40,9 +66,10 @@ def test_a_comparison_is_a_line_per_case_and_metric() -> None:
     )
     wide = overview(found, "utf-8", 100).splitlines()
     (line,) = [row for row in wide if row.startswith("  x/a ")]
-    assert re.search(r"CPU/request +\+2.13 %  \+1.61…\+2.65 %  ▼ slower$", line)
+    assert re.search(r"CPU/request +\+2.13 %  \+1.61…\+2.65 % +┊│┊ +├─*●─*┤ +▼ slower$", line)
     assert any("? inconclusive: no time for a duet" in row for row in wide)
     narrow = overview(found, "utf-8", 50)
+    assert "●─" not in narrow
     assert "+2.13 %  +1.61…+2.65 %  ▼ slower" in narrow
 
 

@@ -22,7 +22,7 @@ TO_REPEAT: Final = "to repeat it, "
 """Begins the note that says which options the command of a comparison leaves out."""
 
 ASCII: Final = str.maketrans(
-    dict(zip("−▼▲✕×—µ·\u2019\u00a0", "-v^xx-u*' ", strict=True))
+    dict(zip("−▼▲✕×—µ·\u2019\u00a0●├┤─┼│┊◄►", "-v^xx-u*' o[]-+|:<>", strict=True))
     | {"…": "..", "→": "->", "±": "+/-", "≥": ">=", "≤": "<="}
 )
 """Our typography where only ASCII can be shown."""

@@ -3,45 +3,47 @@
 Terminals are wide enough from 100 columns on.
 """
 
+import math
 import textwrap
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from duetbench.core.text import visible
 from duetbench.project import names
 from duetbench.show import formats
-from duetbench.show.view import Section, make_view
+from duetbench.show.view import Section, ViewRow, make_view
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 
-_HEAD: Final = ("case", "metric", "change", "95 % interval", "verdict")
+_WIDEST: Final = 41
+_NARROWEST: Final = 15
+"""Columns of the axis: an odd number, whose middle is no change."""
+
+_LEAST: Final = 0.01  # the axis goes so far to both sides, or further
 _BRIEF: Final = frozenset({"Next", "Reproduce"})
 """Sections of a comparison that are printed without its details."""
 
 
 def print_comparison(console: Console, comparison: Comparison, *, details: bool = True) -> None:
-    """Print all of a comparison; without details its rows, and what to do next."""
+    """Print all of a comparison; without details its rows on one axis, and what to do next."""
     view = make_view(comparison)
     console.print(Text(view.headline, style="bold"))
     if not details:
         requests = names.requests(row.case for row in comparison.cases)
         # The rows without change come last.
         shown = [
-            (
-                requests.get(row.case, row.case),
-                row.label,
-                row.change,
-                row.interval,
-                row.verdict if row.judged.ratio else f"{row.verdict}: {row.why}",
-            )
+            replace(row, case=requests.get(row.case, row.case))
             for place, row in enumerate(view.rows)
             if place < formats.MOST or row.group not in {"unchanged", "unawaited"}
         ]
         if shown:
             console.print()
-            formats.print_rows(console, _HEAD, shown)
+            _print_drawn(console, shown)
         if left := len(view.rows) - len(shown):
             more = formats.quantity(left, "more row")
             console.print(Text(f"  … and {more} without change", style="dim"))
@@ -83,6 +85,85 @@ def print_points(console: Console, points: Points) -> None:
         formats.print_rows(console, ("case", "metric", "change", "95 % interval"), rows)
     for missing in points.missing:
         console.print(Text(f"{missing.case}: no point: {missing.reason}"), soft_wrap=True)
+
+
+def _print_drawn(console: Console, rows: Sequence[ViewRow]) -> None:
+    """Print rows with their intervals on one axis, as wide as the terminal allows."""
+    head = ["case", "metric", "change", "95 % interval", "verdict"]
+    lines = [[row.case, row.label, row.change, row.interval, row.verdict] for row in rows]
+    name, *widths = (2 + max(map(cell_len, column)) for column in zip(head, *lines, strict=True))
+    room = console.width - 4 - sum(widths)
+    # Beside the names, or else below them.
+    room -= name if room - name >= _NARROWEST else 0
+    wide = min(room - (room % 2 == 0), _WIDEST)
+    if wide >= _NARROWEST:
+        far = axis_reach(rows)
+        head.insert(4, axis_scale(far, wide))
+        for line, row in zip(lines, rows, strict=True):
+            line.insert(4, draw_interval(row, far, wide))
+    for line, row in zip(lines, rows, strict=True):
+        line[-1] += "" if row.judged.ratio else f": {row.why}"
+    formats.print_rows(console, head, lines)
+    text = "●: head over base, within its 95 % interval; ┊: relevance floor"
+    console.print(Text(f"  {text}", style="dim"))
+
+
+def axis_reach(rows: Sequence[ViewRow]) -> float:
+    """Choose how far the axis goes to both sides, as a relative change: 0.05.
+
+    It holds all estimates up to doubling and nine of ten intervals; the others have an arrow at its
+    end.
+    """
+    every = [row.judged.interval for row in rows if row.judged.interval]
+    widths = sorted(max(abs(end - 1) for end in ratio.ends) for ratio in every if ratio.ends)
+    inner = widths[math.ceil(0.9 * len(widths)) - 1 :][:1]
+    wanted = max([_LEAST, *(abs(ratio.estimate - 1) for ratio in every), *inner])
+    wanted = min(wanted, 1.0)
+    unit = 10.0 ** math.floor(math.log10(wanted))
+    return unit * math.ceil(wanted / unit - 1e-9)
+
+
+def axis_scale(far: float, width: int) -> str:
+    """Draw the line above the axes: both ends, and the middle."""
+    end = f"{100 * far:g} %"
+    half = (width - 1) // 2
+    return f"−{end}".ljust(half) + "0" + f"+{end}".rjust(half)
+
+
+def draw_interval(row: ViewRow, far: float, width: int) -> str:
+    """Draw the axis of a row: its estimate ●, its 95 % interval ├─┤, no change │, the floor ┊.
+
+    What lies beyond no change never touches the middle, however near it is.
+    """
+    half = (width - 1) // 2
+    cells = [" "] * width
+    for side in (-1, 1):
+        floor = round(half * row.floor / far)
+        if 0 < floor <= half:
+            cells[half + side * floor] = "┊"
+    cells[half] = "│"
+    judged = row.judged
+    if judged.ratio is None:
+        return "".join(cells)
+    if judged.low is not None and judged.high is not None:
+        low, high = (_column(end, far, half) for end in (judged.low, judged.high))
+        first, last = max(low, -half), min(high, half)
+        for at in range(first, last + 1):
+            cells[half + at] = "┼" if at == 0 else "─"
+        if first < last:
+            cells[half + first] = "◄" if low < -half else "├"
+            cells[half + last] = "►" if high > half else "┤"
+    middle = _column(judged.ratio, far, half)
+    cells[half + min(max(middle, -half), half)] = "●"
+    return "".join(cells)
+
+
+def _column(ratio: float, far: float, half: int) -> int:
+    """Columns from the middle; 0 only for what is printed as no change."""
+    change = ratio - 1
+    if formats.percent(ratio) == formats.percent(1.0):
+        return 0
+    return int(math.copysign(max(1, round(half * abs(change) / far)), change))
 
 
 def as_markdown(comparison: Comparison, *, lead: str = "", end: str = formats.WORDS) -> str:

@@ -57,6 +57,7 @@ _GROUP_OF: Final[dict[Verdict, Group]] = {
     Verdict.NOT_COMPARABLE: "broken",
     Verdict.NO_CHANGE: "unchanged",
 }
+_INPROCESS_FLOOR: Final = 0.01  # of times inside the process
 _NOTHING: Final = "Nothing to judge"
 _LABELS: Final = 3  # metrics that are named
 _NAMED: Final = 6  # cases that are named where all of them would be too many
@@ -126,6 +127,13 @@ class ViewRow:
     @property
     def interval(self) -> str:
         return formats.ends(self.judged.interval)
+
+    @property
+    def floor(self) -> float:
+        """The relevance floor of its metric."""
+        if not self.metric and self.unit != INSTRUCTIONS:
+            return _INPROCESS_FLOOR
+        return METRICS[self.metric or CPU].floor
 
     @property
     def why(self) -> str:
