@@ -15,6 +15,7 @@ from duetbench.project.project import Project
 from duetbench.project.settings import anchor_file, load_anchor
 from duetbench.store import files, points
 from duetbench.store.night import NightPlan
+from duetbench.store.points import Points
 from duetbench.trend import anchored
 from duetbench.trend.reading import coverage
 from fake_sessions import FakeInstruments
@@ -65,7 +66,7 @@ def scene(
 
 
 def read(scene: Scene) -> list[points.Points]:
-    return [points.read(path) for path in points.paths(scene.results)]
+    return [files.read(Points, path) for path in files.paths(Points, scene.results)]
 
 
 def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
@@ -138,8 +139,8 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
     given = ("--plan", plan, "--shard", "1")
     done = scene.call("anchor", "play", *given, "--budget", "40m", "--results", sent / "shard-1")
     assert done.code == 0, done
-    (path,) = points.paths(sent / "shard-1")
-    made = points.read(path)
+    (path,) = files.paths(Points, sent / "shard-1")
+    made = files.read(Points, path)
     assert (made.night, made.shard, made.commit) == (night.id, 1, night.commit)
     assert made.id.endswith("-s1")
     metrics = {one.case: [point.metric for point in one.points] for one in made.cases}
@@ -150,11 +151,11 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
     locks, now = {one.name: one.digest for one in made.stacks}, datetime.now(UTC)
     found = incoming.night(night, sent, tmp_path / "out", locks, now)
     assert found.refused == {}
-    assert found.accepted == (points.path_of(made).as_posix(),)
+    assert found.accepted == (made.path,)
 
     first, *_ = made.cases
     itself = first.model_copy(update={"case": f"{points.CANARY}{first.case}"})
-    points.save(sent / "shard-1", made.model_copy(update={"cases": (*made.cases, itself)}))
+    files.save(sent / "shard-1", made.model_copy(update={"cases": (*made.cases, itself)}))
     assert incoming.night(night, sent, tmp_path / "again", locks, now).refused == {}
 
     # Of each case three duets had been played.

@@ -13,7 +13,8 @@ import mutating
 from bench import PROJECT, invoke, make_checkout
 from duetbench.show import addresses
 from duetbench.show.site.pages import evidence
-from duetbench.store import attribution, change, files, kinds, run_files
+from duetbench.store import files, kinds, run_files
+from duetbench.store.change import Change
 from duetbench.trend import reading
 from foreign import MACHINES, shard_run
 
@@ -87,7 +88,7 @@ def test_a_page_that_cannot_be_made_costs_that_page_alone(
     """Whatever goes wrong with it, all memory used up included; the first page names it."""
     results, site = tmp_path / "results", tmp_path / "site"
     mutating.small_history(results)
-    (record,) = change.read_all(results)
+    (record,) = files.read_all(Change, results)
 
     def broken(*_: object) -> None:
         raise RecursionError("as deep as it is")
@@ -124,7 +125,7 @@ def test_an_attribution_of_three_thousand_levels_is_refused(tmp_path: Path) -> N
     document = json.loads(files.encode(record))
     top = document["tree"][0]
     document["tree"] = [{**top, "depth": depth} for depth in range(3_000)]
-    path = tmp_path / attribution.FOLDER / f"{record.id}.json"
+    path = tmp_path / "attributions" / f"{record.id}.json"
     path.parent.mkdir()
     path.write_text(json.dumps(document))
     (problem,) = reading.read(tmp_path).problems

@@ -8,7 +8,7 @@ import pytest
 
 from attributing import attribution, row
 from duetbench.github import comments, issues
-from duetbench.store import change
+from duetbench.store import files
 from duetbench.store.attribution import Function
 from duetbench.store.change import Change, SeriesName, StackState
 from duetbench.store.comparison import PackageChange
@@ -37,7 +37,7 @@ def save(step: Step, *records: Change) -> Path:
     results = step.folder / "results"
     (results / "changes").mkdir(parents=True, exist_ok=True)
     for entry in records:
-        change.save(results, entry)
+        files.save(results, entry)
     return results
 
 

@@ -14,11 +14,10 @@ from detecting import detect
 from duetbench.core.model import Run, StackRecord, Status, Verdict
 from duetbench.github.lock_branch import BRANCH
 from duetbench.project import settings
-from duetbench.store import change as changes
 from duetbench.store import files
 from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import Judgement, PackageChange
-from duetbench.store.points import AnchoredPoint, CasePoints, Points, save
+from duetbench.store.points import AnchoredPoint, CasePoints, Points
 from duetbench.trend.reading import of_points
 from duetbench.trend.table import tables
 from foreign import MACHINES, commands, conclusion, points
@@ -114,9 +113,9 @@ def remember(stage: Stage, record: Change, *nights: Points) -> None:
     folder = stage.folder / "history"
     subprocess.run(["git", "clone", "--quiet", stage.remote, folder], check=True)
     git(folder, "switch", "--quiet", "--orphan", "gh-pages")
-    changes.save(folder / "results", record)
+    files.save(folder / "results", record)
     for one in nights:
-        save(folder / "results", one)
+        files.save(folder / "results", one)
     commit(folder, "A change")
     git(folder, "push", "--quiet", "origin", "gh-pages")
 

@@ -197,10 +197,13 @@ def test_only_the_newest_comparisons_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kinds, "MOST_COMPARISONS", 2)
+    monkeypatch.setattr(interpreters, "oha_version", lambda _: "1.16.0")
     for day in (3, 1, 2):
         (tmp_path / f"2026110{day}T000000Z-compare-x.json").touch()
-    kinds.forget_comparisons(tmp_path)
-    assert sorted(path.name[7] for path in tmp_path.iterdir()) == ["2", "3"]
+    sides = Sides(side("base", ()), side("head", ()), Path(), (), (), nothing="nothing differs")
+    found = session.unmeasured(Question(sides, seconds=90.0))
+    kinds.save_comparison(found.model_copy(update={"id": "20261104T000000Z-compare-x"}), tmp_path)
+    assert sorted(path.name[7] for path in tmp_path.iterdir()) == ["3", "4"]
 
 
 @dataclass

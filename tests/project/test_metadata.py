@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from duetbench.core.errors import RecordError
-from duetbench.store import kinds, packages
-from duetbench.store.packages import VersionLinks
+from duetbench.store import files, kinds, packages
+from duetbench.store.packages import PackageRecord, VersionLinks
 
 
 def installed(folder: Path, name: str, version: str, *lines: str, description: str = "") -> None:
@@ -65,10 +65,10 @@ def test_files_grow_with_versions_and_belong_to_the_history(tmp_path: Path) -> N
     (path,) = packages.remember(tmp_path, {("web", "1.0"): one})
     assert packages.remember(tmp_path, {("web", "1.0"): other}) == ()
     (grown,) = packages.remember(tmp_path, {("web", "1.1"): other}, tmp_path / "new")
-    assert packages.read(path).versions == {"1.0": one}
-    assert packages.read(grown).versions == {"1.0": one, "1.1": other}
+    assert files.read(PackageRecord, path).versions == {"1.0": one}
+    assert files.read(PackageRecord, grown).versions == {"1.0": one, "1.1": other}
     (file,), _, others = kinds.collect(tmp_path / "new")
     assert (file.path, file.replaceable, others) == ("packages/web.json", True, ())
     path.write_text(path.read_text().replace("https://a.example", "javascript:alert(1)"))
     with pytest.raises(RecordError, match="expected links of a package"):
-        packages.read(path)
+        files.read(PackageRecord, path)

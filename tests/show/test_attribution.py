@@ -15,11 +15,8 @@ from duetbench.show import change as report
 from duetbench.show.formats import MISSING
 from duetbench.show.site.charts import Caption
 from duetbench.show.site.flame import flame, frames
-from duetbench.store import attribution as attributions
-from duetbench.store import change as changes
-from duetbench.store.attribution import Totals
-from duetbench.store.comparison import COMPARISONS
-from duetbench.store.kinds import save_comparison
+from duetbench.store import files
+from duetbench.store.attribution import Attribution, Totals
 
 
 def test_the_first_row_is_named_with_what_it_is_good_for() -> None:
@@ -76,12 +73,12 @@ def test_a_file_holds_trees_of_any_depth(tmp_path: Path) -> None:
     for _ in range(297):
         tree = node(SEND, tree.base, tree.head, tree)
     deep = attribution(tree=tree)
-    found = attributions.read(attributions.save(tmp_path, deep))
+    found = files.read(Attribution, files.save(tmp_path, deep))
     assert found.model_dump_json() == deep.model_dump_json()
-    assert attributions.read(attributions.save(tmp_path, attribution())) == attribution()
+    assert files.read(Attribution, files.save(tmp_path, attribution())) == attribution()
     deeper = attribution(tree=node(SEND, 1, 1, deep.tree))
     with pytest.raises(RecordError, match="less than or equal to 300, found 301"):
-        attributions.read(attributions.save(tmp_path, deeper))
+        files.read(Attribution, files.save(tmp_path, deeper))
     listed = attribution().model_dump(mode="json")["tree"]
     assert [one["depth"] for one in listed] == [0, 1, 2, 3, 3, 2, 2, 1]
     for wrong in (listed[1:], [*listed, listed[0]], [listed[0], listed[3]], []):
@@ -128,11 +125,11 @@ def test_what_an_attribution_explains_leads_to_it(tmp_path: Path) -> None:
     """The change and the comparison that proves it, and the release that is all that differs."""
     results, case = tmp_path / "results", "asgi-wsgi/asgi-json/py3.14/w1/c128"
     comparison = site_builds.compared(case)
-    save_comparison(comparison, results / COMPARISONS)
-    changes.save(results, synthetic.change_record(id="c", evidence=comparison.id))
+    files.save(results, comparison)
+    files.save(results, synthetic.change_record(id="c", evidence=comparison.id))
     site_builds.released(results)
     record = attribution(change="c")
-    attributions.save(results, record)
+    files.save(results, record)
     site = site_builds.built(tmp_path)
     for place in ("c/c", f"cmp/{comparison.id}", "p/fastapi/0.11.0"):
         page = (site / place / "index.html").read_text()

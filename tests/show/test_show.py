@@ -24,7 +24,7 @@ from duetbench.show.page import RunPage, make_page
 from duetbench.show.report import as_markdown as report
 from duetbench.show.report import print_comparison
 from duetbench.show.run import as_markdown, print_page
-from duetbench.store import change, files, run_files
+from duetbench.store import files, run_files
 from duetbench.store.comparison import Comparison
 from duetbench.store.files import encode
 from duetbench.store.kinds import save_comparison
@@ -257,7 +257,7 @@ def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
     whole = "is a comparison, and shown whole"
     refused(UsageError, whole, "show", path, "--select", "x/*")
     refused(OSError, "No such file", "show", path, "--html", checkout / "no" / "c.html")
-    record = change.save(checkout, synthetic.change_record())
+    record = files.save(checkout, synthetic.change_record())
     refused(RecordError, "found JSON with the keys format, id, status, series, ", "show", record)
     text = path.read_text("utf-8")
     path.write_text(text.replace('"format": 2', '"format": 3', 1), "utf-8")

@@ -11,7 +11,7 @@ from anchored_files import CASE, CPU, a_file, of, ratio
 from duetbench.show import addresses
 from duetbench.show.site.pages import case
 from duetbench.show.site.pages.site import Site
-from duetbench.store import points as records
+from duetbench.store import files
 
 INSIDE = "inprocess/routing.Route.time_call/py3.14"
 
@@ -26,7 +26,7 @@ def points(results: Path) -> None:
             kernel=kernel,
             origin="night" if day == 3 else "backfill",
         )
-        records.save(results, found)
+        files.save(results, found)
 
 
 @pytest.fixture(scope="module")

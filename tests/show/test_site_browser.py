@@ -19,7 +19,7 @@ import made_up
 import site_builds
 from browsing import NewPage, Watched
 from duetbench.show import addresses
-from duetbench.store import points as records
+from duetbench.store import files
 from duetbench.store.change import Change
 from site_builds import JSON
 
@@ -157,7 +157,7 @@ def test_any_two_dates_of_an_anchored_series_are_a_ratio(new_page: NewPage, tmp_
             f"0.{place}.0", None, place, gil=(ratio, 0.003), free=(ratio, 0.004)
         )
         night = one.model_copy(update={"release": None, "origin": "night", "night": one.id})
-        records.save(tmp_path / "results", night)
+        files.save(tmp_path / "results", night)
     with browsing.served(site_builds.built(tmp_path)) as base:
         page = Watched(new_page(), base).open(addresses.case(JSON))
         answer = page.locator(".two-dates output")

@@ -15,7 +15,7 @@ import synthetic
 from duetbench.core.model import Verdict
 from duetbench.show import change
 from duetbench.show.site.pages import evidence as pages
-from duetbench.store import change as changes
+from duetbench.store import files
 from duetbench.store.change import Change, Release, SeriesName, Share, StackState
 from duetbench.store.comparison import PackageChange
 
@@ -41,7 +41,7 @@ def test_open_changes_come_worst_first(tmp_path: Path) -> None:
         a_record(id="old", status="closed"),
     )
     for record in records:
-        changes.save(tmp_path / "results", record)
+        files.save(tmp_path / "results", record)
     site = site_builds.gathered(tmp_path)
     assert [record.id for record in site.open_changes] == ["cpu", "tail", "gain"]
     assert [record.id for record in site.closed_changes] == ["old"]
@@ -86,7 +86,7 @@ def test_the_commands_measure_both_sides_again(
 
 def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
     elsewhere = {"note": "fixed in 2.8.8", "status": "closed", "confirmed_on": "beta-4c-000002"}
-    changes.save(tmp_path / "results", a_record(**elsewhere))
+    files.save(tmp_path / "results", a_record(**elsewhere))
     site = site_builds.built(tmp_path)
     html = (site / "c" / "20261120-granian-0" / "index.html").read_text("utf-8")
     for told in ("+3.10 %", "+2.50…+3.70 %", "Ten duets.", "fixed in 2.8.8", "Closed."):
@@ -118,7 +118,7 @@ def test_only_what_a_search_tried_is_innocent(tmp_path: Path) -> None:
         "shared": ({"shares": (share,)}, ["yes", "no"]),
     }
     for name, (changed, _) in wanted.items():
-        changes.save(tmp_path / "results", a_record(id=name, **changed))
+        files.save(tmp_path / "results", a_record(id=name, **changed))
     site = site_builds.built(tmp_path)
     for name, (_, blamed) in wanted.items():
         html = (site / "c" / name / "index.html").read_text()

@@ -14,9 +14,8 @@ import site_builds
 import sites
 import synthetic
 from duetbench.show import formats
-from duetbench.store import change
-from duetbench.store.comparison import COMPARISONS, Comparison
-from duetbench.store.kinds import save_comparison
+from duetbench.store import files
+from duetbench.store.comparison import Comparison
 
 STORED: Final = "20261120T202652Z-compare-1d8b37a3"
 FASTAPI: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
@@ -31,7 +30,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> P
 
 def put(folder: Path, *stored: Comparison) -> Path:
     for one in stored:
-        save_comparison(one, folder / "results" / COMPARISONS)
+        files.save(folder / "results", one)
     return site_builds.built(folder)
 
 
@@ -85,7 +84,7 @@ def test_what_was_found_is_said_as_everywhere(site: Path) -> None:
 
 def test_a_change_and_its_evidence_lead_to_each_other(tmp_path: Path) -> None:
     made = site_builds.compared(FASTAPI)
-    change.save(tmp_path / "results", synthetic.change_record(evidence=made.id))
+    files.save(tmp_path / "results", synthetic.change_record(evidence=made.id))
     site = put(tmp_path, made)
     assert f'href="../../cmp/{made.id}/"' in (site / "c/20261120-granian-0/index.html").read_text()
     html = page_of(site, made.id)

@@ -8,7 +8,7 @@ from typing import Any
 import site_builds
 import sites
 import synthetic
-from duetbench.store import change
+from duetbench.store import files
 from duetbench.store.change import Change, SeriesName
 from site_builds import JSON, a_run
 
@@ -32,7 +32,7 @@ def headline(folder: Path) -> str:
 def save(folder: Path, **fields: Any) -> Change:
     series = SeriesName(machine="m", case=JSON, metric="server_cpu_per_request")
     record = synthetic.change_record(**{"series": series, **fields})
-    change.save(folder / "results", record)
+    files.save(folder / "results", record)
     return record
 
 

@@ -12,9 +12,7 @@ from duetbench.core.metrics import CPU
 from duetbench.core.model import Missing
 from duetbench.core.units import Interval
 from duetbench.show.site.pages import packages as pages
-from duetbench.store import change
-from duetbench.store.comparison import COMPARISONS
-from duetbench.store.kinds import save_comparison
+from duetbench.store import files
 from site_builds import JSON
 
 FIRST, SECOND, THIRD = site_builds.RELEASES
@@ -57,8 +55,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     results = folder / "results"
     site_builds.stored(results, site_builds.a_run(1))
     site_builds.released(results)
-    change.save(results, synthetic.change_record())
-    save_comparison(site_builds.compared(JSON), results / COMPARISONS)
+    files.save(results, synthetic.change_record())
+    files.save(results, site_builds.compared(JSON))
     return site_builds.built(folder)
 
 

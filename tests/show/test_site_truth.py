@@ -19,7 +19,7 @@ import site_builds
 import sites
 import synthetic as runs
 from duetbench.core.model import CaseResult, Profile, Run, StackRecord
-from duetbench.store import change, run_files
+from duetbench.store import files, run_files
 from duetbench.store.change import Change, SeriesName
 from duetbench.store.comparison import PackageChange
 
@@ -101,7 +101,7 @@ def contested(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for run in (*measured, a_run(NIGHTS, "other-4c-11111111", launches=1)):
         site_builds.stored(results, run)
     for place in MOVED:
-        change.save(results, a_record(place, measured))
+        files.save(results, a_record(place, measured))
     site_builds.released(results)
     return site_builds.built(folder)
 

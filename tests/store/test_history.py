@@ -18,7 +18,8 @@ from disks import small_disk
 from duetbench.core.errors import HistoryError, RecordError
 from duetbench.core.model import RunStatus
 from duetbench.host.git import BRANCH, Patience, Remote, credentials, remote_of
-from duetbench.store import change, history_branch, run_files
+from duetbench.store import files, history_branch, run_files
+from duetbench.store.change import Change
 from duetbench.store.history_branch import PushResult, pull, push, tracked
 from duetbench.store.kinds import MOST_BYTES, File, collect
 from histories import QUICK, git, hook, listing, make_remote, night_run, place_of, save
@@ -160,10 +161,10 @@ def test_what_may_change_is_replaced(remote: Remote, tmp_path: Path) -> None:
     opened, shut = (record.model_copy(update={"status": name}) for name in ("open", "closed"))
     target = tmp_path / "target"
     for state, source in ((opened, tmp_path / "one"), (shut, tmp_path / "two")):
-        change.save(source, state)
+        files.save(source, state)
         sent(remote, *collect(source)[0])
         pulled = pull(remote, target)
-        assert change.read(target / "changes" / f"{record.id}.json") == state
+        assert files.read(Change, target / "changes" / f"{record.id}.json") == state
     assert pulled.replaced == (f"changes/{record.id}.json",)
 
 

@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 import foreign
 from duetbench.core.errors import RecordError
-from duetbench.store import points
+from duetbench.store import files
 from duetbench.store.files import Journal
-from duetbench.store.points import AnchoredPoint
+from duetbench.store.points import AnchoredPoint, Points
 
 
 @pytest.mark.parametrize(
@@ -31,12 +31,12 @@ def test_a_ratio_is_a_number_above_zero(ratio: float) -> None:
 
 def test_a_file_is_where_its_contents_say(tmp_path: Path) -> None:
     result = foreign.points()
-    path = points.save(tmp_path, result)
+    path = files.save(tmp_path, result)
     place = f"points/{result.machine.id}/2026/{result.id}.json"
     assert path.relative_to(tmp_path).as_posix() == place
-    assert (points.paths(tmp_path), points.read(path)) == ([path], result)
+    assert (files.paths(Points, tmp_path), files.read(Points, path)) == ([path], result)
     with pytest.raises(RecordError):
-        points.read(path.rename(path.with_name("another.json")))
+        files.read(Points, path.rename(path.with_name("another.json")), check_name=True)
 
 
 def test_a_journal_goes_on_behind_what_is_whole(tmp_path: Path) -> None:

@@ -20,8 +20,7 @@ import numpy.typing as npt
 from detecting import night_of
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
-from duetbench.store import change as changes
-from duetbench.store import run_files
+from duetbench.store import files, run_files
 from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import PackageChange
 from duetbench.trend.reading import Sources
@@ -159,7 +158,7 @@ def write(history: Imagined, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _FILE).write_bytes(pickle.dumps(tuple(generate(history))))
     for record in records(history):
-        changes.save(folder, record)
+        files.save(folder, record)
 
 
 def read(results: Path) -> Sources:

@@ -17,8 +17,7 @@ from duetbench.core.model import Run
 from duetbench.github import issues
 from duetbench.host.console import Console, Narrator
 from duetbench.show.site import build
-from duetbench.store import attribution, change, files, kinds, packages, points, run_files
-from duetbench.store.comparison import COMPARISONS
+from duetbench.store import files, kinds, packages, run_files
 from duetbench.store.night import NightRecord
 from duetbench.trend import candidates, confirm, nights, reading
 from duetbench.trend.releases import axes, narrowed
@@ -63,18 +62,18 @@ def small_history(results: Path) -> list[Path]:
     for run in (*came, _light(yesterday)):
         run_files.finalise(results, run)
     _, evidence, record = foreign.judged()
-    kinds.save_comparison(evidence, results / COMPARISONS)
-    kinds.save_comparison(site_builds.compared(site_builds.JSON, duets=3), results / COMPARISONS)
-    change.save(results, record)
-    points.save(results, foreign.points())
+    files.save(results, evidence)
+    files.save(results, site_builds.compared(site_builds.JSON, duets=3))
+    files.save(results, record)
+    files.save(results, foreign.points())
     for release in site_builds.RELEASES[:2]:
-        points.save(results, release)
-    attribution.save(results, attributing.attribution(change=record.id, comparison=evidence.id))
+        files.save(results, release)
+    files.save(results, attributing.attribution(change=record.id, comparison=evidence.id))
     packages.remember(
         results, {("fastapi", "1.0"): packages.VersionLinks(links={"home": "https://a.example/"})}
     )
     night: NightRecord = nights.outcome(foreign.night(), came)
-    files.write(results / night.path, night)
+    files.save(results, night)
     place = results / "asv" / foreign.MACHINES[0].id
     place.mkdir(parents=True)
     (place / "machine.json").write_text(

@@ -25,20 +25,16 @@ from duetbench.core.model import (
 from duetbench.host import paths
 from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.site import Site, gather
-from duetbench.store import attribution as attributions
-from duetbench.store import change, files, packages, run_files
-from duetbench.store import points as records
+from duetbench.store import files, packages, run_files
 from duetbench.store.attribution import Attribution, Function, Native, PackageTotal
 from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import (
-    COMPARISONS,
     CaseComparison,
     Comparison,
     Event,
     Instructions,
     PackageChange,
 )
-from duetbench.store.kinds import save_comparison
 from duetbench.store.packages import VersionLinks
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
 from duetbench.trend.releases import ReleaseAxis, axes
@@ -127,9 +123,9 @@ def history(folder: Path) -> tuple[Path, Imagined]:
     machine = run.machine.model_copy(update={"id": OTHER_MACHINE})
     stored(results, run.model_copy(update={"id": id_, "started": started, "machine": machine}))
     released(results)
-    save_comparison(compared(*DECLARED, duets=5), results / COMPARISONS)
+    files.save(results, compared(*DECLARED, duets=5))
     (open_,) = (record for record in made_up.records(imagined) if record.status == "open")
-    attributions.save(results, attributing.attribution(change=open_.id))
+    files.save(results, attributing.attribution(change=open_.id))
     return built(folder), imagined
 
 
@@ -185,9 +181,9 @@ def hostile(folder: Path) -> Path:
     results = folder / "results"
     for day in (18, 19):
         stored(results, _hostile_run(day))
-    change.save(results, _hostile_change())
-    save_comparison(_hostile_comparison(), results / COMPARISONS)
-    attributions.save(results, _hostile_attribution())
+    files.save(results, _hostile_change())
+    files.save(results, _hostile_comparison())
+    files.save(results, _hostile_attribution())
     return built(folder)
 
 
@@ -250,7 +246,7 @@ def axis_of(*points: Points) -> ReleaseAxis:
 def released(results: Path) -> None:
     """Three releases."""
     for entry in RELEASES:
-        records.save(results, entry)
+        files.save(results, entry)
     metadata = VersionLinks(
         links={"home": "https://fastapi.example/", "source": "https://forge.example/a/fastapi"},
         tag="v",

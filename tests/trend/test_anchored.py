@@ -25,11 +25,11 @@ from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Project
 from duetbench.project.settings import Anchor, anchor_file, anchor_text, load_anchor
-from duetbench.store import packages
-from duetbench.store import points as record
+from duetbench.store import files
 from duetbench.store.change import Release
 from duetbench.store.comparison import Duet, Instructions
 from duetbench.store.files import Journal
+from duetbench.store.packages import PackageRecord
 from duetbench.store.points import Points
 from duetbench.trend import anchored as anchored_
 from duetbench.trend import backfill
@@ -294,8 +294,8 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
     assert "Log: $CACHE/" in reason  # and not where that folder is
     assert [one.label for one in again] == ["as of 2025-12-01"]
     for one in (*made.values(), single):
-        assert record.read(tmp_path / "results" / record.path_of(one)) == one
-    known = packages.read(tmp_path / "results" / packages.path_of("alpha"))
+        assert files.read(Points, tmp_path / "results" / one.path) == one
+    known = files.read(PackageRecord, tmp_path / "results" / "packages/alpha.json")
     assert [*known.versions] == ["1.0", "2.0", "3.0"]
     kept = {path.name for path in (tmp_path / "state").rglob("*.jsonl")}
     assert kept == set()

@@ -29,7 +29,6 @@ from detecting import (
 from duetbench.core.errors import HistoryError, RecordError
 from duetbench.core.model import Verdict
 from duetbench.project import interpreters
-from duetbench.store import change as changes
 from duetbench.store import files
 from duetbench.store.change import (
     Candidates,
@@ -270,7 +269,7 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
     assert shares == [82.5, 110.0, 90.0]
     assert left == {"one-gone": "no lock", "four": "the time was up"}
     assert [(one.id, one.confirmed) for one in judged] == [("two", True), ("three", False)]
-    assert changes.read_all(tmp_path) == sorted(judged, key=lambda one: one.id)
+    assert files.read_all(Change, tmp_path) == sorted(judged, key=lambda one: one.id)
     kept = tmp_path / "comparisons" / f"{comparison.id}.json"
     assert Comparison.model_validate_json(kept.read_bytes()) == comparison
 
@@ -278,13 +277,13 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
 def test_changes_read_back(tmp_path: Path) -> None:
     """What is damaged is named, and stops nothing but a judgement."""
     whole = dismissed(candidate_of(("x/a", 1.05)), Verdict.NO_CHANGE, 1)
-    changes.save(tmp_path, whole)
+    files.save(tmp_path, whole)
     (tmp_path / "changes" / "damaged.json").write_text("{}")
     problems: list[str] = []
-    assert changes.read_all(tmp_path, problems) == [whole]
+    assert files.read_all(Change, tmp_path, problems) == [whole]
     assert "damaged.json: expected a change" in problems[0]
     with pytest.raises(RecordError, match=r"damaged\.json: expected a change"):
-        changes.read_all(tmp_path)
+        files.read_all(Change, tmp_path)
 
 
 @pytest.fixture
@@ -294,7 +293,7 @@ def command(
     """The command line in a checkout with a history that was made up."""
     root = make_checkout(tmp_path / "checkout")
     made_up.write(imagined(*LATE), root / "results")
-    for path in changes.files(root / "results"):
+    for path in files.paths(Change, root / "results"):
         path.unlink()
     monkeypatch.setattr(reading, "read", made_up.read)
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
@@ -309,7 +308,7 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     """Candidates as a file and a matrix; changes that were undone in a folder to be pushed."""
     results, folder = command.root / "results", command.folder
     for record in (recorded("open", 1.10, 20), recorded("closed", 0.91, 30)):
-        changes.save(results, record)
+        files.save(results, record)
     file = folder / "candidates.json"
     done = command("ci", "detect", "--output", file, "--to", folder / "out")
     assert done.code == 0, done

@@ -167,6 +167,6 @@ def _measured(
 
 
 def _keep(folder: Path, made: Points, console: Console) -> None:
-    path = points.save(folder, made)
+    path = files.save(folder, made)
     print_points(console, made)
     console.say(f"saved: {path}")

@@ -30,11 +30,11 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.project.project import Project
 from duetbench.show.change import cause_lines, narrowed_line
-from duetbench.store import change, files
-from duetbench.store import points as record_points
+from duetbench.store import files
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
 from duetbench.store.kinds import find_comparison
+from duetbench.store.points import Points
 from duetbench.trend import bisect
 from duetbench.trend.culprits import TIME_IS_UP, blame
 from duetbench.trend.releases import axes, narrowed
@@ -94,7 +94,7 @@ def bisect_command(
     if names and lock:
         raise UsageError("names and --lock were given: choose one")
     comparison = _comparison(names, folder)
-    changes = {one.id: one for one in change.read_all(folder) if one.confirmed}
+    changes = {one.id: one for one in files.read_all(Change, folder) if one.confirmed}
     if options["app"] or lock or comparison or not changes.keys() >= {*names}:
         project = with_options(project, options, [python] if python else [])
     if not (lock or comparison):
@@ -188,7 +188,7 @@ def _search_changes(
         clean_up(console)
         files.require_room(folder)
     reporter, ends = Reporter(console), time.monotonic() + limit
-    points = files.attempted(record_points.paths(folder), record_points.read, [])
+    points = files.read_all(Points, folder, [])
     measured = axes(sorted(points, key=lambda point: (point.started, point.id)))
     tried: list[Change] = []
     for place, record in enumerate(chosen):
@@ -202,7 +202,7 @@ def _search_changes(
             continue
         blamed = blame(record, cause)
         blamed = next(iter(narrowed([blamed], measured)), blamed)
-        change.save(folder, blamed)
+        files.save(folder, blamed)
         tried.append(blamed)
         hook("why:explain_change")(project, blamed, folder, reporter)
         if not as_json:

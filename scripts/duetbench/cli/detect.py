@@ -27,7 +27,7 @@ from duetbench.judge.instruments import Real
 from duetbench.project.project import Project
 from duetbench.show.change import narrowed_line
 from duetbench.show.formats import percent, series_title
-from duetbench.store import change, files
+from duetbench.store import files
 from duetbench.store.change import Candidates, Change
 from duetbench.trend import candidates, confirm, nights, reading
 from duetbench.trend.releases import axes, narrowed
@@ -87,7 +87,7 @@ def detect_command(
         return
     found, undone, closer, there = _detected(project)
     for record in (*undone, *closer):
-        change.save(results, record)
+        files.save(results, record)
     if output is not None:
         files.write(output, found)
     actions.outputs(_outputs(found, there))

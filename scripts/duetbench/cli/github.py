@@ -17,8 +17,9 @@ from duetbench.host import paths
 from duetbench.host.console import Console, errors
 from duetbench.host.signals import interruptible
 from duetbench.project.project import Project
-from duetbench.store import attribution, change, files
-from duetbench.store.change import Candidates
+from duetbench.store import files
+from duetbench.store.attribution import Attribution
+from duetbench.store.change import Candidates, Change
 from duetbench.store.night import NightPlan, assignment
 
 _REMEDY: Final = "renew it with scripts/prepare-runner.sh (docs/runners.md)"
@@ -184,11 +185,10 @@ def announce_command(
     """
     problems: list[str] = []
     folder = results or Project.here().results
-    records = [entry for entry in change.read_all(folder, problems) if entry.confirmed]
-    explained, unread = attribution.every(folder)
-    problems += unread
+    records = [entry for entry in files.read_all(Change, folder, problems) if entry.confirmed]
+    explained = files.read_all(Attribution, folder, problems)
     context = Context.of(os.environ)
-    wanted = issues.of_changes(records, context.site_url, explained.values())
+    wanted = issues.of_changes(records, context.site_url, explained)
     with GitHub(context) as github:
         outcomes = issues.keep(github, wanted)
     if left := sum(action == "left" for action, _ in outcomes.values()):

@@ -15,7 +15,6 @@ from duetbench.store import files as files_
 from duetbench.store.history_branch import pull, push, tracked
 from duetbench.store.kinds import File, collect
 from duetbench.store.night import NightPlan
-from duetbench.store.points import FOLDER as POINTS
 from duetbench.store.points import Points
 from duetbench.trend import nights
 
@@ -121,7 +120,7 @@ def push_command(
         played = [
             files_.parse(Points, file.data, file.path)
             for file in files
-            if file.path.startswith(f"{POINTS}/")
+            if file.path.startswith("points/")
         ]
         record = nights.outcome(files_.read(NightPlan, plan), runs, played)
         files = (*files, File(record.path, files_.encode(record), replaceable=True))

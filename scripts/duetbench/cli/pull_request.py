@@ -28,7 +28,7 @@ from duetbench.show.view import UNDECIDED
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Cause
-from duetbench.store.comparison import COMPARISONS, Comparison
+from duetbench.store.comparison import Comparison
 
 ARTIFACT: Final = "duetbench"
 """Under which a job of `action.yml` uploads what it has found; of a name, with `-NAME`."""
@@ -151,7 +151,7 @@ def compare_command(
     moved = files.read(Attribution, code_file) if code_file.is_file() else None
     actions.summary(comments.report(comparison, cause, moved))
     if keep:
-        files.write(results / COMPARISONS / f"{comparison.id}.json", comparison)
+        files.save(results, comparison)
         # Without a valid launch there is no point in the trend; the comparison stands all the same.
         _call("run", *target, "--results", str(results))
     if code == 1 and fail_on == "slower":

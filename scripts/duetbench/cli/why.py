@@ -26,7 +26,7 @@ from duetbench.judge.why import explain
 from duetbench.judge.why.attribute import attribute
 from duetbench.project.project import Project
 from duetbench.show.change import print_attribution
-from duetbench.store import attribution, change, files
+from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
@@ -69,7 +69,7 @@ def why_command(
     attributions: list[Attribution] = []
 
     def keep(found: Attribution) -> None:
-        attribution.save(folder, found)
+        files.save(folder, found)
         attributions.append(found)
         if not as_json:
             print_attribution(console, found)
@@ -101,9 +101,9 @@ def _known(names: list[str], folder: Path) -> tuple[Change | None, Comparison | 
         raise UsageError(f"expected BASE and HEAD, or one name, found {' '.join(names)}")
     if len(names) != 1:
         return None, None
-    for path in change.files(folder):
+    for path in files.paths(Change, folder):
         if path.stem == names[0]:
-            return change.read(path), None
+            return files.read(Change, path, check_name=True), None
     named_file = Path(names[0])
     file = named_file if named_file.is_file() else find_comparison(names[0], folder)
     return None, None if file is None else files.read(Comparison, file)
@@ -131,10 +131,10 @@ def explain_change(project: Project, record: Change, results: Path, narrator: Na
 
     A failure is only a note.
     """
-    if (results / attribution.FOLDER / f"{record.id}.json").exists():
+    if (results / Attribution.place.format(record)).exists():
         return
     try:
-        attribution.save(results, explain.explain(project, record, narrator))
+        files.save(results, explain.explain(project, record, narrator))
     except (CountError, HistoryError, SetupError, UsageError) as problem:
         errors().say(f"note: {record.id}: its code was not looked at: {problem}")
 

@@ -4,7 +4,7 @@ All of them are frozen and validated where they are made. A `Case` carries all t
 and a `Run` all that a reader needs.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
@@ -85,6 +85,13 @@ class Artefact(Frozen):
     """What errors call it: a change record."""
     indent: ClassVar[int | None] = 1
     """Of its JSON; None: all on one line."""
+    place: ClassVar[str] = ""
+    """Of its file below `results/`: a format string, filled from the value."""
+
+    @property
+    def path(self) -> str:
+        """Where its file belongs below `results/`."""
+        return self.place.format(self)
 
 
 class LoadModel(StrEnum):
@@ -366,6 +373,7 @@ class Run(Artefact):
 
     noun: ClassVar[str] = "a run file"
     indent: ClassVar[int | None] = None
+    place: ClassVar[str] = "runs/{0.machine.id}/{0.year}/{0.id}.json"
 
     format: Literal[2] = FORMAT_VERSION
     id: str
@@ -394,3 +402,8 @@ class Run(Artefact):
         default=None, description="The night plan that it was measured for; null: none."
     )
     shard: int | None = Field(default=None, ge=1, description="Which shard of that plan.")
+
+    @property
+    def year(self) -> int:
+        """Of its start, UTC."""
+        return datetime.fromisoformat(self.started).astimezone(UTC).year

@@ -35,10 +35,8 @@ COMPARISON: Final = "comparison.json"
 UPGRADE: Final = "upgrade.json"
 WHY: Final = "attribution.json"
 
-_OF_NIGHTS: Final = frozenset(
-    {"run", "anchored points", "figures inside the process", "machine, for asv"}
-)
-_OF_CHANGES: Final = frozenset({"change", "comparison", "attribution"})
+_OF_NIGHTS: Final = (Run, Points, None)  # None: files of asv's
+_OF_CHANGES: Final = (Change, Comparison, Attribution)
 _CLOCKS: Final = timedelta(days=1)
 """How far a clock may be wrong. A run from the future would stay the latest one until then."""
 
@@ -246,11 +244,12 @@ def _parsed(kind: type[_Kind], data: bytes) -> _Kind:
     return value
 
 
-def _stored(path: str, data: bytes, names: frozenset[str]) -> Any:
+def _stored(path: str, data: bytes, models: Collection[type[Artefact] | None]) -> Any:
     """A file of one of these kinds, at its place; raises RecordError or ArtifactError."""
     kind = kind_of(path)
-    if kind is None or kind.name not in names:
-        raise ArtifactError(f"{printable(path)}, which is none of: {', '.join(sorted(names))}")
+    if kind is None or kind.model not in models:
+        names = (model.noun if model else "a file of asv's" for model in models)
+        raise ArtifactError(f"{printable(path)}, which is none of: {', '.join(names)}")
     value = kind.read(data, path, "the file")
     document = json.loads(data)
     files_.require_plain(document)

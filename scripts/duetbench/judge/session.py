@@ -123,7 +123,6 @@ def compare(
         reporter.end()
     complete = session.comparison("complete")
     kinds.save_comparison(complete, folder)
-    kinds.forget_comparisons(folder)
     return complete
 
 

@@ -3,11 +3,9 @@
 Instructions are per request. Totals come from plain counts, which are exact; what functions have
 comes from counts with a trampoline below every Python function, which costs some hundred
 instructions an entry, so a function's figures are only good for its share of the change.
-
-Files are `results/attributions/<id>.json`; the format is in docs/why.md.
+The format is in docs/why.md.
 """
 
-from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, field_serializer, field_validator, model_validator
@@ -15,10 +13,7 @@ from pydantic import Field, field_serializer, field_validator, model_validator
 from duetbench.core.model import Amount, Artefact, Figure, Frozen, When
 from duetbench.store.change import StackState
 from duetbench.store.comparison import PackageChange
-from duetbench.store.files import attempted, write
-from duetbench.store.files import read as read_file
 
-FOLDER: Final = "attributions"
 FORMAT_VERSION: Final = 1
 """Version of all files here. 1: first published format (2026-11)."""
 
@@ -109,6 +104,7 @@ class Attribution(Artefact):
     """Code that one case's change of instructions lies in."""
 
     noun: ClassVar[str] = "an attribution (duetbench why)"
+    place: ClassVar[str] = "attributions/{0.id}.json"
     indent: ClassVar[int | None] = None
 
     format: Literal[1] = FORMAT_VERSION
@@ -173,20 +169,3 @@ class Attribution(Artefact):
         if sizes != sorted(sizes, reverse=True):
             raise ValueError("rows are not in the order of what moved most")
         return self
-
-
-def save(results: Path, record: Attribution) -> Path:
-    """Write one, in place of an earlier one of its id; RecordError if it cannot be written."""
-    return write(results / FOLDER / f"{record.id}.json", record)
-
-
-def read(path: Path) -> Attribution:
-    """Read one; RecordError if it is none, or is not named as its file."""
-    return read_file(Attribution, path, check_name=True)
-
-
-def every(results: Path) -> tuple[dict[str, Attribution], tuple[str, ...]]:
-    """All attributions by id, and sentences about those that cannot be read."""
-    problems: list[str] = []
-    paths = sorted((results / FOLDER).glob("*.json"))
-    return dict(attempted(paths, lambda path: (path.stem, read(path)), problems)), tuple(problems)

@@ -8,7 +8,6 @@ too, so that it is not judged again every night.
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
@@ -16,10 +15,7 @@ from pydantic import Field, model_validator
 from duetbench.core.model import Artefact, Figure, Frozen, Ratio, Verdict, When
 from duetbench.core.units import Interval
 from duetbench.store.comparison import PackageChange
-from duetbench.store.files import attempted, write
-from duetbench.store.files import read as read_file
 
-FOLDER: Final = "changes"
 FORMAT_VERSION: Final = 1
 """Version of all files here. 1: first published format (2026-11)."""
 
@@ -150,6 +146,7 @@ class Change(Artefact):
     """
 
     noun: ClassVar[str] = "a change record"
+    place: ClassVar[str] = "changes/{0.id}.json"
 
     format: Literal[1] = FORMAT_VERSION
     id: str = Field(pattern=_NAME)
@@ -280,25 +277,3 @@ class Candidates(Artefact):
         default=(), description="Steps where no stack changed: the machine's, or our own."
     )
     known: int = Field(default=0, ge=0, description="Candidates that were judged already.")
-
-
-def save(results: Path, record: Change) -> Path:
-    """Write a change in place of an earlier state of it; RecordError if it cannot be written."""
-    return write(results / FOLDER / f"{record.id}.json", record)
-
-
-def read(path: Path) -> Change:
-    """Read one change; RecordError if it is none, or is not named as its file."""
-    return read_file(Change, path, check_name=True)
-
-
-def files(results: Path) -> list[Path]:
-    """The files of all changes, by name."""
-    return sorted((results / FOLDER).glob("*.json"))
-
-
-def read_all(results: Path, problems: list[str] | None = None) -> list[Change]:
-    """All changes by id; those that cannot be read are named among `problems`, or raise."""
-    if problems is None:
-        return [read(path) for path in files(results)]
-    return attempted(files(results), read, problems)

@@ -281,6 +281,7 @@ class Comparison(Artefact):
     """The whole comparison: the artefact that reports read."""
 
     noun: ClassVar[str] = "a comparison"
+    place: ClassVar[str] = "comparisons/{0.id}.json"
 
     format: Literal[2] = FORMAT_VERSION
     id: str

@@ -9,9 +9,11 @@ import errno
 import json
 import math
 import os
+import re
 import tempfile
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -82,6 +84,22 @@ def read(kind: type[_Kind], path: Path, *, check_name: bool = False) -> _Kind:
             "rename one of them"
         )
     return value
+
+
+def save(results: Path, value: Artefact) -> Path:
+    """Write a value where it belongs, in place of an earlier state; raises RecordError."""
+    return write(results / value.path, value)
+
+
+def paths(kind: type[Artefact], results: Path) -> list[Path]:
+    """The files of a kind, by folder and name."""
+    return sorted(results.glob(re.sub(r"{.*?}", "*", kind.place)))
+
+
+def read_all(kind: type[_Kind], results: Path, problems: list[str] | None = None) -> list[_Kind]:
+    """All values of a kind; those that cannot be read are added to `problems`, or raise."""
+    every, read_one = paths(kind, results), partial(read, kind, check_name=True)
+    return list(map(read_one, every)) if problems is None else attempted(every, read_one, problems)
 
 
 def attempted(

@@ -5,7 +5,7 @@ What is not listed here does not enter the history, and what is damaged does not
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +13,7 @@ from typing import Any, Final
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Artefact, Run
 from duetbench.host import paths
-from duetbench.store import attribution, change, files, packages, points, run_files
+from duetbench.store import files, run_files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import COMPARISONS, Comparison
@@ -50,9 +50,7 @@ class File:
 class Kind:
     """One kind of file."""
 
-    name: str
-    pattern: str  # where it is, below `results/`, without `.json`
-    place: Callable[[Any], str | Path]  # where a value belongs below `results/`
+    place: str  # below `results/`: a format string, filled from what the file holds
     model: type[Artefact] | None = None  # what it holds; None: a file of asv's
     replaceable: bool = False  # whether it may change; a measurement may not
     # Whether the first one of a name stays: a commit is measured in the process once, and nights
@@ -61,12 +59,10 @@ class Kind:
 
     def read(self, data: bytes, path: str, name: str) -> Any:
         """The value of a file at `path` below `results/`; RecordError calls the file `name`."""
-        value: Any = (
-            _of_asv(data, name) if self.model is None else files.parse(self.model, data, name)
-        )
         try:
-            place = Path(self.place(value)).as_posix()
-        except (TypeError, KeyError) as problem:
+            value = files.parse(self.model, data, name) if self.model else dict(json.loads(data))
+            place = self.place.format(value)
+        except (TypeError, KeyError, ValueError, RecursionError) as problem:
             raise RecordError(f"{name}: expected a file of asv's, found: {problem!r}") from problem
         if place != path:
             raise RecordError(
@@ -76,50 +72,30 @@ class Kind:
         return value
 
 
-def _of_asv(data: bytes, name: str) -> dict[str, Any]:
-    """A file of asv's, of which no more is read here than where it belongs."""
-    try:
-        return dict(json.loads(data))
-    except (TypeError, ValueError, RecursionError) as problem:
-        raise RecordError(f"{name}: expected a file of asv's, found: {problem}") from problem
-
-
-def _flat(name: str, folder: str, model: type[Artefact], *, replaceable: bool = True) -> Kind:
-    """A kind whose files stand in one folder, each under its id."""
-
-    def place(value: Any) -> str:
-        return f"{folder}/{value.id}.json"
-
-    return Kind(name, f"{folder}/{_NAME}", place, model, replaceable=replaceable)
-
-
 KINDS: Final = (
-    Kind("run", rf"runs/{_NAME}/\d{{4}}/{_NAME}", lambda v: run_files.path_for(Path(), v), Run),
-    _flat("comparison", COMPARISONS, Comparison, replaceable=False),
-    Kind("anchored points", rf"{points.FOLDER}/{_NAME}/\d{{4}}/{_NAME}", points.path_of, Points),
-    _flat("attribution", attribution.FOLDER, Attribution),
-    Kind("night", rf"nights/\d{{4}}/{_NAME}", lambda v: v.path, NightRecord, replaceable=True),
-    _flat("change", change.FOLDER, Change),
-    _flat("links of a package", packages.FOLDER, PackageRecord),
-    Kind(
-        "figures inside the process",
-        rf"asv/{_NAME}/[0-9a-f]{{8}}-duetbench-{_NAME}",
-        lambda v: f"asv/{v['params']['machine']}/{v['commit_hash'][:8]}-{v['env_name']}.json",
-        settled=True,
-    ),
-    Kind(
-        "machine, for asv",
-        rf"asv/{_NAME}/machine",
-        lambda v: f"asv/{v['machine']}/machine.json",
-        replaceable=True,
-    ),
+    Kind(Run.place, Run),
+    Kind(Comparison.place, Comparison),
+    Kind(Points.place, Points),
+    Kind(Attribution.place, Attribution, replaceable=True),
+    Kind(NightRecord.place, NightRecord, replaceable=True),
+    Kind(Change.place, Change, replaceable=True),
+    Kind(PackageRecord.place, PackageRecord, replaceable=True),
+    Kind("asv/{0[params][machine]}/{0[commit_hash]:.8}-{0[env_name]}.json", settled=True),
+    Kind("asv/{0[machine]}/machine.json", replaceable=True),
 )
 """To add one, add a row here."""
+
+_OTHERS: Final = re.compile(r"asv/.*/[0-9a-f]{8}-(?!duetbench-).*")
+"""What of the places above is not ours: asv's own environments, and what is made for its site."""
 
 
 def kind_of(path: str) -> Kind | None:
     """The kind of a path below `results/`; None if it is no part of the history."""
-    return next((k for k in KINDS if re.fullmatch(rf"{k.pattern}\.json", path)), None)
+    for kind in KINDS:
+        pattern = _NAME.join(map(re.escape, re.split("{.*?}", kind.place)))
+        if re.fullmatch(pattern, path) and not _OTHERS.fullmatch(path):
+            return kind
+    return None
 
 
 def final(path: str) -> str:
@@ -170,7 +146,7 @@ def find(name: str, results: Path) -> Path:
         UsageError: Nothing goes by that name, or several things do.
         RecordError: `latest`, and there is none.
     """
-    of_points = {path.stem: path for path in points.paths(results)}
+    of_points = {path.stem: path for path in files.paths(Points, results)}
     return run_files.find(results, name, {**of_points, **comparisons_by_id(results)})
 
 
@@ -203,20 +179,18 @@ def type_of(path: Path) -> type[Run | Comparison | Points]:
     return Run
 
 
-def comparison_folder() -> Path:
-    """Where comparisons are stored: beside the logs."""
-    return paths.state_dir() / COMPARISONS
-
-
 def comparison_file(comparison: Comparison, place: Path | None = None) -> Path:
     """The file of a comparison: in `place`, or beside the logs."""
-    ending = files.PARTIAL if comparison.status == "partial" else ".json"
-    return (place or comparison_folder()) / f"{comparison.id}{ending}"
+    path = (place or paths.state_dir() / COMPARISONS) / f"{comparison.id}.json"
+    return path.with_suffix(files.PARTIAL) if comparison.status == "partial" else path
 
 
 def save_comparison(comparison: Comparison, place: Path | None = None) -> Path:
-    """Write a comparison; raises RecordError."""
-    return files.write(comparison_file(comparison, place), comparison)
+    """Write a comparison beside the newest of those that are there; raises RecordError."""
+    path = files.write(comparison_file(comparison, place), comparison)
+    for old in sorted(path.parent.glob("*.json"))[:-MOST_COMPARISONS]:  # names sort by time
+        old.unlink(missing_ok=True)
+    return path
 
 
 def find_comparison(name: str, results: Path) -> Path | None:
@@ -239,12 +213,6 @@ def comparisons_by_id(results: Path) -> dict[str, Path]:
     """The files of all that are kept, here and in a results folder."""
     return {
         path.name.removesuffix(files.PARTIAL).removesuffix(".json"): path
-        for place in (comparison_folder(), results / COMPARISONS)
-        for path in sorted(place.glob(f"*{_MARK}*.json"))
+        for folder in (paths.state_dir(), results)
+        for path in files.paths(Comparison, folder)
     }
-
-
-def forget_comparisons(place: Path | None = None) -> None:
-    """Remove all but the newest; names sort by time."""
-    for old in sorted((place or comparison_folder()).glob("*.json"))[:-MOST_COMPARISONS]:
-        old.unlink(missing_ok=True)

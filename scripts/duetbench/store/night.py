@@ -13,7 +13,6 @@ from duetbench.store import files
 FORMAT_VERSION: Final = 1
 """Version of both files. 1: first published format (2026-11)."""
 
-FOLDER: Final = "nights"
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
 
 
@@ -72,6 +71,7 @@ class NightRecord(Artefact):
     """What came of a night; one small file, so that what is missing can be shown."""
 
     noun: ClassVar[str] = "the record of a night"
+    place: ClassVar[str] = "nights/{0.created:.4}/{0.id}.json"
 
     format: Literal[1] = FORMAT_VERSION
     id: str = Field(pattern=_NAME, description="The night plan's.")
@@ -86,11 +86,6 @@ class NightRecord(Artefact):
     @property
     def missing(self) -> tuple[ShardRecord, ...]:
         return tuple(shard for shard in self.shards if shard.missing)
-
-    @property
-    def path(self) -> str:
-        """Where it belongs below `results/`."""
-        return f"{FOLDER}/{self.created[:4]}/{self.id}.json"
 
 
 @dataclass(frozen=True, slots=True)

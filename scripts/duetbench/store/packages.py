@@ -20,8 +20,6 @@ from pydantic import Field, StringConstraints, ValidationError
 from duetbench.core.model import Artefact, Frozen
 from duetbench.store import files
 
-FOLDER: Final = "packages"
-
 URL: Final = (
     r"^https?://[A-Za-z0-9.-]+\.[A-Za-z]{2,}(:[0-9]{1,5})?(/[A-Za-z0-9/._~%!$&()*+,;=:@?#-]*)?$"
 )
@@ -78,6 +76,7 @@ class PackageRecord(Artefact):
     """Links of a package's versions."""
 
     noun: ClassVar[str] = "links of a package"
+    place: ClassVar[str] = "packages/{0.id}.json"
 
     format: Literal[1] = 1
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,99}$", description="Its normalised name.")
@@ -86,21 +85,6 @@ class PackageRecord(Artefact):
 
 LinksByVersion = Mapping[tuple[str, str], VersionLinks]
 """Package and version → what its metadata lead to."""
-
-
-def path_of(package: str) -> Path:
-    """Path of a package's file below `results/`."""
-    return Path(FOLDER, f"{package}.json")
-
-
-def read(path: Path) -> PackageRecord:
-    """Read one file; RecordError if it is none, or is not named as it should be."""
-    return files.read(PackageRecord, path, check_name=True)
-
-
-def paths(results: Path) -> list[Path]:
-    """All files, by name."""
-    return sorted((results / FOLDER).glob("*.json"))
 
 
 def remember(results: Path, every: LinksByVersion, to: Path | None = None) -> tuple[Path, ...]:
@@ -114,11 +98,13 @@ def remember(results: Path, every: LinksByVersion, to: Path | None = None) -> tu
         by_package.setdefault(package, {})[version] = links
     written = []
     for package, versions in by_package.items():
-        place = results / path_of(package)
-        old = read(place).versions if place.is_file() else {}
-        if versions.keys() - old.keys():
+        record = PackageRecord(id=package, versions=versions)
+        if (place := results / record.path).is_file():
+            old = files.read(PackageRecord, place, check_name=True).versions
             record = PackageRecord(id=package, versions=dict(sorted({**versions, **old}.items())))
-            written.append(files.write((to or results) / path_of(package), record))
+            if record.versions == old:
+                continue
+        written.append(files.save(to or results, record))
     return tuple(written)
 
 

@@ -2,12 +2,11 @@
 
 A file has the points of one stack on one machine: of a night, or of a stack of another time that
 was measured later (backfill). A point is a ratio, so that what the machine did meanwhile, and in
-part which machine it was, cancels. Files are `results/points/<machine>/<year>/<id>.json`.
+part which machine it was, cancels.
 """
 
 import math
 from functools import cache
-from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 from pydantic import Field
@@ -23,10 +22,8 @@ from duetbench.core.model import (
     When,
 )
 from duetbench.core.units import Interval
-from duetbench.store import files
 from duetbench.store.change import Release
 
-FOLDER: Final = "points"
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
 
 INSTRUCTIONS: Final = metrics.INSTRUCTIONS
@@ -83,6 +80,7 @@ class Points(Artefact):
 
     noun: ClassVar[str] = "a file of anchored points"
     indent: ClassVar[int | None] = None
+    place: ClassVar[str] = "points/{0.machine.id}/{0.started:%Y}/{0.id}.json"
 
     format: Literal[1] = 1
     id: str = Field(pattern=_NAME)
@@ -119,23 +117,3 @@ def _width(samples: int) -> float:
     from scipy import special  # noqa: PLC0415 - only those who read intervals wait for its import
 
     return float(special.stdtrit(samples - 1, 0.975) if samples > 1 else special.ndtri(0.975))
-
-
-def path_of(points: Points) -> Path:
-    """Path of the file below `results/`."""
-    return Path(FOLDER, points.machine.id, f"{points.started:%Y}", f"{points.id}.json")
-
-
-def save(results: Path, points: Points) -> Path:
-    """Write the file; RecordError if it cannot be written."""
-    return files.write(results / path_of(points), points)
-
-
-def paths(results: Path) -> list[Path]:
-    """All files of points, by machine and name."""
-    return sorted((results / FOLDER).glob("*/*/*.json"))
-
-
-def read(path: Path) -> Points:
-    """Read one file; RecordError if it is none, or is not named as it should be."""
-    return files.read(Points, path, check_name=True)

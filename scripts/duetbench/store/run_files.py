@@ -41,8 +41,7 @@ def path_for(results: Path, run: Run) -> Path:
             raise RecordError(
                 f"the {kind} id {name!r} cannot name a file: letters, digits, '.', '_' and '-' only"
             )
-    year = datetime.fromisoformat(run.started).astimezone(UTC).year
-    return results / "runs" / run.machine.id / str(year) / f"{run.id}.json"
+    return results / run.path
 
 
 def partial_path_for(results: Path, run: Run) -> Path:

@@ -30,8 +30,7 @@ from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.project.settings import Anchor
 from duetbench.project.stacks import Stack
-from duetbench.store import packages
-from duetbench.store import points as record
+from duetbench.store import files, packages
 from duetbench.store.change import Release
 from duetbench.store.files import Journal
 from duetbench.store.points import Points
@@ -173,7 +172,7 @@ def backfill(
     """
     done: dict[str, set[str]] = {}
     here = (machine.fingerprint().id, task.anchor.name, "backfill")
-    for one in map(record.read, record.paths(task.results)):
+    for one in files.read_all(Points, task.results):
         if (one.machine.id, one.anchor, one.origin) == here:
             done.setdefault(one.label, set()).update(case.case for case in one.cases)
     order = list(stacks)
@@ -210,7 +209,7 @@ def _batch(
         for one, head in heads.items():
             moment = datetime.combine(one.when, time(23, 59, 59), UTC)
             points = anchored.points_of(task.anchor, head, "backfill", began, moment, one.release)
-            record.save(task.results, points)
+            files.save(task.results, points)
             head.journal.forget()
             yield points
     finally:

@@ -25,10 +25,9 @@ from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.session import Question, unmeasured
 from duetbench.judge.sides import Scope
 from duetbench.project.project import Project
-from duetbench.store import change
+from duetbench.store import files
 from duetbench.store.change import Change, SeriesName, StackState, Step, release_of
-from duetbench.store.comparison import COMPARISONS, Comparison, Judgement
-from duetbench.store.files import write
+from duetbench.store.comparison import Comparison, Judgement
 
 MOST_CASES: Final = 8
 """Cases of a candidate that are measured, and as many jobs inside the process: the strongest
@@ -152,8 +151,8 @@ def confirm(
             left[candidate.id] = str(problem)
             continue
         concluded = conclude(candidate, comparison)
-        write(results / COMPARISONS / f"{comparison.id}.json", comparison)
-        change.save(results, concluded)
+        files.save(results, comparison)
+        files.save(results, concluded)
         judged.append(concluded)
         if explain and concluded.confirmed:
             explain(concluded)

@@ -11,15 +11,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Run
-from duetbench.store import attribution, change, files, night, packages, points, run_files
+from duetbench.store import files, run_files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
-from duetbench.store.comparison import COMPARISONS, Comparison
+from duetbench.store.comparison import Comparison
 from duetbench.store.night import NightRecord
 from duetbench.store.packages import PackageRecord
 from duetbench.store.points import CANARY, RENEWED, AnchoredPoint, CasePoints, Points
@@ -76,26 +75,17 @@ def read(results: Path) -> Sources:
         return path, night
 
     def ratios_of(path: Path) -> Points:
-        measured = points.read(path)
+        measured = files.read(Points, path, check_name=True)
         once(path, measured.id)
         return measured
 
     runs = files.attempted(run_files.runs(results), run, problems)
-    changes = change.read_all(results, problems)
-    compared = files.attempted(
-        sorted((results / COMPARISONS).glob("*.json")),
-        partial(files.read, Comparison, check_name=True),
-        problems,
-    )
-    records = files.attempted(
-        sorted((results / night.FOLDER).glob("*/*.json")),
-        partial(files.read, NightRecord, check_name=True),
-        problems,
-    )
-    anchored = files.attempted(points.paths(results), ratios_of, problems)
-    attributions, unread = attribution.every(results)
-    problems += unread
-    about = files.attempted(packages.paths(results), packages.read, problems)
+    changes = files.read_all(Change, results, problems)
+    compared = files.read_all(Comparison, results, problems)
+    records = files.read_all(NightRecord, results, problems)
+    anchored = files.attempted(files.paths(Points, results), ratios_of, problems)
+    attributions = files.read_all(Attribution, results, problems)
+    about = files.read_all(PackageRecord, results, problems)
     anchored.sort(key=lambda one: (one.started, one.id))
     ratios, unchained = of_points(anchored)
     return Sources(
@@ -110,7 +100,7 @@ def read(results: Path) -> Sources:
         packages=tuple(about),
         notes=unchained,
         comparisons=tuple(sorted(compared, key=lambda one: (one.started, one.id))),
-        attributions=tuple(sorted(attributions.values(), key=lambda one: (one.when, one.id))),
+        attributions=tuple(sorted(attributions, key=lambda one: (one.when, one.id))),
     )
 
 

@@ -16,7 +16,6 @@ from duetbench.show import addresses
 from duetbench.show.site import asv_site
 from duetbench.show.site.pages import case, evidence, experiment, front, packages
 from duetbench.show.site.pages.site import PageFile, Site, gather, render
-from duetbench.store import comparison as stored
 from duetbench.store import files
 from duetbench.trend import reading
 from duetbench.trend.reading import Sources
@@ -178,8 +177,8 @@ def _copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:
         text = record.model_dump_json(indent=1) + "\n"
         folder.put(addresses.change_file(record.id), text.encode())
     for comparison in sources.comparisons:
-        path = results / stored.COMPARISONS / f"{comparison.id}.json"
-        folder.put(f"{addresses.COMPARISONS}{path.name}", path.read_bytes())
+        stored = (results / comparison.path).read_bytes()
+        folder.put(addresses.comparison_file(comparison.id), stored)
     for attribution in sources.attributions:
         folder.put(addresses.attribution_file(attribution.id), files.encode(attribution))
     downloads = {}
