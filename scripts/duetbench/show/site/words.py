@@ -47,14 +47,6 @@ def figure(value: float | None, metric: str) -> str:
     return f"{significant(value, 4)} {metric}".rstrip()
 
 
-def change(ratio: float) -> str:
-    """A ratio as a relative change: `+3.1 %`, `−0.52 %`."""
-    if ratio == 1:
-        return "0 %"
-    sign = "+" if ratio > 1 else "−"
-    return f"{sign}{significant(100 * abs(ratio - 1), 2)} %"
-
-
 def iso(time: float | str | datetime) -> str:
     """A moment for machines: `2026-11-20T03:00:00Z`. Numbers are seconds since 1970."""
     return f"{_utc(time):%Y-%m-%dT%H:%M:%SZ}"
@@ -97,12 +89,6 @@ def case_link(root: str, case: str, query: str = "") -> Markup:
         return link.format(root + addresses.case(case), query, breakable(case))
     beside = Markup(' <code class="case-id">{}</code>').format(breakable(case))
     return link.format(root + addresses.case(case), query, str(called)) + beside
-
-
-def case_items(root: str, cases: tuple[str, ...]) -> Markup:
-    """Cases as items of a list, each a link to its trend."""
-    item = Markup("<li>{}</li>")
-    return Markup("\n").join(item.format(case_link(root, case)) for case in cases)
 
 
 def moved(packages: Iterable[PackageChange]) -> str:
@@ -175,8 +161,7 @@ def _environment() -> jinja2.Environment:
         # Not `isinstance`: markup is a str too, and is clean already.
         finalize=lambda value: clean(value) if type(value) is str else value,
     )
-    filters = (figure, moment, iso, day, change, breakable, prose)
-    numbers = (formats.ratio, formats.percent, formats.size)
-    environment.filters |= {function.__name__: function for function in (*filters, *numbers)}
+    filters = (moment, iso, day, breakable, prose, formats.percent, formats.size)
+    environment.filters |= {function.__name__: function for function in filters}
     environment.globals |= {"at": addresses, "words": sys.modules[__name__], "ends": formats.ends}
     return environment

@@ -12,7 +12,6 @@ from duetbench.project.published import SHARED_PAGE
 from duetbench.show import addresses
 from duetbench.show.change import ChangeText, describe
 from duetbench.show.site import words
-from duetbench.show.site.charts import Caption
 from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.site import PageFile, Site, barred, grouped, json_file, render
 from duetbench.store.change import Change
@@ -21,7 +20,6 @@ from duetbench.trend.table import Table
 _INSIDE: Final = "inprocess"
 _MEANINGS: Final = {"instructions": "Counted inside the process, of one request; not sampled."}
 _NUMBERS: Final = re.compile(r"([0-9]+)")
-_MOST_SIBLINGS: Final = 12
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -33,38 +31,16 @@ def pages(site: Site) -> Iterator[PageFile]:
         for record in site.changes
         for case in dict.fromkeys(name.case for name in (record.series, *record.others))
     )
-    kin = grouped((endpoint(case), case) for case in tables)
     for case in dict.fromkeys((*tables, *newest_runs)):
         of_case, changes = tables.get(case, ()), concerned.get(case, ())
-        siblings = [one for one in kin.get(endpoint(case), ()) if one != case and endpoint(case)]
-        make = partial(_of_case, site, case, of_case, changes, newest_runs[case], siblings)
+        make = partial(_of_case, site, case, of_case, changes, newest_runs[case])
         yield from barred(site, addresses.case(case), case, make)
     yield from barred(site, addresses.CASES, "Cases", partial(_lists, site, tables))
 
 
 def _of_case(
-    site: Site,
-    case: str,
-    tables: tuple[Table, ...],
-    changes: tuple[Change, ...],
-    newest_run: str,
-    siblings: Sequence[str],
+    site: Site, case: str, tables: tuple[Table, ...], changes: tuple[Change, ...], newest_run: str
 ) -> Iterator[PageFile]:
-    yield _page(site, case, tables, changes, newest_run, siblings)
-    if tables:
-        series = {table: trends.nights(table, case) for table in tables}
-        document = trends.document(site, case, series, changes)
-        yield json_file(addresses.data_file(case), document)
-
-
-def _page(
-    site: Site,
-    case: str,
-    tables: tuple[Table, ...],
-    changes: tuple[Change, ...],
-    newest_run: str,
-    siblings: Sequence[str],
-) -> PageFile:
     views = [_view(site, table, case) for table in tables]
     summaries = [summary for summary in site.newest if case in summary.cases]
     described = max(summaries, key=lambda summary: summary.run.started, default=None)
@@ -75,16 +51,8 @@ def _page(
     place = header.cases[case]
     recorded = [("Python", place.python), ("stack", place.stack)]
     experiment, label = _experiment(site, case)
-    chart = None
-    if views:
-        about = Caption("trend", views[0]["title"], trends.reading(tables[0]))
-        beside = {
-            names.name(sibling).variant: addresses.data_file(sibling)
-            for sibling in siblings[:_MOST_SIBLINGS]
-        }
-        chart = trends.trend(about, case, tables[0], beside)
     name = endpoint(case)
-    return render(
+    yield render(
         site,
         "case.html.j2",
         addresses.case(case),
@@ -97,7 +65,7 @@ def _page(
         if name and name not in site.planned
         else [],
         views=views,
-        chart=chart,
+        chart=trends.trend(case, tables[0]) if tables else None,
         changes=[(text, _where(text, case)) for text in map(describe, changes)],
         files=site.files_of(newest_run),
         summary=summary,
@@ -105,6 +73,10 @@ def _page(
         command=words.point_command(header, case),
         data=addresses.data_file(case) if tables else "",
     )
+    if tables:
+        series = {table: trends.nights(table, case) for table in tables}
+        document = trends.document(site, case, series, changes)
+        yield json_file(addresses.data_file(case), document)
 
 
 def _view(site: Site, table: Table, case: str) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from duetbench.store.comparison import Comparison, Duet, Judgement
 
 _KINDS: Final = {mark: verdict.value.replace(" ", "-") for verdict, mark in formats.MARKS.items()}
 """CSS classes of verdicts by their mark."""
-_CHART: Final = "Head over base: every usable"
+_CHART: Final = "Head over base: every"
 _OF_ALL: Final = "and what is said of all"
 
 
@@ -264,7 +264,7 @@ def _cases(comparison: Comparison) -> Iterator[dict[str, Any]]:
             "id": name.id,
             "name": str(name) if name.known else "",
             "because": case.because,
-            "chart": _drawn(Caption(f"duets-{place}", f"{_CHART} duet, {_OF_ALL}"), dots),
+            "chart": _drawn(Caption(f"duets-{place}", f"{_CHART} usable duet, {_OF_ALL}"), dots),
             "duets": Section("", head=("duet", *map(formats.title, ratios), "note"), rows=lines),
         }
 

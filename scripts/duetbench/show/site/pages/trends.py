@@ -206,14 +206,11 @@ def _change(record: Change, metric: str, *, found: bool) -> dict[str, Any]:
     }
 
 
-def trend(about: Caption, case: str, table: Table, siblings: Mapping[str, str]) -> Markup:
-    """The chart of a case, which a script draws from its data file; `table` is the first in it.
-
-    `siblings`: other cases of its endpoint, by name: where their files are.
-    """
-    listed = [{"name": name, "source": address} for name, address in siblings.items()]
+def trend(case: str, table: Table) -> Markup:
+    """The chart of a case, which a script draws from its data file; `table` is the first in it."""
     metric = next(iter(metrics(table, case)), "")
-    data = {"source": addresses.data_file(case), "siblings": listed}
+    about = Caption("trend", title(metric, table), reading(table))
+    data = {"source": addresses.data_file(case)}
     return _chart(about, data, case, table, metric, nights(table, case))
 
 

@@ -37,7 +37,7 @@ import { day, interval, named, quotient } from "./formats.js";
  * @property {(Happening & {metric: string, tone: string, short: string})[]} changes
  */
 /** @typedef {{format: number, case: string, tables: Table[]}} Document */
-/** @typedef {{source?: string, document?: Document, siblings?: {name: string, source: string}[]}} Config */
+/** @typedef {{source?: string, document?: Document}} Config */
 
 const FORMAT = 3;
 const ROWS = 150;
@@ -80,9 +80,6 @@ function series(table, metric, name, slot) {
 
 /** A trend with its controls. */
 class Trend {
-  /** @type {Map<string, Document>} */
-  #beside = new Map();
-
   /** @param {HTMLElement} figure @param {Config} config @param {Document} found */
   constructor(figure, config, found) {
     this.figure = figure;
@@ -123,21 +120,18 @@ class Trend {
     return [kind, metric];
   }
 
-  /** @param {Document} from @param {string} kind @param {string} metric */
-  static #tables(from, kind, metric) {
-    return from.tables.filter((one) => one.kind === kind && one.metrics.some(({ name }) => name === metric));
+  /** @param {string} kind @param {string} metric */
+  #tables(kind, metric) {
+    return this.found.tables.filter((one) => one.kind === kind && one.metrics.some(({ name }) => name === metric));
   }
 
   #draw() {
     const [kind, metric] = this.#chosen();
-    const tables = Trend.#tables(this.found, kind, metric);
+    const tables = this.#tables(kind, metric);
     const first = tables[0];
     if (!first) return;
     const figures = /** @type {Metric} */ (first.metrics.find(({ name }) => name === metric));
     const lines = tables.map((table, slot) => series(table, metric, table.label, slot));
-    for (const [name, other] of this.#beside) {
-      for (const table of Trend.#tables(other, kind, metric).slice(0, 1)) lines.push(series(table, metric, name, lines.length));
-    }
     /** @type {Model} */
     const model = {
       x: { title: "", kind: "time" },
@@ -169,7 +163,7 @@ class Trend {
     this.figure.querySelector("tbody")?.replaceChildren(...rows.map(({ point, place }) => {
       const row = document.createElement("tr");
       const head = Object.assign(document.createElement("th"), { scope: "row", textContent: day(point.x) });
-      const run = Trend.#tables(this.found, ...this.#chosen())[0].run[place];
+      const run = this.#tables(...this.#chosen())[0].run[place];
       const mean = point.mean ?? null;
       const cells = [
         run, mean === null ? "—" : write(mean), mean === null ? "" : interval(mean, point.low, point.high, write), point.note ?? "",
@@ -208,33 +202,11 @@ class Trend {
     if (note && dropped.length) note.textContent = `The address says ${dropped.join(", ")}, which this page does not know.`;
     form.addEventListener("change", (event) => {
       const field = event.target;
-      if (field instanceof HTMLInputElement && field.type === "checkbox") void this.#sibling(field, note);
-      else if (field instanceof HTMLInputElement || field instanceof HTMLSelectElement) this.#go({ [field.name]: field.value });
+      if (field instanceof HTMLInputElement || field instanceof HTMLSelectElement) this.#go({ [field.name]: field.value });
     });
     form.querySelector("[name=reset]")?.addEventListener("click", () => this.#go({ from: "", to: "" }));
-    const siblings = /** @type {HTMLFieldSetElement | null} */ (form.querySelector(".siblings"));
-    if (siblings && this.config.siblings?.length) {
-      siblings.hidden = false;
-      siblings.append(...this.config.siblings.map(({ name, source }) => {
-        const label = document.createElement("label");
-        label.append(Object.assign(document.createElement("input"), { type: "checkbox", value: source }), ` ${name}`);
-        return label;
-      }));
-    }
     form.hidden = false;
     this.#fill();
-  }
-
-  /** @param {HTMLInputElement} box @param {Element | null} note */
-  async #sibling(box, note) {
-    const name = box.parentElement?.textContent?.trim() ?? "";
-    this.#beside.delete(name);
-    try {
-      if (box.checked) this.#beside.set(name, await load(box.value));
-    } catch (problem) {
-      if (note) note.textContent = why(problem);
-    }
-    this.#draw();
   }
 
   /** The view of the address; what it says that is not known. */
