@@ -56,14 +56,12 @@ def describe(record: Change) -> ChangeText:
     metric, word = record.series.metric, record.verdict.value
     if metric in METRICS:
         word = formats.verdict(metric, record.verdict).partition(" ")[2]
-    parts, cause = record.parts, ""
-    if len(parts) == 1:
-        cause = release_names(parts[0])
-    elif parts:
-        cause = ", ".join(
-            f"{release_names(share)}: {formats.percent(share.ratio)}" for share in parts
-        )
-    elif record.culprit is not None:
+    several = len(record.parts) > 1
+    cause = ", ".join(
+        release_names(share) + (f": {formats.percent(share.ratio)}" if several else "")
+        for share in record.parts
+    )
+    if not cause and record.culprit:
         cause = _release(record.culprit)
     change, interval = formats.percent(record.ratio), formats.ends(record.interval)
     name = names.name(record.series.case)

@@ -52,10 +52,6 @@ class FigureRow:
     marks: str = ""
     tone: str = ""
 
-    @property
-    def has_published(self) -> bool:
-        return any(cell.published for cell in self.cells)
-
 
 @dataclass(frozen=True, slots=True)
 class FigureTable:
@@ -71,11 +67,6 @@ class FigureTable:
     @property
     def marked(self) -> bool:
         return any(row.marks for row in self.rows)
-
-    @property
-    def sentences(self) -> bool:
-        """Whether its rows are statements with verdicts, which may be broken anywhere."""
-        return self.marks == "verdict"
 
 
 def answer_table(answers: Iterable[Answer]) -> FigureTable:

@@ -160,7 +160,7 @@ def write_findings(
     parts.append("Ours have the 95 % interval over the launches of the run that has most of them.")
     earlier: set[str] = set()
     for table in (table for section in every for table in section.tables):
-        rows = tuple(row for row in table.rows if row.has_published)
+        rows = tuple(row for row in table.rows if any(c.published for c in row.cells))
         cases = {cell.case for row in rows for cell in row.cells}
         if cases - earlier or cases == {""}:
             rows = rows if len(rows) >= _ROWS else table.rows

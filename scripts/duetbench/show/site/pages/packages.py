@@ -1,7 +1,7 @@
 """Packages over their releases, and what each release did."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
 from typing import Final
 
 from markupsafe import Markup
@@ -28,9 +28,6 @@ LINKS: Final = {
     "issues": "Issues",
 }
 
-Results = Mapping[ReleaseAxis, Mapping[str, Result]]
-"""What the releases of a package did, by version."""
-
 
 def pages(site: Site) -> Iterator[PageFile]:
     """The list, a page for each package, and for each of its releases."""
@@ -42,14 +39,14 @@ def pages(site: Site) -> Iterator[PageFile]:
 
 
 def _of_package(site: Site, package: ReleasedPackage) -> Iterator[PageFile]:
-    results = _results(package)
-    yield _package(site, package, results)
+    yield _package(site, package)
     for version in package.versions:
-        yield _release(site, package, version, results)
+        yield _release(site, package, version)
 
 
-def _results(package: ReleasedPackage) -> Results:
-    return {axis: axis.results() for axis in package.axes}
+@cache
+def _results(axis: ReleaseAxis) -> Mapping[str, Result]:
+    return axis.results()
 
 
 def _list(site: Site) -> Iterator[PageFile]:
@@ -60,26 +57,22 @@ def _list(site: Site) -> Iterator[PageFile]:
         addresses.PACKAGES,
         "Packages",
         "What each release of the Python web stack's packages did to requests.",
-        measured=[
-            (package, *_newest(package.axes[0], _results(package)))
-            for package in every
-            if package.axes
-        ],
+        measured=[(package, *_newest(package.axes[0])) for package in every if package.axes],
         others=[package for package in every if not package.axes],
     )
 
 
-def _rows(axis: ReleaseAxis, results: Results) -> list[tuple[Measured, Result | None]]:
+def _rows(axis: ReleaseAxis) -> list[tuple[Measured, Result | None]]:
     """Releases, the newest first, and what each did over the one before it."""
-    return [(release, results[axis].get(release.version)) for release in axis.releases[::-1]]
+    return [(release, _results(axis).get(release.version)) for release in axis.releases[::-1]]
 
 
-def _newest(axis: ReleaseAxis, results: Results) -> tuple[Measured, Result | None]:
-    rows = _rows(axis, results)
+def _newest(axis: ReleaseAxis) -> tuple[Measured, Result | None]:
+    rows = _rows(axis)
     return next((row for row in rows if row[0].points), rows[0])
 
 
-def _package(site: Site, package: ReleasedPackage, results: Results) -> PageFile:
+def _package(site: Site, package: ReleasedPackage) -> PageFile:
     address = addresses.package(package.name)
     root = addresses.root(addresses.file(address))
     return render(
@@ -92,14 +85,10 @@ def _package(site: Site, package: ReleasedPackage, results: Results) -> PageFile
         locked=grouped((version, stack) for stack, version in package.locked.items()),
         links=_links(package),
         sections=[
-            (axis, _rows(axis, results), [*_moved(root, number, axis, results[axis].values())])
+            (axis, _rows(axis), [*_moved(root, number, axis)])
             for number, axis in enumerate(package.axes)
         ],
         changes=_changes(package),
-        comparisons=[
-            (comparison, next(move for move in comparison.packages if move.package == package.name))
-            for comparison in package.comparisons
-        ],
     )
 
 
@@ -130,11 +119,9 @@ def _changes(
     return changes
 
 
-def _moved(
-    root: str, number: int, axis: ReleaseAxis, results: Iterable[Result]
-) -> Iterator[Markup]:
+def _moved(root: str, number: int, axis: ReleaseAxis) -> Iterator[Markup]:
     """A chart for every endpoint that a release moved: a line for each interpreter."""
-    moved = {effect.case for result in results for effect in result.moved}
+    moved = {effect.case for result in _results(axis).values() for effect in result.moved}
     cases = {case.case: case for release in axis.releases for case in release.points.values()}
     endpoints = grouped((endpoint(case.case, case.python), case) for case in cases.values())
     versions = [release.version for release in axis.releases]
@@ -177,7 +164,7 @@ def over_first(root: str, axis: ReleaseAxis, case: str, metric: str) -> Iterator
         yield PlotPoint(float(place), value, href)
 
 
-def _release(site: Site, package: ReleasedPackage, version: str, results: Results) -> PageFile:
+def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
     name, address = package.name, addresses.release(package.name, version)
     root = addresses.root(addresses.file(address))
     sections = [
@@ -185,7 +172,7 @@ def _release(site: Site, package: ReleasedPackage, version: str, results: Result
         for number, axis in enumerate(package.axes)
         for release in axis.releases
         if release.version == version
-        for result in (results[axis].get(version),)
+        for result in (_results(axis).get(version),)
     ]
     before = [
         result.base.version if result else release.previous for _, release, result, _ in sections

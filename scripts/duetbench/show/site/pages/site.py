@@ -64,7 +64,6 @@ class ReleasedPackage:
         name: As locks have it.
         locked: Stack → version, in the newest lock that was measured.
         changes: Whose locks differ in it, or that it is named as the cause of; newest first.
-        comparisons: Stored ones whose sides differ in it, newest first.
         versions: Those with pages of their own: measured, or the cause of a change; the oldest
             first.
         about: Links of its versions, where its metadata were read.
@@ -74,7 +73,6 @@ class ReleasedPackage:
     axes: tuple[ReleaseAxis, ...] = ()
     locked: Mapping[str, str] = field(default_factory=dict)
     changes: tuple[Change, ...] = ()
-    comparisons: tuple[Comparison, ...] = ()
     versions: tuple[str, ...] = ()
     about: PackageRecord | None = None
 
@@ -290,7 +288,7 @@ def _packages(
     """All packages that locks have had, or that were measured or named, by name."""
     measured = axes(sources.points)
     stacks: dict[str, Mapping[str, str]] = {}
-    names = set(measured)
+    names = {*measured, *(one.package for each in sources.comparisons for one in each.packages)}
     for night in sorted(nights, key=lambda night: night.time):
         stacks |= night.packages
         names.update(*night.packages.values())
@@ -300,19 +298,14 @@ def _packages(
         for name in {move.package for move in record.packages}
         | {cause.package for cause in record.releases}
     )
-    compared = grouped(
-        (name, comparison)
-        for comparison in reversed(sources.comparisons)
-        for name in {move.package for move in comparison.packages}
-    )
     versions = grouped(
-        [
-            (axis.package, release.version)
-            for of_package in measured.values()
-            for axis in of_package
-            for release in axis.releases
-        ]
-        + [(cause.package, cause.version) for record in changes for cause in record.releases]
+        (package, release.version)
+        for package, measured_on in measured.items()
+        for axis in measured_on
+        for release in axis.releases
+    )
+    caused = grouped(
+        (cause.package, cause.version) for record in changes for cause in record.releases
     )
     metadata = {record.id: record for record in sources.packages}
     return {
@@ -321,9 +314,8 @@ def _packages(
             measured.get(name, ()),
             {stack: lock[name] for stack, lock in sorted(stacks.items()) if name in lock},
             mentions.get(name, ()),
-            compared.get(name, ()),
-            tuple(sorted({*versions.get(name, ())}, key=order)),
+            tuple(sorted({*versions.get(name, ()), *caused.get(name, ())}, key=order)),
             metadata.get(name),
         )
-        for name in sorted({*names, *mentions, *compared, *versions})
+        for name in sorted({*names, *mentions})
     }
