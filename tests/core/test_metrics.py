@@ -17,7 +17,6 @@ def test_roles_are_queries_of_the_rows() -> None:
     leading = (CPU, "throughput", "response_p50", "service_p50", "efficiency", "pss_steady")
     assert leading == metrics.LEADING
     assert (*leading, "response_p99", "service_p99") == metrics.JUDGED
-    assert leading[:-1] == metrics.WORK
     assert metrics.judged({"always", "ceiling", "response"}) == (
         CPU,
         "response_p50",

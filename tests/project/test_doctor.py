@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from bench import PROJECT
 from duetbench.cli import doctor
 from duetbench.cli.doctor import Diagnosis, summary
 from duetbench.host import paths
@@ -75,9 +74,3 @@ def test_an_interpreter_that_is_another_by_now(monkeypatch: pytest.MonkeyPatch) 
     diagnosis = doctor.diagnose(Project.here())
     assert "CPython 3.14t" in diagnosis.lacking
     assert {one.state for one in diagnosis.findings if one.what == "CPython 3.14t"} == {"wrong"}
-
-
-def test_owners_who_are_nobody_are_found() -> None:
-    """In our own checkout they are; that is no reason not to measure."""
-    (finding,) = (one for one in doctor._findings(Project(PROJECT)) if one.what == "code owners")
-    assert (finding.state, "names @duetbench/maintainers" in finding.detail) == ("absent", True)

@@ -79,25 +79,12 @@ def main() -> None:
 
 
 def lacking(error: Exception, words: Sequence[str]) -> str | None:
-    """What to say of a module that an extra of duetbench brings; None: the error is another."""
-    # Only such an end waits for these.
-    from importlib import metadata  # noqa: PLC0415
-
-    from packaging.requirements import Requirement  # noqa: PLC0415
-    from packaging.utils import canonicalize_name  # noqa: PLC0415
-
-    name = isinstance(error, ModuleNotFoundError) and error.name
-    if not name:
+    """What to say of a module of the only extra, `asv`; None: the error is another."""
+    name = (isinstance(error, ModuleNotFoundError) and error.name) or ""
+    if name.partition(".")[0] not in {"asv", "asv_runner"}:
         return None
-    wanted, package = canonicalize_name(name.partition(".")[0]), metadata.metadata("duetbench")
-    for requirement in map(Requirement, package.get_all("Requires-Dist") or ()):
-        for extra in package.get_all("Provides-Extra") or ():
-            marker, ours = requirement.marker, canonicalize_name(requirement.name) == wanted
-            if ours and marker and marker.evaluate({"extra": extra}):
-                whole = f"duetbench[{extra}]"
-                again = shlex.join(["uvx", "--from", whole, "duetbench", *words])
-                return f"this needs {name}, which is not installed; it comes with {whole}: {again}"
-    return None
+    again = shlex.join(["uvx", "--from", "duetbench[asv]", "duetbench", *words])
+    return f"this needs {name}, which is not installed; it comes with duetbench[asv]: {again}"
 
 
 def _say(sentence: str) -> None:

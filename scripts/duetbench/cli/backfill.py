@@ -14,10 +14,10 @@ from duetbench.cli.options import (
     SelectOption,
     clean_up,
     day,
+    resumable,
 )
 from duetbench.host import paths
 from duetbench.host.console import Console
-from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
@@ -71,24 +71,20 @@ def backfill_command(
     # Whoever sets the variable knows why; a release from its source takes minutes, or a compiler.
     os.environ.setdefault("UV_NO_BUILD", "1")
     saved = []
-    try:
-        with interruptible():
-            stacks = _wanted(first, last, every, releases, reporter)
-            console.say(f"{len(stacks)} stacks: {', '.join(one.label for one in stacks)}")
-            if plan:
-                return
-            files.require_room(folder)
-            clean_up(console)
-            with revisions.copies() as copies:
-                globs, logs = tuple(select or ()), paths.state_dir() / "logs"
-                scope = Scope(profile, globs, logs, reporter, copies)
-                task = BackfillTask(project, anchor, folder, scope, Precision(), seed, Real)
-                for points in backfill.backfill(task, stacks, reporter):
-                    saved.append(points)
-                    print_points(console, points)
-    except InterruptedRun as interruption:
-        interruption.advice = "all duets are kept; the same command goes on"
-        raise
+    with resumable():
+        stacks = _wanted(first, last, every, releases, reporter)
+        console.say(f"{len(stacks)} stacks: {', '.join(one.label for one in stacks)}")
+        if plan:
+            return
+        files.require_room(folder)
+        clean_up(console)
+        with revisions.copies() as copies:
+            globs, logs = tuple(select or ()), paths.state_dir() / "logs"
+            scope = Scope(profile, globs, logs, reporter, copies)
+            task = BackfillTask(project, anchor, folder, scope, Precision(), seed, Real)
+            for points in backfill.backfill(task, stacks, reporter):
+                saved.append(points)
+                print_points(console, points)
     console.say(f"{len(saved)} of {len(stacks)} stacks measured now")
     if saved and not all(one.cases for one in saved):
         raise Exit(1 if any(one.cases for one in saved) else 3)

@@ -2,8 +2,6 @@
 
 import glob
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -18,13 +16,13 @@ from duetbench.cli.options import (
     budget_seconds,
     clean_up,
     locked,
+    resumable,
 )
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.cli.verbs import hook
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.host.machine import fingerprint
-from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions, targets
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
@@ -32,7 +30,6 @@ from duetbench.project.project import Project
 from duetbench.show.change import cause_lines, narrowed_line
 from duetbench.store import files
 from duetbench.store.change import Change
-from duetbench.store.comparison import Comparison
 from duetbench.store.kinds import find_comparison
 from duetbench.store.points import Points
 from duetbench.trend import bisect
@@ -93,7 +90,7 @@ def bisect_command(
     limit = budget_seconds(budget) or 0.0
     if names and lock:
         raise UsageError("names and --lock were given: choose one")
-    comparison = _comparison(names, folder)
+    comparison = find_comparison(names[0], folder) if len(names) == 1 else None
     changes = {one.id: one for one in files.read_all(Change, folder) if one.confirmed}
     if options["app"] or lock or comparison or not changes.keys() >= {*names}:
         project = with_options(project, options, [python] if python else [])
@@ -121,32 +118,13 @@ def bisect_command(
             task = bisect.of_locks(project, select, *(locked(project.root, name) for name in lock))
         else:
             raise UsageError("expected --select with the case that is to be played")
-        with _interruptible():
+        with resumable():
             cause = bisect.find(place, task, Reporter(console), limit, seed, Real)
     if as_json:
         print_json({"series": task.series.model_dump(), **cause.model_dump(mode="json")})
         return
     for line in cause_lines(cause):
         console.say(line)
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    try:
-        with interruptible():
-            yield
-    except InterruptedRun as interruption:
-        interruption.advice = "all duets are kept; the same command goes on"
-        raise
-
-
-def _comparison(names: list[str], folder: Path) -> Comparison | None:
-    """The comparison that is named, if it is one."""
-    if len(names) != 1:
-        return None
-    file = Path(names[0])
-    path = file if file.is_file() else find_comparison(names[0], folder)
-    return None if path is None else files.read(Comparison, path)
 
 
 def _chosen(changes: dict[str, Change], names: list[str]) -> list[Change]:
@@ -194,7 +172,7 @@ def _search_changes(
     for place, record in enumerate(chosen):
         share = (ends - time.monotonic()) / (len(chosen) - place)
         try:
-            with _interruptible():
+            with resumable():
                 task = bisect.of_record(project, record, reporter)
                 cause = bisect.find(project, task, reporter, share, seed, Real)
         except (HistoryError, SetupError, UsageError) as problem:

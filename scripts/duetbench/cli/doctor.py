@@ -20,12 +20,11 @@ from duetbench.project import interpreters, stacks, tools
 from duetbench.project.project import Project
 
 _STEAL_WINDOW_S: Final = 0.5
-_NOBODY: Final = "@duetbench/maintainers"
 _STYLES: Final = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
 
 
 class Finding(Frozen):
-    """One thing that measuring needs; it is `absent` where it is not needed."""
+    """One thing that measuring needs; `absent` where it is not needed."""
 
     what: str
     state: Literal["ok", "missing", "wrong", "absent"]
@@ -57,7 +56,21 @@ def doctor_command(as_json: JsonOption = False) -> None:
     if as_json:
         print_json(diagnosis.model_dump(mode="json"))
     else:
-        for table in _tables(diagnosis):
+        tables: dict[str, list[tuple[str, ...]]] = {
+            f"Machine {diagnosis.machine.id}": [(), *diagnosis.conditions.items()],
+            "What measuring needs": [
+                ("what", "state", "detail"),
+                *((one.what, one.state, one.detail) for one in diagnosis.findings),
+            ],
+            "Warnings that launches here will get": [
+                ("flag", "because"),
+                *((flag.name, flag.detail) for flag in diagnosis.flags),
+            ],
+        }
+        for title, (head, *rows) in tables.items():
+            table = Table(*head, title=title, title_justify="left", show_header=bool(head))
+            for row in rows:  # no mark-up in it; checksums and paths are shown whole
+                table.add_row(*(Text(cell, _STYLES.get(cell, ""), overflow="fold") for cell in row))
             console.print(table)
         console.say(summary(diagnosis))
     if diagnosis.lacking:
@@ -113,29 +126,24 @@ def _conditions(
 
 def _findings(project: Project) -> Iterator[Finding]:
     declared = project.known_stacks
-    yield _finding("oha", partial(_oha, project))
+    looks: dict[str, Callable[[], str]] = {"oha": partial(_oha, project)}
     for name in project.settings.interpreters if declared else ():
-        yield _finding(f"CPython {name}", partial(_interpreter, project, name))
+        looks[f"CPython {name}"] = partial(_interpreter, project, name)
     for name, pythons in declared.items():
         for python in pythons:
-            yield _finding(f"{name} for {python}", partial(_environment, project, name, python))
+            looks[f"{name} for {python}"] = partial(_environment, project, name, python)
+    for what, look in looks.items():
+        try:
+            yield Finding(what=what, state="ok", detail=look())
+        except SetupError as error:
+            yield Finding(what=what, state="missing", detail=str(error))
+        except DuetbenchError as error:
+            yield Finding(what=what, state="wrong", detail=str(error))
     if place := shutil.which(tools.VALGRIND):
         yield Finding(what=tools.VALGRIND, state="ok", detail=place)
     else:
         detail = f"not required; {tools.WHY_VALGRIND}: {tools.VALGRIND_REMEDY}"
         yield Finding(what=tools.VALGRIND, state="absent", detail=detail)
-    owners = project.root / ".github" / "CODEOWNERS"
-    if owners.is_file() and _NOBODY in owners.read_text("utf-8", "replace"):
-        detail = f"not required to measure; {owners} names {_NOBODY}, who is nobody: name yourself"
-        yield Finding(what="code owners", state="absent", detail=detail)
-
-
-def _finding(what: str, look: Callable[[], str]) -> Finding:
-    try:
-        return Finding(what=what, state="ok", detail=look())
-    except DuetbenchError as error:
-        state: Literal["missing", "wrong"] = "missing" if isinstance(error, SetupError) else "wrong"
-        return Finding(what=what, state=state, detail=str(error))
 
 
 def _interpreter(project: Project, name: str) -> str:
@@ -161,23 +169,3 @@ def _oha(project: Project) -> str:
     if fault := tools.oha_fault(spec, interpreters.oha_place(spec)):
         raise DuetbenchError(fault)
     return f"{spec.version}, {interpreters.oha_origin(program)}; {program}"
-
-
-def _tables(diagnosis: Diagnosis) -> Iterator[Table]:
-    """The diagnosis as tables for people."""
-    title = f"Machine {diagnosis.machine.id}"
-    table = Table(title=title, title_justify="left", show_header=False)
-    for name, value in diagnosis.conditions.items():
-        table.add_row(name, Text(value))
-    yield table
-    table = Table("what", "state", title="What measuring needs", title_justify="left")
-    table.add_column("detail", overflow="fold")  # checksums and paths are shown whole
-    for finding in diagnosis.findings:
-        state = Text(finding.state, style=_STYLES[finding.state])
-        table.add_row(finding.what, state, Text(finding.detail))  # no mark-up in it
-    yield table
-    title = "Warnings that launches here will get"
-    flags = Table("flag", "because", title=title, title_justify="left")
-    for flag in diagnosis.flags:
-        flags.add_row(flag.name, flag.detail)
-    yield flags

@@ -23,13 +23,6 @@ from duetbench.store.change import Candidates, Change
 from duetbench.store.night import NightPlan, assignment
 
 _REMEDY: Final = "renew it with scripts/prepare-runner.sh (docs/runners.md)"
-_WORDS: Final = {
-    "opened": "opened",
-    "updated": "updated",
-    "closed": "closed",
-    "reopened": "opened again",
-    "left": "not opened yet: too many at once",
-}
 
 
 def accept_command(
@@ -169,9 +162,7 @@ def slash_command() -> None:
     actions.summary(f"`/bench`: {decision}")
 
 
-def announce_command(
-    results: ResultsOption = None,
-) -> None:
+def announce_command(results: ResultsOption = None) -> None:
     """Keep one issue per confirmed change: opened, updated and closed by itself, and never twice.
 
     Reads the change records (results/changes/). An issue is opened for each open one, says more
@@ -190,17 +181,12 @@ def announce_command(
     context = Context.of(os.environ)
     wanted = issues.of_changes(records, context.site_url, explained)
     with GitHub(context) as github:
-        outcomes = issues.keep(github, wanted)
-    if left := sum(action == "left" for action, _ in outcomes.values()):
+        lines, left = issues.keep(github, wanted)
+    if left:
         problems.append(
             f"{left} changes are not announced yet: more than {issues.MOST} at once have one "
             "cause, most likely not a package; look at the machine and the method first"
         )
-    lines = [
-        f"{key.partition('/')[2]}: {_WORDS[action]} {url}".rstrip()
-        for key, (action, url) in outcomes.items()
-        if action in _WORDS
-    ]
     for line in lines or ["no news"]:
         Console().say(line)
     for problem in problems:

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 from typer import Argument, Exit, Option, Typer
 
 from duetbench.core.errors import NothingMeasuredError
+from duetbench.core.text import some
 from duetbench.github import actions
 from duetbench.host import paths
 from duetbench.host.console import Console, errors
@@ -113,8 +114,7 @@ def push_command(
     warn = errors().say
     files, runs, others = collect(folder)
     if others:
-        some = ", ".join(map(str, others[:_SHOWN]))
-        warn(f"note: no part of the history, left out: {len(others)} files: {some}")
+        warn(f"note: no part of the history, left out: {some(list(map(str, others)), _SHOWN)}")
     record = None
     if plan is not None:
         played = [

@@ -16,7 +16,7 @@ from duetbench.core.model import Profile
 from duetbench.host import git, process_group
 from duetbench.host.console import Console, write
 from duetbench.host.machine import measuring
-from duetbench.host.signals import interruptible
+from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.project.project import Project
 from duetbench.store import files
 
@@ -119,6 +119,17 @@ def machine() -> Iterator[None]:
     """Hold the machine for a measurement that can be interrupted."""
     with interruptible(), measuring():
         yield
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Do what can be interrupted, and keeps every duet."""
+    try:
+        with interruptible():
+            yield
+    except InterruptedRun as interruption:
+        interruption.advice = "all duets are kept; the same command goes on"
+        raise
 
 
 def repository(console: Console) -> Project:

@@ -1,15 +1,12 @@
 """`duetbench setup`: make everything that measuring needs, first what fails fastest."""
 
-import contextlib
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final
 
 from typer import Option
 
 from duetbench.cli.options import machine
-from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Console, Narrator, duration
 from duetbench.host.signals import interruptible
@@ -63,18 +60,6 @@ def setup_command(
         narrator.say(gone if names else f"nothing has been unused for {DAYS} days")
 
 
-@contextlib.contextmanager
-def _writable_cache() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise SetupError(
-            f"{error.filename or paths.cache_dir()}: {error.strerror or error}: the cache must be "
-            "a folder that can be written; set XDG_CACHE_HOME to choose another"
-        ) from error
-
-
-@_writable_cache()
 def set_up(project: Project, narrator: Narrator, *, with_stacks: bool = True) -> dict[str, bool]:
     """Make what is missing and check what is there: what it is, and whether it was made now.
 

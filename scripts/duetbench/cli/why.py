@@ -104,9 +104,7 @@ def _known(names: list[str], folder: Path) -> tuple[Change | None, Comparison | 
     for path in files.paths(Change, folder):
         if path.stem == names[0]:
             return files.read(Change, path, check_name=True), None
-    named_file = Path(names[0])
-    file = named_file if named_file.is_file() else find_comparison(names[0], folder)
-    return None, None if file is None else files.read(Comparison, file)
+    return None, find_comparison(names[0], folder)
 
 
 _MOST: Final = 4

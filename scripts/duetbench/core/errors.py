@@ -88,18 +88,6 @@ class NothingMeasuredError(DuetbenchError):
 Severity = Literal["fail", "warn"]
 
 
-def _fail(name: str, meaning: str) -> tuple[str, Severity, str, bool]:
-    return name, "fail", meaning, False
-
-
-def _warn(name: str, meaning: str) -> tuple[str, Severity, str, bool]:
-    return name, "warn", meaning, False
-
-
-def _disturbs(name: str, meaning: str) -> tuple[str, Severity, str, bool]:
-    return name, "warn", meaning, True
-
-
 class FlagName(StrEnum):
     """The name of a flag, as stored in run files."""
 
@@ -107,86 +95,70 @@ class FlagName(StrEnum):
     meaning: str
     disturbs: bool
 
-    def __new__(cls, name: str, severity: Severity, meaning: str, disturbs: bool) -> Self:
+    def __new__(cls, name: str, kind: Literal[Severity, "disturbs"], meaning: str) -> Self:
         flag = str.__new__(cls, name)
-        flag._value_, flag.severity, flag.meaning = name, severity, meaning
-        flag.disturbs = disturbs
+        flag._value_, flag.meaning, flag.disturbs = name, meaning, kind == "disturbs"
+        flag.severity = "fail" if kind == "fail" else "warn"
         return flag
 
-    WRONG_STATUS = _fail("wrong_status", "a response had another status than declared")
-    WRONG_BODY = _fail("wrong_body", "a response had another content type or body than declared")
-    WRONG_SIZE = _fail("wrong_size", "under load, a body had another size than right ones have")
-    TRANSPORT_ERRORS = _fail("transport_errors", "connections failed, or requests timed out")
-    GIL_MISMATCH = _fail("gil_mismatch", "the GIL of a serving process was not as the case says")
-    VERSION_MISMATCH = _fail("version_mismatch", "a process ran other versions than the case names")
-    WORKER_RESTARTED = _fail("worker_restarted", "the serving processes changed under load")
-    SERVER_DIED = _fail("server_died", "the server ended before it was asked to")
-    SETUP_FAILED = _fail("setup_failed", "a command before or after the server failed")
-    NOT_READY = _fail("not_ready", "the server was not ready in time")
-    NOT_STOPPED = _fail("not_stopped", "a process of the server's session outlived it or SIGKILL")
-    COUNT_MISMATCH = _fail("count_mismatch", "the server counted other requests than were sent")
-    LITTLES_LAW = _fail(
-        "littles_law", "the requests in flight do not add up to the connections of the closed loop"
+    WRONG_STATUS = "wrong_status", "fail", "a response had another status than declared"
+    WRONG_BODY = "wrong_body", "fail", "a response had another content type or body than declared"
+    WRONG_SIZE = "wrong_size", "fail", "under load, a body had another size than right ones have"
+    TRANSPORT_ERRORS = "transport_errors", "fail", "connections failed, or requests timed out"
+    GIL_MISMATCH = "gil_mismatch", "fail", "the GIL of a serving process was not as the case says"
+    VERSION_MISMATCH = "version_mismatch", "fail", "a process ran other versions than the case says"
+    WORKER_RESTARTED = "worker_restarted", "fail", "the serving processes changed under load"
+    SERVER_DIED = "server_died", "fail", "the server ended before it was asked to"
+    SETUP_FAILED = "setup_failed", "fail", "a command before or after the server failed"
+    NOT_READY = "not_ready", "fail", "the server was not ready in time"
+    NOT_STOPPED = "not_stopped", "fail", "a process of the server's session outlived it or SIGKILL"
+    COUNT_MISMATCH = "count_mismatch", "fail", "the server counted other requests than were sent"
+    LITTLES_LAW = "littles_law", "fail", "the requests in flight do not add up to the connections"
+    IMPOSSIBLE = "impossible", "fail", "a figure over its ceiling, below its floor or contradictory"
+    NOT_CONCURRENT = "not_concurrent", "fail", "requests that should overlap were served one by one"
+    NO_ANSWER = "no_answer", "fail", "no good answer came while the load was on"
+    CLIENT_SATURATED = "client_saturated", "fail", "the generator was the limit, not the server"
+    CLIENT_FAILED = "client_failed", "fail", "the load generator failed or printed rubbish"
+    CONNECTIONS_OVER_BACKPRESSURE = (
+        "connections_over_backpressure",
+        "fail",
+        "the load opens more connections than the server accepts",
     )
-    IMPOSSIBLE = _fail("impossible", "a figure above its ceiling, below its floor or contradictory")
-    NOT_CONCURRENT = _fail(
-        "not_concurrent", "requests that the experiment says overlap were served one after another"
-    )
-    NO_ANSWER = _fail("no_answer", "no good answer came while the load was on")
-    CLIENT_SATURATED = _fail(
-        "client_saturated",
-        "the load generator had no core time left: it, not the server, was measured",
-    )
-    CLIENT_FAILED = _fail("client_failed", "the load generator failed or printed rubbish")
-    CONNECTIONS_OVER_BACKPRESSURE = _fail(
-        "connections_over_backpressure", "the load opens more connections than the server accepts"
-    )
-    FOREIGN_LISTENER = _fail("foreign_listener", "another process listened on the server's port")
-    INTERRUPTED = _fail("interrupted", "the launch was interrupted")
-    HARNESS_ERROR = _fail("harness_error", "duetbench itself failed in this launch")
+    FOREIGN_LISTENER = "foreign_listener", "fail", "another process listened on the server's port"
+    INTERRUPTED = "interrupted", "fail", "the launch was interrupted"
+    HARNESS_ERROR = "harness_error", "fail", "duetbench itself failed in this launch"
 
-    OVERLOADED = _warn("overloaded", "the server did not keep up with the offered rate")
-    SCHED_LAG = _disturbs("sched_lag", "the generator sent requests later than scheduled")
-    NOT_STEADY = _disturbs(
+    OVERLOADED = "overloaded", "warn", "the server did not keep up with the offered rate"
+    SCHED_LAG = "sched_lag", "disturbs", "the generator sent requests later than scheduled"
+    NOT_STEADY = (
         "not_steady",
+        "disturbs",
         "the warm-up ended before the throughput was steady, or its level moved in the load",
     )
-    ABOVE_UNIT = _warn(
-        "above_unit", "the throughput was above what the fastest single request, alone, would allow"
-    )
-    NOBODY_BUSY = _warn(
-        "nobody_busy", "requests waited for something that is no core time of server or generator"
-    )
-    SMALL_POOL = _warn(
-        "small_pool", "nobody was busy, and fewer requests were under way than had connections"
-    )
-    ERROR_INSIDE = _warn("error_inside", "a body that came with the declared status tells an error")
-    MEMORY_GROWS = _disturbs("memory_grows", "the server kept memory for every request")
-    CONNECTIONS_REOPENED = _disturbs(
-        "connections_reopened", "connections that are to be kept alive were closed and opened again"
-    )
-    WORKER_IMBALANCE = _warn("worker_imbalance", "the connections were spread unevenly")
-    CORES_INSUFFICIENT = _warn(
+    ABOVE_UNIT = "above_unit", "warn", "more throughput than the fastest single request would allow"
+    NOBODY_BUSY = "nobody_busy", "warn", "requests waited for no core time of server or generator"
+    SMALL_POOL = "small_pool", "warn", "nobody was busy, and fewer requests ran than connections"
+    ERROR_INSIDE = "error_inside", "warn", "a body with the declared status tells an error"
+    MEMORY_GROWS = "memory_grows", "disturbs", "the server kept memory for every request"
+    CONNECTIONS_REOPENED = "connections_reopened", "disturbs", "kept connections were opened again"
+    WORKER_IMBALANCE = "worker_imbalance", "warn", "the connections were spread unevenly"
+    CORES_INSUFFICIENT = (
         "cores_insufficient",
+        "warn",
         "more workers than server cores: scaling with workers cannot be seen here",
     )
-    CORES_SHARED = _warn("cores_shared", "server and generator share cores")
-    HOST_NOISE = _disturbs(
-        "host_noise", "other processes or the hypervisor took core time during the measurement"
+    CORES_SHARED = "cores_shared", "warn", "server and generator share cores"
+    HOST_NOISE = (
+        "host_noise",
+        "disturbs",
+        "other processes or the hypervisor took core time during the measurement",
     )
-    FEW_SAMPLES = _warn("few_samples", "too few requests for the tail percentiles")
-    FEW_LAUNCHES = _warn("few_launches", "too few launches for an interval")
-    UNPINNED = _disturbs("unpinned", "server and generator could not be pinned to cores")
-    ANSWERS_DIFFER = _warn(
-        "answers_differ",
-        "the sides answer one request with different bodies, each always with the same",
-    )
-    ENV_CHANGED = _disturbs("env_changed", "kernel, governor or core count changed in the run")
-    # Some releases of servers do; what they had answered until then is no less true.
-    STOP_TIMEOUT = _warn(
-        "stop_timeout",
-        "the server did not end when it was asked to, and was killed after its figures",
-    )
+    FEW_SAMPLES = "few_samples", "warn", "too few requests for the tail percentiles"
+    FEW_LAUNCHES = "few_launches", "warn", "too few launches for an interval"
+    UNPINNED = "unpinned", "disturbs", "server and generator could not be pinned to cores"
+    ANSWERS_DIFFER = "answers_differ", "warn", "the sides consistently answer with different bodies"
+    ENV_CHANGED = "env_changed", "disturbs", "kernel, governor or core count changed in the run"
+    STOP_TIMEOUT = "stop_timeout", "warn", "it did not end when asked: killed after its figures"
 
 
 DISTURBING: Final = frozenset(name for name in FlagName if name.disturbs)

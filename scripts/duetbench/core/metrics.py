@@ -11,8 +11,6 @@ from typing import Any, Final, Literal
 from duetbench.core import units
 from duetbench.core.units import cores, count, octets, plain, rate, seconds, share, size
 
-Direction = Literal["lower", "higher", "neither"]
-
 Situation = Literal[
     "always", "unlimited", "ceiling", "response", "service", "response tail", "service tail"
 ]
@@ -100,7 +98,7 @@ class Metric:
         return self.format.unit
 
     @property
-    def better(self) -> Direction:
+    def better(self) -> Literal["lower", "higher", "neither"]:
         """Which direction is better; `neither` for context figures."""
         if self.lower is not None:
             return "lower"
@@ -259,23 +257,10 @@ _ROWS: Final[list[Metric]] = [
     Metric("pss_peak", size, "Largest proportional set size under load.", "PSS peak", lower=0.02),
     Metric("uss_steady", size, "Median unique set size under load.", "USS steady", lower=0.01),
     Metric("rss_steady", size, "Median resident set size under load.", "RSS steady", lower=0.01),
+    Metric("memory_per_request", octets, "Resident memory kept per request.", "bytes kept/request"),
+    Metric("memory_per_request_low", octets, "Lower end of it (95 %).", "bytes kept/request, low"),
     Metric(
-        "memory_per_request",
-        octets,
-        "Growth of the server's resident memory under load per answered request.",
-        "bytes kept/request",
-    ),
-    Metric(
-        "memory_per_request_low",
-        octets,
-        "Lower end of the 95 % interval of that growth.",
-        "bytes kept/request, low",
-    ),
-    Metric(
-        "memory_per_request_high",
-        octets,
-        "Upper end of the 95 % interval of that growth.",
-        "bytes kept/request, high",
+        "memory_per_request_high", octets, "Upper end of it (95 %).", "bytes kept/request, high"
     ),
     Metric("threads_peak", count, "Most threads of the server tree.", "threads"),
     Metric(
@@ -329,10 +314,7 @@ _ROWS: Final[list[Metric]] = [
         rank=12,
     ),
     Metric(
-        "ceiling",
-        rate,
-        "What arithmetic allows: slots or connections over the service floor.",
-        column=True,
+        "ceiling", rate, "What arithmetic allows: slots or connections over the floor.", column=True
     ),
     Metric(
         "efficiency",
@@ -353,6 +335,7 @@ METRICS: Final[dict[str, Metric]] = {row.name: row for row in _ROWS}
 
 CPU: Final = "server_cpu_per_request"
 """Metric that sums up a case: what confirms a step, and what a release did."""
+
 INSTRUCTIONS: Final = "instructions"
 """Metric of the instructions of a request inside the process, which no launch has."""
 
@@ -386,9 +369,6 @@ TAILS: Final = tuple(name for name in JUDGED if METRICS[name].concern == "tail")
 
 LEADING: Final = tuple(name for name in JUDGED if name not in TAILS)
 """The others, for which cases are measured."""
-
-WORK: Final = tuple(name for name in LEADING if METRICS[name].unit != "B")
-"""Of these, what more work would move; memory is not among them."""
 
 BRIEF: Final = HEADLINES[:3]
 """What a line of progress shows."""

@@ -23,11 +23,7 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.units import rounded
 
 FORMAT_VERSION: Final = 2
-"""Version of the run file.
-
-1: first published format (2026-11): endpoints stored once, launches as columns.
-2: `Run` as it is (2026-11).
-"""
+"""Version of the run file."""
 
 READY_SECONDS: Final = 30.0
 _LONGEST_S: Final = 1e7
@@ -149,15 +145,10 @@ class Expectation(Frozen):
         return any(v is not None for v in (self.text, self.json_value, self.json_schema))
 
     @model_validator(mode="after")
-    def _size_in_order(self) -> Self:
+    def _one_body_with_sizes_in_order(self) -> Self:
         if self.size is not None and not 0 <= self.size[0] <= self.size[1]:
             raise ValueError("size: give the least and the most bytes, in this order, from 0")
-        return self
-
-    @model_validator(mode="after")
-    def _one_body(self) -> Self:
-        forms = [v for v in (self.text, self.json_value, self.json_schema) if v is not None]
-        if len(forms) > 1:
+        if (self.text, self.json_value, self.json_schema).count(None) < 2:
             raise ValueError("give one of text, json_value and json_schema, or none")
         return self
 

@@ -32,9 +32,8 @@ SPOT_SECONDS: Final = 0.2
 SPOT_SHARE: Final = 4000
 """Least time between two spot checks under load, s, and least number of requests between them.
 
-With its connection a check costs a server the core time of 2.8 to 3.3 requests (four handlers on
-Granian, idle, against the best of three loads), and is counted as one: CPU per request is at most
-0.06 % too high. The client cores give 0.2 ms for each, or 0.9 ms where a JSON Schema is checked.
+With its connection a check costs a server the core time of about three requests, and is counted as
+one: CPU per request is at most 0.06 % too high.
 """
 
 DUET_PROTOCOL: Final = 2
@@ -44,13 +43,9 @@ although nothing else does. 1: servers stopped in their own time. 2: both are ki
 DUET_SECONDS: Final = 2.0
 """Least load of a duet, s.
 
-Ratios of FastAPI's json scatter by 1.6, 1.05 % in duets of 1.5 and 3 s (1.4, 1.06 % without the
-GIL; 12 to 14 each on two quiet cores of a virtual machine): what noise there is comes from within
-the load. The rest of a duet takes 1.5 s, so that 60 s of either, and of 2 s, tell almost the same
-(changes of 1.6, 1.4 and 1.4 % with a power of 95 %), while shorter ones reach more cases. On a busy
-machine more of the scatter differs from start to start, which longer loads do not lessen. Address
-randomisation stays on: one layout of both sides would be in every figure. Loading the sides in
-turns of 0.02 to 0.2 s instead of at once makes no difference, nor does one hash seed for both.
+Ratios of FastAPI's json scatter by 1.6 and 1.05 % in duets of 1.5 and 3 s, and the rest of a duet
+takes 1.5 s: a minute of either, or of 2 s, tells almost the same. Shorter ones reach more cases.
+Address randomisation stays on, for one layout of both sides would be in every figure.
 """
 
 DUET_WAVES: Final = 3.3
@@ -62,8 +57,7 @@ DUET_REQUESTS: Final = 30
 DUET_WARM_UP: Final = 0.5
 """Length of the warm-up of a duet, s: some thousand requests to any handler that is quick.
 
-In windows the ratio of two servers that share a core scatters by more than 5 % from one 0.2 s to
-the next, even on a quiet machine. Whether it was long enough is seen in the load: `duet.drift`.
+Windows of it would tell nothing. Whether it was long enough is seen in the load: `duet.drift`.
 """
 
 NO_UNIT: Final = 1e-9

@@ -51,15 +51,10 @@ def without_control(text: str) -> str:
     return _SEQUENCE.sub("", text)
 
 
-def one_line(text: str, limit: int = 300) -> str:
-    """Other people's words in a message: short, printable, and never at the start of a line."""
+def short(text: str, limit: int = 300) -> str:
+    """One printable line of at most so many characters; an ellipsis marks what is cut."""
     letters = (letter if letter.isprintable() else " " for letter in text)
-    return " ".join("".join(letters).split())[:limit]
-
-
-def short(text: str, limit: int) -> str:
-    """One line of at most so many characters; an ellipsis marks what is cut."""
-    line = " ".join(text.split())
+    line = " ".join("".join(letters).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
@@ -98,12 +93,10 @@ def _clean(character: str) -> str:
     return character
 
 
-def some(names: Sequence[str], at_most: int, kind: str) -> str:
-    """Name the first few and count the others."""
-    first, others = names[:at_most], len(names) - at_most
-    if others < 1:
-        return ", ".join(first)
-    return f"{', '.join(first)} and {others} more {kind}{'s' if others > 1 else ''}"
+def some(names: Sequence[str], at_most: int) -> str:
+    """Name the first few and count the others: `a, b and 3 more`."""
+    first, others = ", ".join(names[:at_most]), len(names) - at_most
+    return f"{first} and {others} more" if others > 0 else first
 
 
 def from_bytes(data: bytes) -> str:

@@ -27,7 +27,7 @@ from tenacity.wait import wait_random_exponential
 
 from duetbench.core import __version__
 from duetbench.core.errors import ServiceError
-from duetbench.core.text import one_line
+from duetbench.core.text import short
 from duetbench.github.actions import Context
 
 PATIENCE: Final = 300.0  # s; how long to go on trying
@@ -264,7 +264,7 @@ class GitHub:
                         raise ServiceError(f"{path}: expected at most {most:,} bytes, found more")
         except httpx.HTTPError as error:
             kind = _TemporaryError if isinstance(error, httpx.TransportError) else ServiceError
-            reason = f"{type(error).__name__}: {one_line(str(error))}"
+            reason = f"{type(error).__name__}: {short(str(error))}"
             raise kind(f"{method} {path}: GitHub gave no answer ({reason})") from error
         if not response.is_success:
             raise _problem(response, bytes(body))
@@ -306,7 +306,7 @@ def _delay(state: RetryCallState) -> float:
 def _problem(response: httpx.Response, body: bytes) -> ServiceError:
     """What an answer that is no success means: try again later, or refused."""
     status, headers = response.status_code, response.headers
-    message = one_line(body.decode("utf-8", "replace")) or "no words"  # GitHub's own, as JSON
+    message = short(body.decode("utf-8", "replace")) or "no words"  # GitHub's own, as JSON
     request = f"{response.request.method} {response.request.url.path}"
     sentence = f"GitHub answered {status} to {request}: {message}"
     spent, after = headers.get("x-ratelimit-remaining") == "0", headers.get("retry-after", "")

@@ -20,11 +20,10 @@ from typing import Any, Final, Literal
 
 from duetbench.core.errors import RecordError, ServiceError
 from duetbench.core.model import Verdict
-from duetbench.core.text import one_line
+from duetbench.core.text import short, some
 from duetbench.github.api import Comment, GitHub
 from duetbench.github.event import bench_request
 from duetbench.github.incoming import Upgrade
-from duetbench.show import formats
 from duetbench.show.change import brief, cause_lines
 from duetbench.show.formats import escape
 from duetbench.show.report import as_markdown
@@ -211,7 +210,7 @@ def report(
         name = (comparison.head.commit or comparison.id)[:DIGITS]
         raise RecordError(
             f"the comparison of {name}: expected values that can be shown, found some that "
-            f"cannot ({type(error).__name__}: {one_line(str(error), 100)})"
+            f"cannot ({type(error).__name__}: {short(str(error), 100)})"
         ) from error
     return bounded(inert(body), LIMIT - _ROOM)
 
@@ -228,7 +227,7 @@ def signed(text: str, head: str, url: str, words: str) -> str:
 def _upgrade(comparison: Comparison, upgrade: Upgrade) -> Iterator[str]:
     # One package may be in the locks of several stacks.
     moved = tuple(dict.fromkeys(map(_package, comparison.packages)))
-    packages = escape(formats.some(moved, _NAMED)) or "no package that is installed here"
+    packages = escape(some(moved, _NAMED)) or "no package that is installed here"
     yield f"**Upgrade**: nothing but locks differs: {packages}."
     verdicts = {judged.verdict for case in comparison.cases for judged in case.judgements}
     did = verdicts & {Verdict.SLOWER, Verdict.FASTER}

@@ -8,10 +8,10 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC
-from typing import Final, Literal
+from typing import Final
 
 from duetbench.core.model import Verdict
-from duetbench.core.text import short
+from duetbench.core.text import short, some
 from duetbench.github import api
 from duetbench.github.api import GitHub, Issue
 from duetbench.github.comments import bounded, inert, marker, marker_values, plain
@@ -30,7 +30,6 @@ MOST: Final = 10
 _ISSUE: Final = "issue"
 _TITLE: Final = 200  # characters of an issue's; GitHub takes 256
 _NAMED: Final = 8  # packages and series that a sentence names
-IssueAction = Literal["opened", "updated", "closed", "reopened", "unchanged", "left", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,45 +51,46 @@ class IssueDraft:
         return heading, bounded(f"{line}\n{body}")
 
 
-def keep(github: GitHub, wanted: Sequence[IssueDraft]) -> dict[str, tuple[IssueAction, str]]:
-    """Let the repository's issues be as wanted: what became of each, by key, and its address.
+def keep(github: GitHub, wanted: Sequence[IssueDraft]) -> tuple[list[str], int]:
+    """Let the repository's issues be as wanted: a sentence on each that was not so.
 
-    Raises ServiceError.
+    And how many are to be opened the next time. Raises ServiceError.
     """
-    issues, outcomes = _by_key(github), dict[str, tuple[IssueAction, str]]()
+    issues, sentences, opened, left = _by_key(github), [], 0, 0
     for draft in wanted:
-        ours = issues.get(draft.key, [])
+        ours, done = issues.get(draft.key, []), ""
         if ours:
-            outcomes[draft.key] = _change(github, draft, ours[0]), ours[0].html_url
-        elif not draft.is_open:
-            outcomes[draft.key] = "nothing", ""
-        elif sum(action == "opened" for action, _ in outcomes.values()) >= MOST:
-            outcomes[draft.key] = "left", ""
-        else:
-            heading, body = draft.render()
-            outcomes[draft.key] = "opened", github.open_issue(heading, body, draft.labels).html_url
+            done = _change(github, draft, ours[0])
+        elif draft.is_open and opened < MOST:
+            done, opened = "opened", opened + 1
+            ours = [github.open_issue(*draft.render(), draft.labels)]
             api.WAIT(PAUSE)
-            ours = _by_key(github).get(draft.key, [])
+            ours = _by_key(github).get(draft.key, []) or ours
+        elif draft.is_open:
+            left += 1
+        if done:
+            sentences.append(f"{draft.key.partition('/')[2]}: {done} {ours[0].html_url}".rstrip())
         for double in ours[1:]:  # what a lost answer may have left: all but the oldest
             if double.state == "open":
                 _edit(github, double, state="closed", state_reason="not_planned")
-    return outcomes
+    return sentences, left
 
 
-def _change(github: GitHub, draft: IssueDraft, issue: Issue) -> IssueAction:
+def _change(github: GitHub, draft: IssueDraft, issue: Issue) -> str:
+    """Bring an issue up to date: what was done to it, if anything."""
     heading, body = draft.render()
     before = marker_values(_ISSUE, issue.body) or {}
     after = marker_values(_ISSUE, body) or {}
     if before == after:
-        return "unchanged"
+        return ""
     changes = {"title": heading, "body": body}
-    action: IssueAction = "updated"
+    done = "updated"
     if before.get("state") != after["state"]:
         changes["state"] = "open" if draft.is_open else "closed"
         changes["state_reason"] = "reopened" if draft.is_open else "completed"
-        action = "reopened" if draft.is_open else "closed"
+        done = "opened again" if draft.is_open else "closed"
     _edit(github, issue, **changes)
-    return action
+    return done
 
 
 def _edit(github: GitHub, issue: Issue, **changes: str) -> None:
@@ -152,9 +152,9 @@ def change_body(record: Change, site: str, why: Attribution | None = None) -> st
         "runs": f"{record.before_run or MISSING} → {record.after_run or MISSING}",
         "machine": record.series.machine,
         "caused by": summary.cause or "not known yet; this issue will say when it is",
-        "packages that differ": formats.some(packages, _NAMED),
-        "moved with it": formats.some(others, _NAMED),
-        "stepped then, but was not played": formats.some(unplayed, _NAMED),
+        "packages that differ": some(packages, _NAMED),
+        "moved with it": some(others, _NAMED),
+        "stepped then, but was not played": some(unplayed, _NAMED),
         "found": record.method,
         "note": record.note,
     }

@@ -230,8 +230,8 @@ def reason_for(
     files = [path for path in diff.files if _affects(path, case, diff, loaded)]
     reasons = (
         f"interpreter {case.python}: {interpreter}" if interpreter else "",
-        some(moved, _NAMED, "package"),
-        some(files, _NAMED, "file"),
+        some(moved, _NAMED),
+        some(files, _NAMED),
         loaded.unknown if moved or files else "",
     )
     return "; ".join(filter(None, reasons))
@@ -296,7 +296,7 @@ def _nothing(diff: Diff, *, lone: bool) -> str:
     areas = sorted({_area(path, own=diff.own) for path in diff.files})
     reasons = ["the sides have no case in common"] if lone else []
     if diff.packages:
-        moved = some([_moved(move) for move in diff.packages], _NAMED_OF_NONE, "package")
+        moved = some([_moved(move) for move in diff.packages], _NAMED_OF_NONE)
         reasons.append(f"no measured case loads the packages that moved ({moved})")
     if areas == [_HARNESS]:
         reasons.append("only the harness differs, and the one that runs now measures both sides")
@@ -305,7 +305,7 @@ def _nothing(diff: Diff, *, lone: bool) -> str:
     elif areas:
         reasons.append(f"only {' and '.join(areas)} differ, and no measured case depends on them")
     if diff.same:
-        named = some(diff.same, _NAMED, "file")
+        named = some(diff.same, _NAMED)
         reasons.append(f"same code: of {named} only comments, layout or the version differ")
     return f"Nothing to judge: {'; '.join(reasons or ['base and head do not differ'])}."
 

@@ -85,7 +85,7 @@ class Borrower:
     @property
     def notes(self) -> tuple[str, ...]:
         names = [*self.files, *self.others]
-        listed = some(names, _NAMED, "file")
+        listed = some(names, _NAMED)
         note = f"{self.label} lacks {listed}: those of {self.whose} are used on both sides"
         return (note,) if names else ()
 

@@ -177,13 +177,6 @@ def quantity(number: int, singular: str, plural: str = "") -> str:
     return f"{units.count(number)} {singular if number == 1 else plural or f'{singular}s'}"
 
 
-def some(names: Sequence[str], at_most: int) -> str:
-    """Name the first few and count the others: `a, b and 3 more`."""
-    first = ", ".join(names[:at_most])
-    others = len(names) - at_most
-    return f"{first} and {others} more" if others > 0 else first
-
-
 def _signed(ratio: float) -> str:
     change = 100 * (ratio - 1)
     digits = 2 if round(abs(change), 2) < 10 else 1

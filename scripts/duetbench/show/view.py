@@ -10,7 +10,7 @@ from typing import Final, Literal, get_args
 from duetbench.core import units
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, TAILS
 from duetbench.core.model import Verdict
-from duetbench.core.text import TO_REPEAT
+from duetbench.core.text import TO_REPEAT, some
 from duetbench.core.units import Interval
 from duetbench.project import names
 from duetbench.show import formats
@@ -232,7 +232,7 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
     if clean and not _of(rows, *_MOVED, "slight"):
         parts.append(f"no change in {_count(clean, comparison)}{_could_see(clean)}")
     if undecided := _of(rows, "undecided"):
-        labels = formats.some(tuple(dict.fromkeys(row.label for row in undecided)), _LABELS)
+        labels = some(tuple(dict.fromkeys(row.label for row in undecided)), _LABELS)
         parts.append(f"not decided in {_count(undecided, comparison)} ({labels})")
     # Cases that should have been judged and have no row at all.
     lost = max(0, comparison.planned - len({row.case for row in rows if row.metric}))
@@ -267,8 +267,8 @@ def _news(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
         most = ", most of all {}, which {}" if several else ": {} {}"
         yield f"{name} in {_count(moved, comparison)}{most.format(top.name, top.moved + price)}"
     if (slight := _of(rows, "slight")) and not material:
-        some = _count(slight, comparison)
-        yield f"nothing that you would act on; smaller changes are shown in {some}"
+        where = _count(slight, comparison)
+        yield f"nothing that you would act on; smaller changes are shown in {where}"
 
 
 def _lead(rows: Sequence[ViewRow]) -> ViewRow:
@@ -462,7 +462,7 @@ def _by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     for reason, name in pairs:
         names_of.setdefault(reason, {})[name] = None
     return [
-        (f"{len(names)} × {reason}", formats.some(tuple(names), _NAMED))
+        (f"{len(names)} × {reason}", some(tuple(names), _NAMED))
         for reason, names in names_of.items()
     ]
 

@@ -193,15 +193,17 @@ def save_comparison(comparison: Comparison, place: Path | None = None) -> Path:
     return path
 
 
-def find_comparison(name: str, results: Path) -> Path | None:
-    """The file of the comparison that a person means by enough of its id; raises UsageError.
+def find_comparison(name: str, results: Path) -> Comparison | None:
+    """Read the comparison that a person means by its file or enough of its id; raises UsageError.
 
     None if no comparison can be meant.
     """
+    if Path(name).is_file():
+        return files.read(Comparison, Path(name))
     if _MARK not in name:
         return None
     if (meant := files.only_match(comparisons_by_id(results), name)) is not None:
-        return meant
+        return files.read(Comparison, meant)
     there = ", ".join(sorted(comparisons_by_id(results))[-_NEWEST:]) or "none"
     raise UsageError(
         f"no comparison goes by {name!r}; the newest that are kept: {there}. Of another machine, "

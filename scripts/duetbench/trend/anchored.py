@@ -18,7 +18,7 @@ from duetbench.core import __version__
 from duetbench.core.errors import HistoryError, SetupError
 from duetbench.core.model import Missing
 from duetbench.core.protocol import DUET_PROTOCOL
-from duetbench.core.text import one_line
+from duetbench.core.text import short
 from duetbench.host import cache, command, git, paths
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun
@@ -302,7 +302,7 @@ def points_of(
     cases, lost = head.points()
     # Servers' and installers' last words are in the reasons, with folders of this machine.
     lost = tuple(
-        Missing(case=one.case, reason=one_line(command.scrub(one.reason), REASON)) for one in lost
+        Missing(case=one.case, reason=short(command.scrub(one.reason), REASON)) for one in lost
     )
     name = f"{began:%Y%m%dT%H%M%SZ}-{origin}-{cache.digest(anchor.name, head.name)[:6]}"
     side = head.side.record

@@ -12,7 +12,7 @@ from typing import Final
 from markupsafe import Markup
 
 from duetbench.core import units
-from duetbench.show import formats
+from duetbench.core.text import some
 from duetbench.show.change import GREY, of_all, own_counts, place
 from duetbench.show.site.charts import Caption
 from duetbench.show.site.words import drawing
@@ -135,4 +135,4 @@ def _gone(record: Attribution, every: Sequence[Frame]) -> str:
     gone = [node for node in below if not node.head and node.base >= least]
     gone.sort(key=lambda node: (-node.base, _order(node)))
     names = [f"{node.function.name} {of_all(record, node.base, 0.0)}" for node in gone]
-    return f"Gone, and without width: {formats.some(names, _GONE)}." if names else ""
+    return f"Gone, and without width: {some(names, _GONE)}." if names else ""
