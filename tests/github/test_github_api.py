@@ -7,7 +7,6 @@ import pytest
 from duetbench.core.errors import ServiceError, UsageError
 from duetbench.github import api
 from duetbench.github.actions import Context
-from fake_github import BOT
 from steps import HEAD, NEXT, TOKEN, Step
 
 ENVIRONMENT = {"GITHUB_REPOSITORY": "owner/name", "GITHUB_TOKEN": TOKEN}
@@ -160,5 +159,3 @@ def test_the_context_knows_where_people_look() -> None:
     home = Context.of({**ENVIRONMENT, "GITHUB_REPOSITORY": "Owner/owner.github.io"})
     assert home.site_url == "https://owner.github.io/"
     assert TOKEN not in repr(context)
-    assert context.account == BOT
-    assert Context.of({**ENVIRONMENT, "DUETBENCH_BOT": "shop[bot]"}).account == "shop[bot]"

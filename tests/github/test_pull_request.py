@@ -16,7 +16,7 @@ from comparing import SLOWER
 from duetbench.cli import pull_request
 from duetbench.core.errors import UsageError
 from duetbench.github import actions, event, incoming
-from duetbench.github.event import NONE, Sides
+from duetbench.github.event import NONE
 from duetbench.github.incoming import Upgrade
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
@@ -90,11 +90,11 @@ def asked(step: Step) -> Step:
     return step
 
 
-EVENTS: Final[dict[str, tuple[str, dict[str, Any], str, Sides]]] = {
-    "a pull request": ("pull_request", PULL, "", Sides(HEAD, BASE, 12)),
-    "… against another branch": ("pull_request", PULL, "stable", Sides(HEAD, NEWER, 12)),
-    "a push": ("push", {"before": BASE, "after": HEAD, **HOME}, "", Sides(HEAD, BASE)),
-    "by hand, on the default branch": ("workflow_dispatch", HOME, "same", Sides(HEAD, None)),
+EVENTS: Final[dict[str, tuple[str, dict[str, Any], str, tuple[str | None, str]]]] = {
+    "a pull request": ("pull_request", PULL, "", (BASE, HEAD)),
+    "… against another branch": ("pull_request", PULL, "stable", (NEWER, HEAD)),
+    "a push": ("push", {"before": BASE, "after": HEAD, **HOME}, "", (BASE, HEAD)),
+    "by hand, on the default branch": ("workflow_dispatch", HOME, "same", (None, HEAD)),
 }
 
 

@@ -242,13 +242,10 @@ def _compared(
     reporter = Reporter(console)
     for sentence in touched.notes:
         reporter.note(sentence)
-    counts = {
-        "cases that can have changed": len(touched.pairs),
-        "that cannot": touched.untouched,
-        "without counterpart": len(touched.missing) or None,
-        "in-process benchmarks": len(question.jobs) or None,
-    }
-    reporter.note("; ".join(f"{what}: {n}" for what, n in counts.items() if n is not None))
+    reporter.note(
+        f"cases that can have changed: {len(touched.pairs)}; that cannot: {touched.untouched}; "
+        f"without counterpart: {len(touched.missing)}; in-process benchmarks: {len(question.jobs)}"
+    )
     try:
         with measuring():
             return session.compare(question, reporter, Real(logs)), None

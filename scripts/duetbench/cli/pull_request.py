@@ -42,7 +42,6 @@ _OURS: Final = frozenset({git.TOKEN, actions.OUTPUT, actions.SUMMARY, "GITHUB_EN
 """What the commands that start others' code do not get."""
 
 _JUDGED: Final = frozenset({0, 1, UNDECIDED})
-_NOTHING: Final = "Nothing to compare with: no commit stands before this one."
 
 BaseOption = Annotated[
     str,
@@ -72,18 +71,18 @@ def sides_command(
     context = Context.of(os.environ)
     sha = os.environ.get("GITHUB_SHA") or git.ask(root, "rev-parse", "HEAD")
     with GitHub(context) as github:
-        sides = event.sides(context.event_name, context.event(), sha, github, base)
+        before, head = event.sides(context.event_name, context.event(), sha, github, base)
     to = Path(os.environ.get("RUNNER_TEMP") or tempfile.gettempdir(), artifact)
-    values = {"base": sides.base or "", "head": sides.head, "artifact": artifact, "to": str(to)}
-    values["upgrade"] = ""
-    if sides.base is None:
-        actions.summary(_NOTHING)
+    upgrade = False
+    if before is None:
+        actions.summary("Nothing to compare with: no commit stands before this one.")
     else:
-        _fetch(root, (sides.base, sides.head))
+        _fetch(root, (before, head))
         # A lock that is named is below this folder.
         place = git.ask(root, "rev-parse", "--show-prefix") + lock if lock else ""
-        if event.is_upgrade(root, sides.base, sides.head, place):
-            values["upgrade"] = "true"
+        upgrade = event.is_upgrade(root, before, head, place)
+    values = {"base": before or "", "head": head, "artifact": artifact, "to": str(to)}
+    values["upgrade"] = "true" if upgrade else ""
     for key, value in values.items():
         Console().say(f"{key}: {value or 'none'}")
     actions.outputs(values)

@@ -140,14 +140,12 @@ def run_command(
             start = assigned.begin(start)
         files.require_room(results)
         notes = {
-            f"{len(left)} sessions that an earlier, killed run had left were found first": left,
+            f"{len(left)} sessions of an earlier, killed run were found first": left,
             f"--seconds {seconds or 0:g}: loads shorter or longer than the profile's": seconds,
-            "the servers' metrics exporters ran beside them: a verification, no reference": (
-                count_requests
-            ),
+            "the servers' metrics exporters ran beside them: no reference": count_requests,
         }
-        new = (note for note, holds in notes.items() if holds)
-        start = start.model_copy(update={"notes": (*start.notes, *new)})
+        new = tuple(note for note, holds in notes.items() if holds)
+        start = start.model_copy(update={"notes": start.notes + new})
         try:
             finished, path = _measure(
                 plan, start, testbed, results, console, count_requests=count_requests
@@ -169,11 +167,7 @@ def run_command(
             print_cases(console, summary)
     performed = [launch for result in finished.results for launch in result.launches]
     failed = sum(launch.status is Status.FAILED for launch in performed)
-    loaded = sum(launch.load_seconds for launch in performed)
-    console.say(
-        f"{len(performed) - failed} of {len(performed)} launches valid; load was measured in "
-        f"{loaded / finished.wall_seconds:.0%} of {finished.wall_seconds:.0f} s"
-    )
+    console.say(f"{len(performed) - failed} of {len(performed)} launches valid")
     place = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
     console.say(f"Saved {place}; read it: duetbench show {finished.id}{_in(project, results)}")
     # Of a shard nothing is missing here: a launch that failed is recorded with its reason, and what
@@ -227,11 +221,9 @@ def _show(
         require_packages(plan.cases, {name: project.lock(name) for name in names})
     except (DeclarationError, SetupError) as problem:
         console.say(f"note: this cannot be run yet: {problem}")
-    document_value = {
-        "expected_seconds": round(planning.plan_seconds(plan), 1),
-        "plan": plan.model_dump(mode="json"),
-    }
-    put(f"{json.dumps(document_value, indent=1)}\n", document)
+    seconds = round(planning.plan_seconds(plan), 1)
+    value = {"expected_seconds": seconds, "plan": plan.model_dump(mode="json")}
+    put(f"{json.dumps(value, indent=1)}\n", document)
 
 
 def _measure(
@@ -245,8 +237,7 @@ def _measure(
 ) -> tuple[Run, Path]:
     folder = testbed.logs / start.id
     folder.mkdir(parents=True, exist_ok=True)
-    logs = sorted((p for p in testbed.logs.iterdir() if p.is_dir()), key=lambda path: path.name)
-    for old in logs[:-KEPT_LOGS]:
+    for old in sorted(p for p in testbed.logs.iterdir() if p.is_dir())[:-KEPT_LOGS]:
         shutil.rmtree(old, ignore_errors=True)
     numbers = count(sum(1 for _ in folder.iterdir()))
     progress = Progress(console)

@@ -1,7 +1,8 @@
 """`duetbench show`, `export`, `dev findings` and `dev schema`: write what was measured again."""
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from typer import Argument, Option
 
@@ -29,6 +30,13 @@ from duetbench.store import asv_results, files, kinds, run_files
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 from duetbench.trend.summary import summarise
+
+_OF: Final[Mapping[str, Collection[type]]] = {
+    "--select": {Run},
+    "--markdown": {Run, Comparison},
+    "--html": {Comparison},
+}
+"""What each option is for."""
 
 TextOption = Annotated[
     Path | None, Option("--output", "-o", help="The file; default: standard output.")
@@ -61,30 +69,23 @@ def show_command(
     results = results or Project.here().results
     path = kinds.find(run, results)
     kind = kinds.type_of(path)
-    if kind is Points:
-        given = {"--select": select, "--markdown": as_markdown, "--html": html}
-        if stray := [option for option, value in given.items() if value]:
-            raise UsageError(f"{', '.join(stray)}: {path} has points, shown as text or --json")
-        points = files.read(Points, path)
-        if as_json_:
-            print_json(points.model_dump(mode="json"))
-        else:
-            report.print_points(Console(), points)
-    elif kind is Comparison:
-        if select:
-            raise UsageError(f"--select narrows runs; {path} is a comparison, and shown whole")
-        comparison = files.read(Comparison, path)
-        put_html(html, comparison)
-        if as_json_:
-            print_json(comparison.model_dump(mode="json"))
-        elif as_markdown:
-            write(report.as_markdown(comparison), None)
-        else:
-            report.print_comparison(Console(), comparison)
-    else:
-        if html is not None:
-            raise UsageError(f"--html shows comparisons; {path} is a run: duetbench site")
+    given = {"--select": select, "--markdown": as_markdown, "--html": html}
+    if stray := [name for name, value in given.items() if value and kind not in _OF[name]]:
+        noun = "anchored points" if kind is Points else kind.noun
+        raise UsageError(f"{', '.join(stray)}: not of {noun}, which {path} is")
+    if kind is Run:
         _show_run(path, tuple(select or ()), as_json=as_json_, as_markdown=as_markdown)
+        return
+    found = files.read(kind, path)
+    put_html(html, found)
+    if as_json_:
+        print_json(found.model_dump(mode="json"))
+    elif isinstance(found, Points):
+        report.print_points(Console(), found)
+    elif isinstance(found, Comparison) and as_markdown:
+        write(report.as_markdown(found), None)
+    elif isinstance(found, Comparison):
+        report.print_comparison(Console(), found)
 
 
 def export_command(
@@ -122,27 +123,16 @@ def export_command(
 
 
 def findings_command(
-    runs: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="RUN",
-            help="Runs by id; default: the newest of each machine and profile.",
-        ),
-    ] = None,
     output: TextOption = None,
 ) -> None:
-    """Answer each experiment's statements from all runs and asv's results, as Markdown."""
+    """Answer each experiment's statements, as Markdown.
+
+    From the newest runs of each machine and profile, and from asv's results.
+    """
     project = Project.here()
     root, results = project.root, project.results
-    folder = (output.parent if output else results).resolve()
-    paths = [run_files.find(results, name).resolve() for name in runs or ()]
-    links = {
-        path.stem: (
-            path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
-        )
-        for path in paths or map(Path.resolve, run_files.runs(results))
-    }
-    summaries = [summarise(run_files.load(path)) for path in paths] or reference_runs(results)
+    links = {path.stem: path.relative_to(results).as_posix() for path in run_files.runs(results)}
+    summaries = reference_runs(results)
     if not summaries:
         raise RecordError(
             f"{results}: no run has been recorded; make one: duetbench run --profile nightly"

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, ClassVar, Final
 
 import typer
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 Table = Mapping[str, tuple[str, str]]
@@ -123,12 +123,3 @@ def _join_lines(application: Any) -> None:
     application.help = re.sub(r"(?<!\n)\n(?!\n)", " ", text)
     for command in getattr(application, "commands", {}).values():
         _join_lines(command)
-
-
-def _type_shown(option: TyperOption, ctx: Any) -> str | None:
-    """The type of an option's value in its help; typer shows one of a flag too, which has none."""
-    return None if option.is_flag else _WITH_TYPE(option, ctx)
-
-
-_WITH_TYPE: Final = TyperOption.display_type_rich
-TyperOption.display_type_rich = _type_shown  # type: ignore[assignment,method-assign] # no setting

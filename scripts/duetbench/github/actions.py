@@ -39,7 +39,6 @@ class Context:
 
     repository: str  # `owner/name`
     token: str = field(repr=False)  # never shown
-    account: str = BOT  # that the token stands for; texts of others are never touched
     api_url: str = API  # base address of the REST API
     server_url: str = SERVER  # base address of the pages for people
     site: str = ""  # address of the site; empty: GitHub Pages shows it
@@ -70,7 +69,6 @@ class Context:
         return cls(
             repository=repository,
             token=environ["GITHUB_TOKEN"],
-            account=environ.get("DUETBENCH_BOT") or BOT,
             api_url=api_url.rstrip("/"),
             server_url=(environ.get("GITHUB_SERVER_URL") or SERVER).rstrip("/"),
             site=site,

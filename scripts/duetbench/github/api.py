@@ -28,7 +28,7 @@ from tenacity.wait import wait_random_exponential
 from duetbench.core import __version__
 from duetbench.core.errors import ServiceError
 from duetbench.core.text import short
-from duetbench.github.actions import Context
+from duetbench.github.actions import BOT, Context
 
 PATIENCE: Final = 300.0  # s; how long to go on trying
 ATTEMPTS: Final = 12  # how often to try at most
@@ -140,7 +140,7 @@ class GitHub:
     """
 
     def __init__(self, context: Context, *, patience: float = PATIENCE) -> None:
-        self.context, self.account = context, context.account
+        self.context = context
         self._patience = patience
         self._http = httpx.Client(
             base_url=f"{context.api_url}/repos/{context.repository}",
@@ -204,9 +204,9 @@ class GitHub:
                 raise
 
     def issues(self) -> list[Issue]:
-        """All issues that this account has opened, open and closed, oldest first."""
-        listed = self._list(Issue, "/issues", state="all", creator=self.account)
-        ours = (i for i in listed if i.pull_request is None and i.author == self.account)
+        """All issues that `BOT` has opened, open and closed, oldest first."""
+        listed = self._list(Issue, "/issues", state="all", creator=BOT)
+        ours = (i for i in listed if i.pull_request is None and i.author == BOT)
         return sorted(ours, key=lambda issue: issue.number)
 
     def open_issue(self, title: str, body: str, labels: Sequence[str]) -> Issue:

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal
 from duetbench.core.errors import RecordError, ServiceError
 from duetbench.core.model import Verdict
 from duetbench.core.text import short, some
+from duetbench.github.actions import BOT
 from duetbench.github.api import Comment, GitHub
 from duetbench.github.event import bench_request
 from duetbench.github.incoming import Upgrade
@@ -132,7 +133,7 @@ def _ours(github: GitHub, pull: int, kind: str, name: str) -> list[Comment]:
     return [
         comment
         for comment in github.comments(pull)
-        if comment.author == github.account
+        if comment.author == BOT
         and (values := marker_values(kind, comment.body)) is not None
         and values.get("name", "") == name
     ]

@@ -44,15 +44,6 @@ _UNGUARDED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """A commit, the one to compare it with (None: nothing stands before it), its pull request."""
-
-    head: Sha
-    base: Sha | None
-    pull: int | None = None
-
-
 class _PullEvent(Payload):
     pull: Pull = nested("pull_request")
 
@@ -117,9 +108,12 @@ class MeasuringRun(Payload):
         ]
 
 
-def sides(name: str, event: Mapping[str, Any], sha: Sha, github: GitHub, base: str = "") -> Sides:
-    """Find both sides of what an event `name` is about; `base`: another branch or commit.
+def sides(
+    name: str, event: Mapping[str, Any], sha: Sha, github: GitHub, base: str = ""
+) -> tuple[Sha | None, Sha]:
+    """Find base and head of what an event `name` is about; no base: nothing stands before it.
 
+    `base`: another branch or commit.
     UsageError: others start such an event, and it has this repository's rights. ServiceError: the
     event or GitHub's answer is none, or GitHub knows no common commit.
     """
@@ -128,17 +122,17 @@ def sides(name: str, event: Mapping[str, Any], sha: Sha, github: GitHub, base: s
             f"GITHUB_EVENT_NAME={name!r}: expected pull_request or push; {name} has the rights of "
             "this repository, and here others' code would run"
         )
-    head, pull, default = sha, None, ""
+    head, default = sha, ""
     if name == "pull_request":
         proposed = read(_PullEvent, event, _EVENT).pull
-        head, pull, default = proposed.head, proposed.number, proposed.base
+        head, default = proposed.head, proposed.base
     elif name == "push":
         pushed = read(_PushEvent, event, _EVENT)
         head = pushed.after
         default = "" if pushed.before == NONE else pushed.before
     start = base or default or read(_RepositoryEvent, event, _EVENT).default_branch
     left = github.merge_base(start, head)
-    return Sides(head, None if left == head else left, pull)
+    return None if left == head else left, head
 
 
 def is_upgrade(root: Path, base: str, head: str, lock: str = "") -> bool:
