@@ -9,14 +9,15 @@ from typer import Argument, Exit, Option, Typer
 
 from duetbench.cli.options import (
     DEFAULT_SEED,
+    PlanOption,
     ProfileOption,
     ResultsOption,
     SeedOption,
     SelectOption,
+    ShardOption,
     budget_option,
     budget_seconds,
     clean_up,
-    workflow_option,
 )
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Profile
@@ -50,15 +51,8 @@ def play_command(
     select: SelectOption = None,
     profile: ProfileOption = "nightly",
     budget: Annotated[str | None, budget_option("Time for playing")] = None,
-    plan_file: Annotated[
-        Path | None,
-        workflow_option(
-            "--plan", help="Play a shard of this night (`duetbench ci plan --output`)."
-        ),
-    ] = None,
-    shard: Annotated[
-        int | None, workflow_option("--shard", min=1, help="Which shard of it, from 1.")
-    ] = None,
+    plan_file: PlanOption = None,
+    shard: ShardOption = None,
     results: ResultsOption = None,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:

@@ -39,12 +39,7 @@ def backfill_command(
     every: Annotated[str, Option("--every", help="day, week or month.")] = "month",
     releases: Annotated[
         str | None,
-        Option(
-            "--releases",
-            metavar="PACKAGES",
-            help="Instead of dates every release of these packages, e.g. fastapi,granian: the "
-            "anchor's stack with that one in it.",
-        ),
+        Option("--releases", metavar="PACKAGES", help="Instead of dates all releases of these."),
     ] = None,
     select: SelectOption = None,
     profile: ProfileOption = "nightly",

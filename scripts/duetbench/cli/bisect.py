@@ -42,26 +42,18 @@ def bisect_command(
     names: Annotated[
         list[str] | None,
         Argument(
-            help="Changes (results/changes/<id>.json); default: all open ones of this machine "
-            "whose cause is not known. Or a comparison's id or file.",
-            show_default=False,
+            help="Changes, or a comparison; default: what has no cause yet.", show_default=False
         ),
     ] = None,
     lock: Annotated[
         tuple[str, str] | None,
         Option(
-            "--lock",
-            metavar="BASE HEAD",
-            help="Search between two lock files of a stack or project; FILE@REV of a revision.",
+            "--lock", metavar="BASE HEAD", help="Search between two lock files, FILE or FILE@REV."
         ),
     ] = None,
     select: Annotated[
         str | None,
-        Option(
-            "--select",
-            help="The case that is measured, an id or glob; default, of a comparison: what moved "
-            "most surely.",
-        ),
+        Option("--select", help="The case that is measured; default: what moved most surely."),
     ] = None,
     results: ResultsOption = None,
     budget: Annotated[str, budget_option("Time for all of them")] = "30m",

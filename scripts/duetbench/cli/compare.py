@@ -62,19 +62,14 @@ def compare_command(
         str | None, Argument(help="A revision; default: where HEAD left main.", show_default=False)
     ] = None,
     head: Annotated[
-        str | None,
-        Argument(
-            help="A revision; default: the files as they are, with what is not committed.",
-            show_default=False,
-        ),
+        str | None, Argument(help="A revision; default: the files as they are.", show_default=False)
     ] = None,
     stack_as_of: Annotated[
         list[str] | None,
         Option(
             "--stack-as-of",
             metavar="DATE",
-            help="Compare stacks: as locked with those of a date; given twice: base, then head. "
-            f"'{AS_LOCKED}' stands for the locks.",
+            help=f"A stack's date, or {AS_LOCKED!r}; base, then head.",
         ),
     ] = None,
     with_: WithOption = None,
@@ -83,18 +78,13 @@ def compare_command(
     python: Annotated[
         list[str] | None,
         Option(
-            "--python",
-            metavar="BASE HEAD",
-            help="Compare two interpreters, e.g. 3.14 3.14t. One alone is that of an --app.",
+            "--python", metavar="BASE HEAD", help="Two interpreters, 3.14 3.14t; one of an --app."
         ),
     ] = None,
     select: SelectOption = None,
     profile: ProfileOption = "quick",
     budget: Annotated[
-        str | None,
-        budget_option(
-            "Time for measuring", "Default: until all is decided, or more duets would be no use."
-        ),
+        str | None, budget_option("Time for measuring", "Default: until all is decided.")
     ] = None,
     everything: Annotated[
         bool, Option("--all", help="Judge the cases that the change cannot touch as well.")
@@ -105,29 +95,17 @@ def compare_command(
     details: DetailsOption = False,
     fail_on: Annotated[
         Literal["undecided", "slower"],
-        Option(
-            "--fail-on",
-            help="With 'slower' the exit code is 0 as long as anything was judged and nothing got "
-            "slower: for gates that shall not fail because the time was too short.",
-        ),
+        Option("--fail-on", help="With 'slower', what stays undecided gives exit code 0."),
     ] = "undecided",
     material: Annotated[
         list[str] | None,
-        Option(
-            "--material",
-            metavar="WHAT=SIZE",
-            help=f"From which size on you would act on a change: {_SIZES}. Smaller ones are shown, "
-            "and fail nothing. Repeatable; a key of tool.duetbench, too.",
-        ),
+        Option("--material", metavar="WHAT=SIZE", help=f"From which size on you act: {_SIZES}."),
     ] = None,
     seed: SeedOption = DEFAULT_SEED,
     why: Annotated[
         Path | None,
         Option(
-            "--why",
-            metavar="FILE",
-            help="Say which code it is, of the case that moved most surely, as `duetbench why` "
-            "does, and write that as JSON: up to a minute more, where anything moved.",
+            "--why", metavar="FILE", help="Write which code it is as JSON: up to a minute more."
         ),
     ] = None,
     *,

@@ -39,11 +39,7 @@ def detect_command(
         bool, Option("--confirm", help="Judge this machine's candidates by duets: measures.")
     ] = False,
     elsewhere: Annotated[
-        bool,
-        Option(
-            "--elsewhere",
-            help="With --confirm: candidates of other machines, too. The size is then this one's.",
-        ),
+        bool, Option("--elsewhere", help="With --confirm: other machines' candidates, too.")
     ] = False,
     from_: Annotated[
         Path | None,

@@ -33,10 +33,7 @@ def accept_command(
     fetch: Annotated[
         str | None,
         Option(
-            "--fetch",
-            metavar="NAMES",
-            help="Only put the artifacts of this workflow run whose names match this glob into "
-            "--to.",
+            "--fetch", metavar="NAMES", help="Only fetch artifacts that match this glob into --to."
         ),
     ] = None,
     run: Annotated[
@@ -50,11 +47,7 @@ def accept_command(
     ] = None,
     candidates: Annotated[
         Path | None,
-        Option(
-            "--candidates",
-            help="Artifacts are records of confirmed changes: what was to be judged "
-            "(`duetbench ci detect --output`).",
-        ),
+        Option("--candidates", help="Artifacts are changes: the candidates of `ci detect`."),
     ] = None,
 ) -> None:
     """Check artifacts of measuring machines, and copy what is right.

@@ -22,12 +22,7 @@ from duetbench.trend import nights
 history_app = Typer(no_args_is_help=True)
 
 RemoteOption = Annotated[
-    str,
-    Option(
-        "--remote",
-        envvar="DUETBENCH_HISTORY_REMOTE",
-        help="A remote of this checkout, a URL, or a path.",
-    ),
+    str, Option("--remote", envvar="DUETBENCH_HISTORY_REMOTE", help="A remote, a URL, or a path.")
 ]
 BranchOption = Annotated[str, Option("--branch", help="The history's branch.")]
 
@@ -52,12 +47,7 @@ def pull_command(
         Option("--to", help="Results folder to lay it out in; default: this checkout's."),
     ] = None,
     alone: Annotated[
-        bool,
-        Option(
-            "--alone",
-            help="First remove the measurements that are committed in the results folder (git "
-            "restore brings them back).",
-        ),
+        bool, Option("--alone", help="First remove what is committed in the results folder.")
     ] = False,
     remote: RemoteOption = "origin",
     branch: BranchOption = BRANCH,

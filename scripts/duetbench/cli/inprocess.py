@@ -24,20 +24,14 @@ from duetbench.store.asv_results import Snapshot
 def inprocess_command(
     select: Annotated[
         list[str] | None,
-        Option(
-            "--select",
-            help="Only benchmarks whose name matches this glob, e.g. 'gil.Cpu*', "
-            "\"gil.Cpu.time_tasks('threads', 4)\", or a suite: gil; repeatable.",
-        ),
+        Option("--select", help="Only these benchmarks: 'gil.Cpu*', or a suite: gil; repeatable."),
     ] = None,
     record: Annotated[
         bool, Option("--record", help="Keep the results among asv's (results/asv).")
     ] = False,
     to: Annotated[
         Path | None,
-        Option(
-            "--to", help="With --record: results folder to keep them in; default: this checkout's."
-        ),
+        Option("--to", help="With --record: the results folder; default: this checkout's."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -54,11 +54,7 @@ ResultsOption = Annotated[
 
 HtmlOption = Annotated[
     Path | None,
-    Option(
-        "--html",
-        metavar="FILE",
-        help="Write one HTML page, which needs no server and no network: every sample as a dot.",
-    ),
+    Option("--html", metavar="FILE", help="Write one HTML page: every sample as a dot."),
 ]
 
 MarkdownOption = Annotated[
@@ -68,9 +64,7 @@ MarkdownOption = Annotated[
 
 JsonFileOption = Annotated[
     Path | None,
-    Option(
-        "--output", "-o", "--json", metavar="FILE", help="Write it as JSON; -: standard output."
-    ),
+    Option("--output", "-o", "--json", metavar="FILE", help="Write JSON; -: standard output."),
 ]
 
 DetailsOption = Annotated[
@@ -100,6 +94,16 @@ def budget_seconds(text: str | None) -> float | None:
 def workflow_option(*names: str, help: str, **settings: Any) -> Any:  # noqa: A002 - typer's word
     """An option that nobody gives by hand."""
     return Option(*names, help=help, rich_help_panel=FOR_WORKFLOWS, **settings)
+
+
+PlanOption = Annotated[
+    Path | None,
+    workflow_option("--plan", help="Take a shard of this night (`duetbench ci plan --output`)."),
+]
+
+ShardOption = Annotated[
+    int | None, workflow_option("--shard", min=1, help="Which shard of it, from 1.")
+]
 
 
 def clean_up(console: Console) -> list[str]:

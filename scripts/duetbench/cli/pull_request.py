@@ -198,11 +198,7 @@ def _call(*words: str, stdout: int | None = None) -> subprocess.CompletedProcess
 
 def report_command(
     source: Annotated[
-        Path | None,
-        Option(
-            "--from",
-            help="The artifact's folder, with --pr, --base and --head; default: fetched.",
-        ),
+        Path | None, Option("--from", help="The artifact's folder; default: fetched.")
     ] = None,
     pull: Annotated[int | None, Option("--pr", min=1, help="Number of the pull request.")] = None,
     head: Annotated[str | None, Option("--head", help="The commit it is about.")] = None,

@@ -17,11 +17,13 @@ from duetbench.cli.options import (
     JsonFileOption,
     LaunchesOption,
     MarkdownOption,
+    PlanOption,
     ProfileOption,
     ResultsOption,
     SecondsOption,
     SeedOption,
     SelectOption,
+    ShardOption,
     clean_up,
     console_for,
     is_set,
@@ -70,36 +72,17 @@ def run_command(
     select: SelectOption = None,
     launches: LaunchesOption = None,
     resume: Annotated[
-        str | None,
-        Option(
-            "--resume", help="Go on with an interrupted run: its id, or 'latest'.", metavar="RUN"
-        ),
+        str | None, Option("--resume", metavar="RUN", help="Go on with this run, or 'latest'.")
     ] = None,
     count_requests: Annotated[
-        bool,
-        workflow_option(
-            "--count-requests",
-            help="Verification: compare the server's own count with ours, where it has one.",
-        ),
+        bool, workflow_option("--count-requests", help="Compare the server's own count with ours.")
     ] = False,
     seconds: SecondsOption = None,
-    plan_file: Annotated[
-        Path | None,
-        workflow_option(
-            "--plan", help="Measure a shard of this night (`duetbench ci plan --output`)."
-        ),
-    ] = None,
-    shard: Annotated[
-        int | None, workflow_option("--shard", min=1, help="Which shard of it, from 1.")
-    ] = None,
+    plan_file: PlanOption = None,
+    shard: ShardOption = None,
     results: ResultsOption = None,
     dry_run: Annotated[
-        bool,
-        Option(
-            "--dry-run",
-            help="Start nothing: show how many cases and launches, and the expected time; with "
-            "--details of each case.",
-        ),
+        bool, Option("--dry-run", help="Only show cases, launches and the expected time.")
     ] = False,
     python: PythonOption = None,
     output: JsonFileOption = None,

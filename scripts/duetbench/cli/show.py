@@ -45,11 +45,7 @@ TextOption = Annotated[
 
 def show_command(
     run: Annotated[
-        str,
-        Argument(
-            help="A run's id (or enough of it), a run file, or 'latest'; "
-            "or id or file of a comparison or of anchored points.",
-        ),
+        str, Argument(help="Id, enough of it, or file of a run, comparison or points; or 'latest'.")
     ] = "latest",
     select: SelectOption = None,
     as_json_: JsonOption = False,
@@ -89,23 +85,12 @@ def show_command(
 
 
 def export_command(
-    name: Annotated[
-        str,
-        Argument(
-            metavar="RUN|COMPARISON|POINTS",
-            help="Its id (or enough of it), its file, or 'latest' for the latest run.",
-        ),
-    ],
+    name: Annotated[str, Argument(metavar="RUN|COMPARISON|POINTS", help="As of `duetbench show`.")],
     as_csv: Annotated[
         Path, Option("--csv", metavar="FILE", help="Write CSV; -: standard output.")
     ] = Path("-"),
     table: Annotated[
-        str | None,
-        Option(
-            "--table",
-            help="Of a comparison: 'judgements' (default), or 'duets', with every figure of both "
-            "sides.",
-        ),
+        str | None, Option("--table", help="Of a comparison: 'judgements' (default), or 'duets'.")
     ] = None,
     results: ResultsOption = None,
 ) -> None:

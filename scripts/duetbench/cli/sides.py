@@ -24,30 +24,18 @@ AS_LOCKED: Final = "locked"
 WithOption = Annotated[
     list[str] | None,
     Option(
-        "--with",
-        "--head-with",
-        metavar="PACKAGE==VERSION",
-        help="Compare stacks: as locked with such a package, 'granian==2.7.8'; repeatable.",
+        "--with", "--head-with", metavar="PACKAGE==VERSION", help="In head's stack; repeatable."
     ),
 ]
 
 BaseWithOption = Annotated[
     list[str] | None,
-    Option(
-        "--base-with",
-        metavar="PACKAGE==VERSION",
-        help="Such a package in base, with --head-with or alone; repeatable.",
-    ),
+    Option("--base-with", metavar="PACKAGE==VERSION", help="In base's stack; repeatable."),
 ]
 
 LockOption = Annotated[
     tuple[str, str] | None,
-    Option(
-        "--lock",
-        metavar="BASE HEAD",
-        help="Compare two lock files of a project, 'uv.lock@main uv.lock', or of one stack; "
-        "then head's file is named as the stack is. FILE@REV is that of a revision.",
-    ),
+    Option("--lock", metavar="BASE HEAD", help="Two lock files, such as 'uv.lock@main uv.lock'."),
 ]
 
 

@@ -2,16 +2,15 @@
 
 import shlex
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
 
 from typer import Option
 
-from duetbench.cli.options import JsonOption, ResultsOption
+from duetbench.cli.options import ResultsOption
 from duetbench.core.errors import UsageError
 from duetbench.host import paths
-from duetbench.host.console import Console, Narrator, duration, print_json
+from duetbench.host.console import Console, Narrator, duration
 from duetbench.host.signals import interruptible
 from duetbench.show.site import build
 
@@ -26,16 +25,9 @@ def site_command(
     ] = None,
     results: ResultsOption = None,
     base: Annotated[
-        str,
-        Option(
-            "--base",
-            metavar="URL",
-            help="Address at which it will be published, for the feed and the page of missing "
-            "addresses. All other links are relative.",
-        ),
+        str, Option("--base", metavar="URL", help="Where it will be published, for the feed.")
     ] = "",
     asv: Annotated[bool, Option("--asv/--no-asv", help="With asv's own site, below asv/.")] = True,
-    as_json: JsonOption = False,
 ) -> None:
     """Build the site from results/: trends, experiments, changes, releases, downloads.
 
@@ -50,7 +42,7 @@ def site_command(
     output = (output or root / FOLDER).resolve()
     if not results.is_dir():
         raise UsageError(f"{results}: expected a results folder, found none (--results)")
-    narrator = Narrator(Console(stderr=as_json))
+    narrator = Narrator(Console())
     began = time.monotonic()
     with interruptible():
         built = build.build(
@@ -61,15 +53,12 @@ def site_command(
             base=f"{base.rstrip('/')}/" if base else base,
             with_asv=asv,
         )
-    seconds = round(time.monotonic() - began, 3)
-    if as_json:
-        print_json({"output": str(output), "seconds": seconds, **asdict(built)})
-        return
     for note in built.notes:
         narrator.say(f"note: {note}")
+    passed = duration(time.monotonic() - began)
     narrator.say(
         f"{output}: {built.pages} pages; "
-        f"{built.written} files written, {built.removed} removed, in {duration(seconds)}"
+        f"{built.written} files written, {built.removed} removed, in {passed}"
     )
     there = shlex.quote(str(output))
     narrator.say(f"to look at it: python3 -m http.server -b 127.0.0.1 -d {there}")

@@ -40,12 +40,7 @@ def lock_command(
 @stack_app.command("bump")
 def bump_command(
     push: Annotated[
-        bool,
-        Option(
-            "--push",
-            help=f"Commit them on the branch {lock_branch.BRANCH}, from its tip and this "
-            "checkout's code, and push it to origin.",
-        ),
+        bool, Option("--push", help=f"Commit them on {lock_branch.BRANCH}, and push it to origin.")
     ] = False,
     as_is: Annotated[
         bool,

@@ -49,10 +49,7 @@ Options = Mapping[str, Any]
 PythonOption = Annotated[
     str | None,
     Option(
-        "--python",
-        metavar="VERSION",
-        help="Interpreter of an --app, such as 3.13 or 3.13t; default: what its project asks for.",
-        rich_help_panel=_PANEL,
+        "--python", metavar="VERSION", help="Default: as its project asks.", rich_help_panel=_PANEL
     ),
 ]
 

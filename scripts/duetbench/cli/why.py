@@ -37,11 +37,7 @@ from duetbench.store.kinds import find_comparison
 def why_command(
     names: Annotated[
         list[str] | None,
-        Argument(
-            help="A change (results/changes/<id>.json), a comparison's id or file, or revisions: "
-            "BASE, or BASE HEAD; default: where HEAD left main.",
-            show_default=False,
-        ),
+        Argument(help="A change, a comparison, BASE, or BASE HEAD.", show_default=False),
     ] = None,
     lock: LockOption = None,
     base_with: BaseWithOption = None,
