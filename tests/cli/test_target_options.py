@@ -57,8 +57,7 @@ def test_what_cannot_be_meant_is_refused(
     ],
 )
 def test_two_interpreters_are_told_from_one(
-    given: tuple[str | None, str | None, list[str]],
-    found: tuple[str | None, str | None, list[str]],
+    given: tuple[str | None, str | None, list[str]], found: tuple[str | None, str | None, list[str]]
 ) -> None:
     assert compare_verb._interpreters(*given) == found
 

@@ -17,12 +17,8 @@ def test_roles_are_queries_of_the_rows() -> None:
     leading = (CPU, "throughput", "response_p50", "service_p50", "efficiency", "pss_steady")
     assert leading == metrics.LEADING
     assert (*leading, "response_p99", "service_p99") == metrics.JUDGED
-    assert metrics.judged({"always", "ceiling", "response"}) == (
-        CPU,
-        "response_p50",
-        "efficiency",
-        "pss_steady",
-    )
+    some = (CPU, "response_p50", "efficiency", "pss_steady")
+    assert metrics.judged({"always", "ceiling", "response"}) == some
 
 
 def test_every_metric_has_bounds() -> None:
@@ -63,12 +59,9 @@ def test_an_interval_excludes_what_lies_beyond_its_ends() -> None:
     result = Interval(1.10, 1.04, 1.21, 12)
     assert result.ends == (1.04, 1.21)
     assert result.spread == pytest.approx(0.1)
-    assert [result.excludes(value) for value in (1.0, 1.04, 1.2, 1.21, 1.22)] == [
-        True,
-        False,
-        False,
-        False,
-        True,
+    assert [value for value in (1.0, 1.04, 1.2, 1.21, 1.22) if result.excludes(value)] == [
+        1.0,
+        1.22,
     ]
 
 

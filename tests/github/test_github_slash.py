@@ -62,40 +62,32 @@ def test_a_stranger_starts_nothing(login: str, step: Step) -> None:
     assert step.ours() == []
 
 
-def test_a_stale_commit_starts_nothing(step: Step) -> None:
-    """The head moved after it was looked at; the answer has the new one to copy."""
-    step.comment(f"/bench {HEAD}")
-    step.github.add_pull(12, NEXT, BASE)
-    done = step("slash")
-    assert done.code == 0
-    assert done.out.startswith("refused: `aaaaaaaaaaaa` is not the head of this pull request")
-    assert nothing_started(step)
-    (body,) = step.ours()
-    assert "### duetbench: not started" in body
-    assert (
-        f"look at it, and ask for it on the first line of a comment:\n\n```\n/bench {NEXT}\n"
-        in body
-    )
+NO_COMMIT: Final = "What was asked for is not a full commit"
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "change", "sentence"),
     [
-        "main",
-        HEAD[:39],
-        f"{HEAD} --budget 9h",
-        f"{HEAD};id",
+        *((words, {}, NO_COMMIT) for words in ("main", HEAD[:39], f"{HEAD} --all", f"{HEAD};id")),
+        (HEAD, {"head": {"sha": NEXT}}, "`aaaaaaaaaaaa` is not the head of this pull request"),
+        (HEAD, {"state": "closed"}, "The pull request is not open."),
+        (HEAD, {"base": {"sha": HEAD, "ref": "main"}}, "The commit is in the base branch already"),
     ],
 )
-def test_only_a_full_commit_is_a_commit(words: str, step: Step) -> None:
-    """A branch would be whatever is pushed next; the answer quotes nothing."""
+def test_only_the_whole_newest_commit_is_compared(
+    words: str, change: Table, sentence: str, step: Step
+) -> None:
+    """A branch would be whatever is pushed next. The answer quotes nothing but what to ask for."""
+    pull = step.github.add_pull(12, HEAD, BASE)
+    pull.update(change)
     step.comment(f"/bench {words}")
-    done = step("slash")
-    assert done.out.startswith("refused: What was asked for is not a full commit")
+    assert step("slash").out.startswith(f"refused: {sentence}")
     assert nothing_started(step)
     (body,) = step.ours()
-    assert body.count("/bench") == body.count(f"```\n/bench {HEAD}\n```") == 1
-    assert not words or f"/bench {words}" not in body.replace(f"/bench {HEAD}\n", "")
+    assert f"### duetbench: not started\n\n{sentence}" in body
+    hint = f"ask for it on the first line of a comment:\n\n```\n/bench {pull['head']['sha']}\n```"
+    possible = not {"state", "base"} & change.keys()
+    assert body.count("/bench") == body.count(hint) == possible
 
 
 ASKED: Final = f"/bench {HEAD}"
@@ -108,23 +100,11 @@ NO_PERSON: Final = "no person wrote the comment"
     [
         *(
             (body, "alice", {}, NO_COMMAND)
-            for body in (
-                f"> /bench {HEAD}",
-                f"\n/bench {HEAD}",
-                f"/benchmark {HEAD}",
-            )
+            for body in (f"> /bench {HEAD}", f"\n/bench {HEAD}", f"/benchmark {HEAD}")
         ),
-        *(
-            (ASKED, "alice", {"action": action}, "the comment was not created just now")
-            for action in ("edited",)
-        ),
+        (ASKED, "alice", {"action": "edited"}, "the comment was not created just now"),
         *((ASKED, login, {}, NO_PERSON) for login in (BOT, "../../../x")),
-        (
-            ASKED,
-            "mallory",
-            {"sender": {"login": "alice", "type": "User"}},
-            "the comment is not by the person",
-        ),
+        (ASKED, "mallory", {"sender": {"login": "alice"}}, "the comment is not by the person"),
         (ASKED, "alice", {"issue": {"number": 12}}, "the comment is not on a pull request"),
     ],
 )
@@ -137,21 +117,6 @@ def test_other_comments_are_none_of_our_business(
     assert step("slash").out.startswith(f"ignored: {reason}")
     assert nothing_started(step)
     assert step.github.state.requests == []
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"state": "closed"}, "The pull request is not open."),
-        ({"base": {"sha": HEAD, "ref": "main"}}, "The commit is in the base branch already"),
-    ],
-)
-def test_there_must_be_something_to_compare(change: Table, sentence: str, step: Step) -> None:
-    step.github.add_pull(12, HEAD, BASE).update(change)
-    step.comment(f"/bench {HEAD}")
-    assert step("slash").out.startswith(f"refused: {sentence}")
-    assert nothing_started(step)
-    assert sentence in step.ours()[0]
 
 
 def test_the_base_is_where_the_head_left_the_branch_as_it_is_now(step: Step) -> None:

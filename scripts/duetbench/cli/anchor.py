@@ -97,8 +97,7 @@ def renew_command(
     name: Annotated[str, Argument(help="Of the new anchor, such as 2027-01.")],
     budget: Annotated[str | None, budget_option("Time for measuring it", "Default: none.")] = None,
     anew: Annotated[
-        bool,
-        Option("--anew", help="Measure nothing: the old anchor cannot be started any more."),
+        bool, Option("--anew", help="Measure nothing: the old anchor cannot be started any more.")
     ] = False,
     results: ResultsOption = None,
     seed: SeedOption = DEFAULT_SEED,

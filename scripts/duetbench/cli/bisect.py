@@ -42,14 +42,12 @@ def bisect_command(
     names: Annotated[
         list[str] | None,
         Argument(
-            help="Changes, or a comparison; default: what has no cause yet.", show_default=False
+            help="Changes, or a comparison; default: all without a cause.", show_default=False
         ),
     ] = None,
     lock: Annotated[
         tuple[str, str] | None,
-        Option(
-            "--lock", metavar="BASE HEAD", help="Search between two lock files, FILE or FILE@REV."
-        ),
+        Option("--lock", metavar="BASE HEAD", help="Search between lock files, FILE or FILE@REV."),
     ] = None,
     select: Annotated[
         str | None,

@@ -25,13 +25,7 @@ from duetbench.cli.options import (
     repository,
 )
 from duetbench.cli.sides import AS_LOCKED, BaseWithOption, LockOption, WithOption, sides_of
-from duetbench.cli.target_options import (
-    Options,
-    left_out,
-    repeated,
-    with_options,
-    with_target,
-)
+from duetbench.cli.target_options import Options, left_out, repeated, with_options, with_target
 from duetbench.cli.verbs import hook
 from duetbench.core import units
 from duetbench.core.errors import UsageError
@@ -66,11 +60,7 @@ def compare_command(
     ] = None,
     stack_as_of: Annotated[
         list[str] | None,
-        Option(
-            "--stack-as-of",
-            metavar="DATE",
-            help=f"A stack's date, or {AS_LOCKED!r}; base, then head.",
-        ),
+        Option("--stack-as-of", metavar="DATE", help=f"A date or {AS_LOCKED!r}; base, then head."),
     ] = None,
     with_: WithOption = None,
     base_with: BaseWithOption = None,
@@ -78,7 +68,7 @@ def compare_command(
     python: Annotated[
         list[str] | None,
         Option(
-            "--python", metavar="BASE HEAD", help="Two interpreters, 3.14 3.14t; one of an --app."
+            "--python", metavar="BASE HEAD", help="Interpreters 3.14 3.14t, or one of an --app."
         ),
     ] = None,
     select: SelectOption = None,
@@ -104,9 +94,7 @@ def compare_command(
     seed: SeedOption = DEFAULT_SEED,
     why: Annotated[
         Path | None,
-        Option(
-            "--why", metavar="FILE", help="Write which code it is as JSON: up to a minute more."
-        ),
+        Option("--why", metavar="FILE", help="Say as JSON which code it is: up to a minute more."),
     ] = None,
     *,
     options: Options,

@@ -8,13 +8,7 @@ from typing import Annotated
 
 from typer import Exit, Option
 
-from duetbench.cli.options import (
-    DEFAULT_SEED,
-    SeedOption,
-    budget_option,
-    budget_seconds,
-    clean_up,
-)
+from duetbench.cli.options import DEFAULT_SEED, SeedOption, budget_option, budget_seconds, clean_up
 from duetbench.cli.verbs import hook
 from duetbench.core.errors import UsageError
 from duetbench.github import actions

@@ -32,9 +32,7 @@ def accept_command(
     ] = None,
     fetch: Annotated[
         str | None,
-        Option(
-            "--fetch", metavar="NAMES", help="Only fetch artifacts that match this glob into --to."
-        ),
+        Option("--fetch", metavar="NAMES", help="Only fetch artifacts of this glob into --to."),
     ] = None,
     run: Annotated[
         int | None, Option("--run", min=1, help="With --fetch: of this workflow run instead.")

@@ -107,9 +107,7 @@ def export_command(
     errors().say(f"{len(tables[chosen])} rows of {chosen}: {as_csv}")
 
 
-def findings_command(
-    output: TextOption = None,
-) -> None:
+def findings_command(output: TextOption = None) -> None:
     """Answer each experiment's statements, as Markdown.
 
     From the newest runs of each machine and profile, and from asv's results.

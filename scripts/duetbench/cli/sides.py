@@ -23,14 +23,12 @@ AS_LOCKED: Final = "locked"
 
 WithOption = Annotated[
     list[str] | None,
-    Option(
-        "--with", "--head-with", metavar="PACKAGE==VERSION", help="In head's stack; repeatable."
-    ),
+    Option("--with", "--head-with", metavar="PACKAGE==VERSION", help="In head's lock; repeatable."),
 ]
 
 BaseWithOption = Annotated[
     list[str] | None,
-    Option("--base-with", metavar="PACKAGE==VERSION", help="In base's stack; repeatable."),
+    Option("--base-with", metavar="PACKAGE==VERSION", help="In base's lock; repeatable."),
 ]
 
 LockOption = Annotated[

@@ -5,13 +5,7 @@ from typing import Annotated, Final
 
 from typer import Argument
 
-from duetbench.cli.options import (
-    JsonOption,
-    ResultsOption,
-    SelectOption,
-    machine,
-    repository,
-)
+from duetbench.cli.options import JsonOption, ResultsOption, SelectOption, machine, repository
 from duetbench.cli.sides import BaseWithOption, LockOption, WithOption, sides_of
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.core.errors import CountError, HistoryError, SetupError, UsageError
