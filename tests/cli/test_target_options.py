@@ -8,22 +8,25 @@ import pytest
 from bench import Bench
 from duetbench.cli import compare as compare_verb
 from duetbench.cli.target_options import left_out, repeated
-from repos import work_in
+from repos import work_in, write
 
-FASTAPI = """\
+LACKING = """\
 from fastapi import FastAPI
 app = FastAPI()
 
 @app.get("/health")
 async def health(): ...
 """
+FACTORY = "from flask import Flask\ndef create_app():\n    return Flask(__name__)\n"
+WSGI = "def app(environ, start_response): ...\n"
 
 
 @pytest.fixture
 def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     assert bench.folder == tmp_path
     project = '[project]\nname = "shop"\nversion = "0"'
-    files = {"src/shop/main.py": FASTAPI, "pyproject.toml": project}
+    files = {"src/shop/app.py": LACKING, "pyproject.toml": project}
+    files |= {".python-version": "3.14\n", "src/shop/factory.py": FACTORY}
     return work_in(tmp_path / "shop", files, monkeypatch)
 
 
@@ -78,22 +81,30 @@ def test_what_is_private_is_not_repeated() -> None:
     assert left_out({**options, **dict.fromkeys(("env", "env-file", "headers", "before"))}) == ()
 
 
-def test_init_keeps_what_it_finds_and_the_rest_of_the_file(shop: Path, bench: Bench) -> None:
+@pytest.mark.real
+def test_init_keeps_what_it_can_import_and_the_rest_of_the_file(shop: Path, bench: Bench) -> None:
     file = shop / "pyproject.toml"
     before = file.read_bytes()
-    shown = bench("init", "--dry-run")
-    assert (shown.code, file.read_bytes()) == (0, before)
+    shown = bench("init", "--dry-run", "--app", "shop.app:app")  # as given, whatever it is
+    assert (shown.code, 'app = "shop.app:app"' in shown.out) == (0, True), shown
+    none = bench("init")
+    failed = "not shop.app:app (FastAPI): expected an application, found: "
+    assert f"{failed}ModuleNotFoundError: No module named 'fastapi'" in none.out
+    assert (none.code, none.out.count("No module named")) == (2, 2)
+    assert "that can be imported, found none of these: name it with --app" in none.err
+    assert file.read_bytes() == before
+
+    write(shop, "src/shop/main.py", WSGI)
     done = bench("init")
     assert (done.code, done.err) == (0, "")
-    assert done.out.replace("wrote", "would write").startswith(shown.out)
-    assert "application: shop.main:app (FastAPI)" in done.out
-    assert "packages: pyproject.toml; Python: any" in done.out
+    assert f"{failed}ModuleNotFoundError" in done.out
+    assert "application: shop.main:app (WSGI)\nnot tried: shop.factory:create_app;" in done.out
+    assert "packages: pyproject.toml; Python: 3.14 (.python-version)" in done.out
     assert "next: duetbench run" in done.out
     written = file.read_bytes()
     assert written.startswith(before + b"\n\n[tool.duetbench]\n")
-    assert len(written[len(before) :].strip().splitlines()) <= 6
     assert tomllib.loads(written.decode())["tool"]["duetbench"] == {
-        "app": "shop.main:app", "requests": ["GET /health"],
+        "app": "shop.main:app", "requests": ["GET /"],
     }  # fmt: skip
     again = bench("init")
     assert (again.code, "declares already what is measured" in again.err) == (2, True)

@@ -4,8 +4,8 @@ import ast
 import json
 import os
 import tomllib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -13,9 +13,10 @@ from typer import Option
 
 from duetbench.cli.options import repository
 from duetbench.core.errors import UsageError
-from duetbench.host.console import Console
-from duetbench.judge import revisions
-from duetbench.project import settings, target_locks, target_python
+from duetbench.host.console import Console, Narrator
+from duetbench.judge import revisions, targets
+from duetbench.project import settings, target, target_locks, target_python
+from duetbench.project.project import Project
 from duetbench.project.schema import read_toml
 from duetbench.project.settings import FILE
 from duetbench.store import files
@@ -45,6 +46,8 @@ _TESTS: Final = {"tests", "test", "benchmarks"}
 _SKIPPED: Final = _TESTS | {"docs", "examples", "node_modules", "build", "dist", "migrations"}
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _FACTORIES: Final = ("create_", "make_", "build_", "get_")
+_TRIES: Final = 5
+"""Applications that are imported, at most, until one can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,8 @@ def init_command(
         Option(
             "--app",
             metavar="MODULE:ATTRIBUTE",
-            help="The application; default: the one that is found.",
+            help="The application, written as it is given; default: the likeliest of those "
+            "found that can be imported.",
         ),
     ] = None,
     path: Annotated[
@@ -82,18 +86,24 @@ def init_command(
 ) -> None:
     """Write how this repository's application is measured into its pyproject.toml.
 
-    Application, framework, lock and interpreter are found out. All else in the file stays as it
-    is; where there is none, a duetbench.toml is written.
+    Application, framework, lock and interpreter are found out, and the application imported with
+    them. All else in the file stays as it is; where there is none, a duetbench.toml is written.
     """
     console = Console()
-    root = repository(console).root
+    project = repository(console)
+    root = project.root
     file, table = settings.read_table(root)
     if table or any((root / "apps").glob("*/experiment.toml")):
         raise UsageError(
             f"{file} declares already what is measured: change it there, or remove its {_HEADER} "
             "first"
         )
-    chosen = _chosen(root, app, console)
+    found = applications(root)
+    if app is None:
+        chosen = _first(found, project, console)
+    else:
+        named = (one for one in found if one.name == app)
+        chosen = next(named, Application(app, "", factory=False, paths=()))
     within = revisions.within(root)
     lock, asked = target_locks.lock_of(root), target_python.request(root, within=within)
     packages = os.path.relpath(lock, root) if lock else "no packages of its own"
@@ -124,23 +134,28 @@ def init_command(
     )
 
 
-def _chosen(root: Path, app: str | None, console: Console) -> Application:
-    found = applications(root)
-    if app is not None:
-        match = next((each for each in found if each.name == app), None)
-        return match or Application(app, "", factory=False, paths=())
-    if not found:
-        known_ones = ", ".join(sorted({*FRAMEWORKS.values()}))
-        raise UsageError(
-            f"{root}: expected an application of {known_ones}, found none: name it with --app "
-            "module:attribute"
-        )
-    first, *others = found
-    how = f" makes it ({first.framework})" if first.factory else f" ({first.framework})"
-    console.say(f"application: {first.name}{how}")
-    if others:
-        console.say(f"others: {', '.join(other.name for other in others[:5])}; choose with --app")
-    return first
+def _first(found: Sequence[Application], project: Project, console: Console) -> Application:
+    """The first application that can be imported as it would be measured; UsageError: none can."""
+    with revisions.copies() as copies:
+        for number, one in enumerate(found[:_TRIES], start=1):
+            how = f" makes it ({one.framework})" if one.factory else f" ({one.framework})"
+            wanted = target.of(project.root, {"app": one.name, "factory": one.factory})
+            try:
+                targets.working(replace(project, target=wanted), Narrator(console), copies)
+            except UsageError as error:
+                # Without what the options of other verbs would do about it.
+                reason = str(error.__cause__ or error).removeprefix(f"{one.name}: ")
+                console.say(f"not {one.name}{how}: {reason}")
+                continue
+            console.say(f"application: {one.name}{how}")
+            if others := ", ".join(other.name for other in found[number:][:_TRIES]):
+                console.say(f"not tried: {others}; choose with --app")
+            return one
+    known_ones = ", ".join(sorted({*FRAMEWORKS.values()}))
+    raise UsageError(
+        f"{project.root}: expected an application of {known_ones} that can be imported, found "
+        f"{'none of these' if found else 'none'}: name it with --app module:attribute"
+    )
 
 
 def _text(value: str) -> str:
@@ -149,7 +164,7 @@ def _text(value: str) -> str:
 
 
 def applications(root: Path) -> tuple[Application, ...]:
-    """Find the applications of a repository's modules, the likeliest first; none is executed.
+    """Find the applications of a repository's modules, the likeliest first, and execute none.
 
     Found is what frameworks are used for plainly: an attribute of a module that is made by one of
     their classes, or a function that returns one.
@@ -192,11 +207,10 @@ def _of(file: Path, module: str) -> Iterator[Application]:
     module, paths = module.removesuffix(".__init__"), _paths(tree)
     for node in tree.body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and (framework := _framework(node.value)):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for whole in targets:
-                target = whole.elts[0] if isinstance(whole, ast.Tuple) and whole.elts else whole
-                if isinstance(target, ast.Name):
-                    name = f"{module}:{target.id}"
+            for whole in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                first = whole.elts[0] if isinstance(whole, ast.Tuple) and whole.elts else whole
+                if isinstance(first, ast.Name):
+                    name = f"{module}:{first.id}"
                     yield Application(name, framework, factory=False, paths=paths)
         elif isinstance(node, _FUNCTIONS) and (protocol := _protocol(node)):
             yield Application(f"{module}:{node.name}", protocol, factory=False, paths=paths)

@@ -326,21 +326,27 @@ def find_interface(
         _copy_around(root, within, Path(folder, "copy"))
         search = os.pathsep.join(map(str, (ENTRY, *(copy / name for name in imports))))
         variables = {name: fill(text, {"tmp": str(tmp), "port": "0"}) for name, text in env.items()}
-        done = subprocess.run(
-            [python, "-m", entry.__name__.rpartition(".")[2]],
-            cwd=copy,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_IMPORT_SECONDS,
-            env={
-                **_inherited(),
-                **variables,
-                "PYTHONPATH": search,
-                entry.APP: app,
-                entry.FACTORY: "1" if factory else "",
-            },
-        )
+        try:
+            done = subprocess.run(
+                [python, "-m", entry.__name__.rpartition(".")[2]],
+                cwd=copy,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_IMPORT_SECONDS,
+                env={
+                    **_inherited(),
+                    **variables,
+                    "PYTHONPATH": search,
+                    entry.APP: app,
+                    entry.FACTORY: "1" if factory else "",
+                },
+            )
+        except subprocess.TimeoutExpired as error:
+            raise UsageError(
+                f"{app}: expected an application, found an import that goes on after "
+                f"{_IMPORT_SECONDS:.0f} s"
+            ) from error
     answer = done.stdout.strip().rpartition("\n")[2]
     for interface in get_args(Interface):
         if done.returncode == 0 and answer == interface:
