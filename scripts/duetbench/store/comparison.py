@@ -36,9 +36,10 @@ from duetbench.core.units import Interval, read_time
 FORMAT_VERSION: Final = 2
 """Version of the comparison file. 1: duets of two stages (2026-11). 2: of one sequential test."""
 
-METHOD_VERSION: Final = 3
+METHOD_VERSION: Final = 4
 """Of the method that a comparison is decided by. 1: a screening, then a confirmation. 2: one
-sequential test. 3: the same, of installations that take turns (2026-11)."""
+sequential test. 3: the same, of installations that take turns. 4: of sides whose code is compiled
+beforehand, and of launches of each alone where a duet would keep cores from it (2026-11)."""
 
 COMPARISONS: Final = "comparisons"
 """The folder of comparisons, below the state folder and below `results/` (evidence)."""
