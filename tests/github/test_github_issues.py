@@ -12,6 +12,7 @@ from duetbench.store import files
 from duetbench.store.attribution import Function
 from duetbench.store.change import Change, SeriesName, StackState
 from duetbench.store.comparison import PackageChange
+from repos import commit, git, write
 from steps import Step
 from synthetic import change_record
 
@@ -154,6 +155,31 @@ def test_a_lost_answer_leaves_one_issue_open(step: Step) -> None:
     issues[1:] = [{**issues[0], "number": issues[0]["number"] + 1}]
     tell(step, record())
     assert [issue["state_reason"] for issue in issues] == [None, "not_planned"]
+
+
+def test_a_fork_starts_empty(step: Step) -> None:
+    """What is committed beside the code opens issues where it is left, and no copy keeps it."""
+    git(step.folder, "init", "--quiet", "--bare", "fork")
+    checkout = step.folder / "checkout"
+    files.save(checkout / "results", record())
+    write(checkout, "pyproject.toml", "[tool.duetbench]\n")
+    write(checkout, "results/schema.json", "{}")
+    git(step.folder, "init", "--quiet", "--initial-branch=main", str(checkout))
+    commit(checkout, "Reference results")
+    git(checkout, "remote", "add", "origin", f"file://{step.folder}/fork")
+    step.set(GITHUB_REPOSITORY="somebody/fork", DUETBENCH_ROOT=str(checkout))
+    step.github.state.repository = "somebody/fork"
+
+    pulled = step("history", "pull", "--alone")
+    assert (pulled.code, "1 committed measurements are left out" in pulled.err) == (0, True)
+    assert "the history is empty so far" in pulled.out
+    left = [file.name for file in (checkout / "results").rglob("*") if file.is_file()]
+    assert left == ["schema.json"]
+    assert "no news" in step("announce").out
+    assert step.github.state.issues == []
+
+    git(checkout, "restore", "results")
+    assert "one: opened" in step("announce").out
 
 
 def test_a_night_that_breaks_everything_opens_few_issues(

@@ -20,7 +20,7 @@ from duetbench.core.model import RunStatus
 from duetbench.host.git import BRANCH, Patience, Remote, credentials, remote_of
 from duetbench.store import files, history_branch, run_files
 from duetbench.store.change import Change
-from duetbench.store.history_branch import PushResult, pull, push, tracked
+from duetbench.store.history_branch import PushResult, pull, push
 from duetbench.store.kinds import MOST_BYTES, File, collect
 from histories import QUICK, git, hook, listing, make_remote, night_run, place_of, save
 
@@ -74,18 +74,6 @@ def test_what_is_pushed_can_be_pulled(remote: Remote, tmp_path: Path) -> None:
     sent(remote, file("gamma"))
     pulled = pull(remote, target)
     assert (pulled.written, pulled.unchanged, pulled.replaced) == (1, 3, ())
-
-
-def test_what_is_committed_beside_the_code_is_told_from_the_history(tmp_path: Path) -> None:
-    """A copy of a repository has its reference results; formats and tables stay."""
-    results = save(tmp_path / "checkout" / "results", night_run(0), night_run(1))
-    (committed, own) = sorted(results.rglob("*.json"))
-    (results / "schema.json").write_text("{}")
-    for words in (["init", "--quiet"], ["add", str(committed), str(results / "schema.json")]):
-        subprocess.run(["git", "-C", results.parent, *words], check=True)
-    assert tracked(results) == (committed,)
-    assert tracked(results / "nowhere") == ()
-    assert own.is_file()
 
 
 def test_a_history_that_is_not_there_yet_is_empty(remote: Remote, tmp_path: Path) -> None:
