@@ -47,7 +47,10 @@ class Answer:
 
     @property
     def figure(self) -> str:
-        return formats.MISSING if self.ours is None else formats.ratio_with_interval(self.ours)
+        if self.ours is None:
+            return formats.MISSING
+        within = f" ({'…'.join(map(formats.ratio, self.ours.ends))})" if self.ours.ends else ""
+        return f"{formats.ratio(self.ours.estimate)}{within}"
 
     @property
     def sentence(self) -> str:
@@ -99,22 +102,21 @@ class Evidence:
     @classmethod
     def of(cls, runs: Iterable[RunSummary], experiment: str) -> Self:
         """Take what the machine that has most launches of an experiment knows of it."""
-        machines: defaultdict[str, list[RunSummary]] = defaultdict(list)
+        runs_of: defaultdict[str, list[RunSummary]] = defaultdict(list)
+        cases_of: defaultdict[str, list[CaseSummary]] = defaultdict(list)
         for summary in sorted(runs, key=lambda summary: summary.run.started, reverse=True):
-            if any(case.case.experiment == experiment for case in summary.cases.values()):
-                machines[summary.run.machine.id].append(summary)
-        evidence, most = cls(), -1
-        for of_machine in machines.values():
-            cases: dict[str, CaseSummary] = {}
-            launches = 0
-            for case in (case for summary in of_machine for case in summary.cases.values()):
-                if case.case.experiment == experiment:
-                    launches += case.measured
-                    if case.measured > cases.setdefault(case.id, case).measured:
-                        cases[case.id] = case
-            if launches > most:
-                evidence, most = cls(tuple(of_machine), cases), launches
-        return evidence
+            there = [case for case in summary.cases.values() if case.case.experiment == experiment]
+            if there:
+                runs_of[summary.run.machine.id].append(summary)
+                cases_of[summary.run.machine.id] += there
+        if not cases_of:
+            return cls()
+        most = max(cases_of, key=lambda name: sum(case.measured for case in cases_of[name]))
+        cases: dict[str, CaseSummary] = {}
+        for case in cases_of[most]:
+            if case.measured > cases.setdefault(case.id, case).measured:
+                cases[case.id] = case
+        return cls(tuple(runs_of[most]), cases)
 
     def side(self, case: str, metric: str) -> Side:
         """The figures of a case, by run."""
@@ -228,20 +230,17 @@ def answer(
     if disturbed := dict.fromkeys(flag for side in sides for flag in side.disturbed):
         words.append(f"twice as wide for {', '.join(disturbed)}")
     names = " and ".join(side.name for side in sides)
-    match verdict:
-        case "cannot be asked here":
-            words = [shape.cannot or ""]
-        case "does not hold here":
-            words.append(shape.if_not or "no reason is known")
-        case "not measured":
-            missing = [side.name for side in sides if not side.runs]
-            words = [f"no figures of {', '.join(missing)}" if missing else "never in one run"]
-        case "not decided" if ours is not None and ours.ends is None:
-            words = ["one launch" if what == "launches" else "one sample"]
-        case "not decided":
-            words.append(f"more {what} of {names} would decide")
-        case _:
-            pass
+    if verdict == "cannot be asked here":
+        words = [shape.cannot or ""]
+    elif verdict == "does not hold here":
+        words.append(shape.if_not or "no reason is known")
+    elif ours is None:
+        missing = [side.name for side in sides if not side.runs]
+        words = [f"no figures of {', '.join(missing)}" if missing else "never in one run"]
+    elif ours.ends is None:
+        words = ["one launch" if what == "launches" else "one sample"]
+    elif verdict == "not decided":
+        words.append(f"more {what} of {names} would decide")
     return Answer(
         statement=shape.statement,
         expected=formats.limits(shape.least, shape.most),

@@ -71,12 +71,6 @@ def ratio(value: float | None) -> str:
     return MISSING if value is None else units.significant(value, 3)
 
 
-def ratio_with_interval(figure: Interval) -> str:
-    """A ratio as it is cited: `1.90 (1.83…1.97)`."""
-    within = f" ({'…'.join(map(ratio, figure.ends))})" if figure.ends else ""
-    return f"{ratio(figure.estimate)}{within}"
-
-
 def limits(least: float | None, most: float | None) -> str:
     """The range that a statement expects."""
     if least is not None and most is not None:
@@ -120,6 +114,17 @@ def ends(ratio: Interval | None) -> str:
     if ratio.estimate >= _DOUBLED:
         return f"{'…'.join(map(units.significant, ratio.ends))}×"
     return f"{'…'.join(map(_signed, ratio.ends))} %"
+
+
+def reach(ratios: Iterable[Interval]) -> float:
+    """How far an axis of changes has to go: it has all estimates, and nine of ten intervals whole.
+
+    The others have an arrow at its end.
+    """
+    every = list(ratios)
+    widths = sorted(max(abs(end - 1) for end in ratio.ends) for ratio in every if ratio.ends)
+    inner = widths[math.ceil(0.9 * len(widths)) - 1 :][:1]
+    return max([0.0, *(abs(ratio.estimate - 1) for ratio in every), *inner])
 
 
 def moved(metric: str, ratio: Interval) -> str:

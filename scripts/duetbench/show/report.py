@@ -109,16 +109,9 @@ def _print_drawn(console: Console, rows: Sequence[ViewRow]) -> None:
 
 
 def axis_reach(rows: Sequence[ViewRow]) -> float:
-    """Choose how far the axis goes to both sides, as a relative change: 0.05.
-
-    It holds all estimates up to doubling and nine of ten intervals; the others have an arrow at its
-    end.
-    """
-    every = [row.judged.interval for row in rows if row.judged.interval]
-    widths = sorted(max(abs(end - 1) for end in ratio.ends) for ratio in every if ratio.ends)
-    inner = widths[math.ceil(0.9 * len(widths)) - 1 :][:1]
-    wanted = max([_LEAST, *(abs(ratio.estimate - 1) for ratio in every), *inner])
-    wanted = min(wanted, 1.0)
+    """Choose how far the axis goes to both sides, as a relative change up to doubling: 0.05."""
+    every = (row.judged.interval for row in rows if row.judged.interval)
+    wanted = min(max(_LEAST, formats.reach(every)), 1.0)
     unit = 10.0 ** math.floor(math.log10(wanted))
     return unit * math.ceil(wanted / unit - 1e-9)
 

@@ -98,11 +98,6 @@ def _lines(table: FigureTable) -> Iterator[tuple[str, ...]]:
             yield name, table.marks, row.marks, "", ""
 
 
-def _tables(section: Section) -> tuple[FigureTable, ...]:
-    """All tables of a section: first the answers."""
-    return (*([answer_table(section.answers)] if section.answers else ()), *section.tables)
-
-
 def as_markdown(content: RunPage) -> str:
     """A whole run as Markdown."""
     parts = [f"# {escape(content.title)}", facts(content.facts)]
@@ -112,7 +107,8 @@ def as_markdown(content: RunPage) -> str:
 
 def _paragraphs(section: Section) -> Iterator[str]:
     yield from _head(section.experiment, section)
-    for content in _tables(section):
+    answers = [answer_table(section.answers)] if section.answers else []
+    for content in (*answers, *section.tables):
         yield f"### {escape(content.title)}"
         yield from _figures(content)
     if section.notes:

@@ -250,12 +250,10 @@ def _news(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
     material = _of(rows, *_MOVED)
     sides = {group: {row.case for row in material if row.group == group} for group in _MOVED}
     trades = sides["worse"] & sides["better"]
-    parts: list[tuple[str, list[ViewRow]]] = [
-        (group, [row for row in material if row.group == group and row.case not in trades])
-        for group in _MOVED
-    ]
-    parts.append(("a trade", [row for row in material if row.case in trades]))
-    leads = [(_lead(moved), name, moved) for name, moved in parts if moved]
+    parts: dict[str, list[ViewRow]] = {}
+    for row in material:
+        parts.setdefault("a trade" if row.case in trades else row.group, []).append(row)
+    leads = [(_lead(moved), name, moved) for name, moved in parts.items()]
     for top, name, moved in sorted(leads, key=lambda lead: -lead[0].weight):
         others = [row for row in _of(rows, *_MOVED, "slight") if row.case == top.case]
         against = [row for row in others if row.worse != top.worse]
@@ -312,7 +310,7 @@ _COLUMNS: Final[dict[str, Callable[[ViewRow], str]]] = {
 }
 
 
-def table(
+def _table(
     title: str, rows: Iterable[ViewRow], *without: str, note: str = "", folded: bool = False
 ) -> Section:
     """A section with rows and all their columns but these, below a note."""
@@ -331,10 +329,10 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
     for group in (*_MOVED, "slight"):
         moved = _of(rows, group)
         note = _ROW if any(row.figures for row in moved) else ""
-        yield table(TITLES[group], moved, "why", note=note)
+        yield _table(TITLES[group], moved, "why", note=note)
     broken = dict.fromkeys((row.case, row.why) for row in _of(rows, "broken"))
     yield Section(TITLES["broken"], [*broken])
-    yield table(TITLES["undecided"], _of(rows, "undecided"), "verdict", "base → head")
+    yield _table(TITLES["undecided"], _of(rows, "undecided"), "verdict", "base → head")
     unjudged = ((row.why, row.case) for row in _of(rows, "unjudged"))
     yield Section(TITLES["unjudged"], _by_reason(unjudged))
     yield Section("Next", _plain(_steps(comparison, rows)))
@@ -343,9 +341,9 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
     sizes = _sizes(comparison, same, "tolerance")
     excluded = f"Said where a change as large as this is excluded: {sizes}." if sizes else ""
     hidden = ("verdict", "base → head", "why")
-    yield table(TITLES["unchanged"], same, *hidden, note=excluded, folded=True)
+    yield _table(TITLES["unchanged"], same, *hidden, note=excluded, folded=True)
     tails = _of(rows, "unawaited")
-    yield table(TITLES["unawaited"], tails, "verdict", "base → head", folded=True)
+    yield _table(TITLES["unawaited"], tails, "verdict", "base → head", folded=True)
     counts, title = _counts(comparison), "Instructions per request, without a server"
     yield Section(title, (), ("case", "base → head", "change"), counts, folded=True)
     packages = [

@@ -205,13 +205,7 @@ def scale_of(quantity: Quantity, dots: Iterable[Dot]) -> Scale | None:
     if not figures:
         return None
     if quantity is CHANGE:
-        # It holds all estimates, and nine of ten intervals whole.
-        widths = sorted(max(abs(end - 1) for end in one.ends) for one in figures if one.ends)
-        sizes = [abs(one.estimate - 1) for one in figures]
-        half = max(
-            _LEAST_CHANGE,
-            1.15 * max([*sizes, *widths[math.ceil(0.9 * len(widths)) - 1 :][:1]]),
-        )
+        half = max(_LEAST_CHANGE, 1.15 * formats.reach(figures))
         return Scale(max(1 - half, 0.0), 1 + half, 1.0)  # nothing gets smaller than nothing
     inner = [end for one in figures for end in (one.estimate, *(one.ends or ()))]
     beside = [end for value in values for end in (value.ceiling, value.published) if end]
@@ -298,14 +292,8 @@ def plot(
 ) -> Markup:
     """Lines by their name, which gives colour and marker, as data and as a table.
 
-    Args:
-        about: Where the chart is, and its title.
-        x: What was varied.
-        y: What was measured.
-        lines: Their points.
-        names: What stands at 0, 1, 2 … of x; empty: x is a number, and the upright axis begins at
-            zero.
-        log: Logarithmic upright axis.
+    `names` stand at 0, 1, 2 … of x; without them x is a number, and the upright axis begins at
+    zero, or is logarithmic.
     """
     style = styles(lines)
     rows = [

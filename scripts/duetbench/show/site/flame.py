@@ -5,14 +5,13 @@ that it calls executes, below its caller, in the order of names. Both sides are 
 are drawn, so that a frame is compared with itself. Pure.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from markupsafe import Markup
 
 from duetbench.core import units
-from duetbench.core.text import some
 from duetbench.show.change import GREY, of_all, own_counts, place
 from duetbench.show.site.charts import Caption
 from duetbench.show.site.words import drawing
@@ -25,7 +24,6 @@ FRAMES: Final = 500
 
 _HEIGHT: Final = 19  # px of a frame, with the gap to the next
 _NAMED: Final = 0.03  # share of the width that a name needs to say anything
-_GONE: Final = 6  # functions that are gone that are named
 _SIGNS: Final = {"more": "+ ", "less": "− "}
 _LEGEND: Final = {
     "more": "+ executes more itself",
@@ -52,7 +50,6 @@ def flame(about: Caption, record: Attribution, address: Callable[[Function], str
     Places are per cent of the width: one drawing fits pages of every size.
     """
     every = frames(record.tree)
-    # Those that can be seen, the widest where there are too many for a page.
     wide = sorted(every, key=lambda frame: -frame.width)[:FRAMES]
     visible = sorted(
         (frame for frame in wide if frame.width >= LEAST),
@@ -65,7 +62,6 @@ def flame(about: Caption, record: Attribution, address: Callable[[Function], str
         height=(1 + max(frame.depth for frame in visible)) * _HEIGHT,
         frames=[_frame(record, frame, address) for frame in visible],
         legend=[(kind, label) for kind, label in _LEGEND.items() if kind in tones],
-        gone=_gone(record, every),
     )
 
 
@@ -125,14 +121,3 @@ def _frame(
         f"{' → '.join(below)}, {of_all(record, node.base, node.head)}",
         "href": address(node.function) if kind in _SIGNS else "",
     }
-
-
-def _gone(record: Attribution, every: Sequence[Frame]) -> str:
-    """Functions without width that mattered before; empty: none."""
-    least = GREY * record.counted.base
-    # The topmost ones, with all below them: what they called may be called by others now.
-    below = (node for above in every if above.node.head for node in above.node.below)
-    gone = [node for node in below if not node.head and node.base >= least]
-    gone.sort(key=lambda node: (-node.base, _order(node)))
-    names = [f"{node.function.name} {of_all(record, node.base, 0.0)}" for node in gone]
-    return f"Gone, and without width: {some(names, _GONE)}." if names else ""

@@ -12,9 +12,7 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup, escape
 
-from duetbench.core.metrics import METRICS
 from duetbench.core.text import clean
-from duetbench.core.units import seconds, significant
 from duetbench.project.names import experiment, name
 from duetbench.project.schema import PROFILES
 from duetbench.show import addresses, formats
@@ -24,27 +22,9 @@ from duetbench.trend.table import Night
 
 __all__ = ["experiment", "name", "quantity"]
 
-MISSING: Final = formats.MISSING
-RATIO: Final = "×"
-"""In place of a metric or unit: the figure is so many times another one."""
-
 _JOINTS: Final = re.compile(r"(?<=[/_,=-])(?=[^/_,=-])|(?<=\.)(?=[A-Za-z_])")
 _CODE: Final = re.compile(r"`([^`]+)`")
 _INSIDE: Final = "inprocess/"
-
-
-def figure(value: float | None, metric: str) -> str:
-    """A figure with its unit, in three or four digits; a dash where there is none.
-
-    `metric` is of the registry, or the unit that asv gives to a benchmark.
-    """
-    if value is None:
-        return MISSING
-    if metric in METRICS:
-        return METRICS[metric].format(value)
-    if metric == "seconds":
-        return seconds(value)
-    return f"{significant(value, 4)} {metric}".rstrip()
 
 
 def iso(time: float | str | datetime) -> str:
@@ -120,23 +100,22 @@ def experiment_command(name: str, profile: str = "nightly") -> str:
 def point_command(night: Night, case_id: str) -> str:
     """The shell command that measures a case of a night again, of the commit it measured."""
     inside = case_id.startswith(_INSIDE)
-    select: tuple[str, ...] = ("--select", glob.escape(case_id))
+    # What is inside the process goes with what is played of a stack.
+    select = () if night.ratio and inside else ("--select", glob.escape(case_id))
+    if night.ratio and night.as_of is not None:
+        days = ("--from", night.as_of, "--to", night.as_of)
+        return shlex.join(("duetbench", "backfill", *days, *select))
     if night.ratio:
-        select = () if inside else select  # it goes with what is played of a stack
-        command = ("duetbench", "anchor", "play", *select)
+        command = shlex.join(("duetbench", "anchor", "play", *select))
     elif inside:
         benchmark = case_id.removeprefix(_INSIDE).partition("/")[0].partition("(")[0]
-        command = ("duetbench", "inprocess", "--select", f"{glob.escape(benchmark)}*")
+        command = shlex.join(("duetbench", "inprocess", "--select", f"{glob.escape(benchmark)}*"))
     else:
         profile = night.profile if night.profile in PROFILES else "nightly"
-        command = ("duetbench", "run", "--profile", profile, *select)
-    if night.ratio and night.as_of is not None:
-        return shlex.join(
-            ("duetbench", "backfill", "--from", night.as_of, "--to", night.as_of, *select)
-        )
+        command = shlex.join(("duetbench", "run", "--profile", profile, *select))
     if not night.commit or not night.commit.isalnum():
-        return shlex.join(command)
-    return f"git switch --detach {night.commit[:12]} && duetbench setup && {shlex.join(command)}"
+        return command
+    return f"git switch --detach {night.commit[:12]} && duetbench setup && {command}"
 
 
 def filled(template: str, **context: Any) -> str:

@@ -9,7 +9,7 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
 from duetbench.project import names
 from duetbench.project.published import SHARED_PAGE
-from duetbench.show import addresses
+from duetbench.show import addresses, formats
 from duetbench.show.change import ChangeText, describe
 from duetbench.show.site import words
 from duetbench.show.site.pages import trends
@@ -144,7 +144,7 @@ def _declared_facts(case: Case) -> list[tuple[str, str]]:
     request = f"{method}{endpoint.path}" + (f" and {further} more" if further else "")
     pairs = [
         ("endpoint", f"{request} ({endpoint.interface.upper()}, {endpoint.app})"),
-        ("takes at least", words.figure(endpoint.floor, "service_min") if endpoint.floor else ""),
+        ("takes at least", formats.figure("service_min", endpoint.floor) if endpoint.floor else ""),
         ("Python", case.python),
         ("stack", case.stack),
         ("server", f"{case.server}, event loop {case.loop}"),

@@ -45,12 +45,6 @@ _OF_ALL: Final = "and what is said of all"
 
 def pages(site: Site) -> Iterator[PageFile]:
     """The lists, a page for each change, attribution and comparison, and the feed."""
-    yield from _changes(site)
-    yield from _comparisons(site)
-
-
-def _changes(site: Site) -> Iterator[PageFile]:
-    """The list, one page for each change and for each attribution, and the feed."""
     yield from barred(site, addresses.CHANGES, "Changes", partial(_list, site))
     for record in site.changes:
         address, make = addresses.change(record.id), partial(_change_page, site, record)
@@ -58,6 +52,7 @@ def _changes(site: Site) -> Iterator[PageFile]:
     for why in site.attributions.values():
         address = addresses.attribution(why.id)
         yield from barred(site, address, f"Attribution {why.id}", partial(_why, site, why))
+    yield from _comparisons(site)
 
 
 def _list(site: Site) -> Iterator[PageFile]:

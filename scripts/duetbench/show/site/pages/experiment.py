@@ -172,9 +172,9 @@ def draw(
 
 def _words(case: CaseSummary, keys: Sequence[str]) -> str:
     """`3.14t, 2 workers`."""
-    return ", ".join(_counted(KEYS[key].text(case.case), KEYS[key].title) for key in keys)
-
-
-def _counted(text: str, what: str) -> str:
-    """`4 tasks`, `1 task`: numbers need to be told what they count."""
-    return f"{text} {what.removesuffix('s') if text == '1' else what}" if text.isdigit() else text
+    words = ((KEYS[key].text(case.case), KEYS[key].title) for key in keys)
+    # Numbers need to be told what they count.
+    return ", ".join(
+        f"{text} {title.removesuffix('s') if text == '1' else title}" if text.isdigit() else text
+        for text, title in words
+    )

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
+from duetbench.core import units
 from duetbench.core.metrics import HEADLINES, METRICS
 from duetbench.show import addresses, formats
 from duetbench.show.change import describe
@@ -68,15 +69,18 @@ def reading(table: Table) -> str:
 
 def quantity(table: Table, metric: str) -> Quantity:
     """The quantity of a metric, of the unit that asv gives to a benchmark, or of a ratio."""
-    unit = words.RATIO if table.ratio else metric
-    script = METRICS[unit].format.name if unit in METRICS else unit
-    return Quantity(title(metric, table), lambda number: words.figure(number, unit), script)
+    if metric in METRICS and not table.ratio:
+        return Quantity.of(metric)
+    unit = "×" if table.ratio else metric
+    if unit == "seconds":
+        return Quantity(title(metric, table), units.seconds, unit)
+    return Quantity(title(metric, table), lambda one: f"{units.significant(one, 4)} {unit}", unit)
 
 
 def cells(table: Table, metric: str, point: Point) -> tuple[str, str, str]:
     """A night's figure, its interval, and its flags or why there is no figure."""
     if (figure := point.figure) is None:
-        return words.MISSING, "", point.reason
+        return formats.MISSING, "", point.reason
     axis, case = quantity(table, metric), point.case
     state = "" if case.status == "measured" else case.status
     note = ": ".join(filter(None, (state, ", ".join(case.flags))))
