@@ -9,7 +9,7 @@ from typer import Argument, Exit, Option
 
 from duetbench.cli.options import ResultsOption
 from duetbench.core.errors import UsageError
-from duetbench.github import actions, archives, comments, incoming, issues, sandbox
+from duetbench.github import actions, archives, comments, event, incoming, issues, sandbox
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
 from duetbench.github.archives import Acceptance
@@ -148,7 +148,7 @@ def slash_command() -> None:
             "comments"
         )
     with GitHub(context) as github:
-        decision = comments.answer(github)
+        decision = event.answer(github)
     Console().say(decision)
     actions.summary(f"`/bench`: {decision}")
 

@@ -48,9 +48,7 @@ def plan_command(
     console = Console()
     project = repository(console)
     root = project.root
-    plan = planning.make_plan(project.cases, profile, list(select or ()), launches, seed)
-    if seconds is not None:
-        plan = planning.lasting(plan, seconds)
+    plan = planning.make_plan(project.cases, profile, list(select or ()), launches, seed, seconds)
     if not plan.cases:
         raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
     shards = nights.share_out(plan, project.settings.fleet)

@@ -243,8 +243,7 @@ def _report_here(github: GitHub, source: Path, pull: int, base: str, head: str) 
 
 def _publish(github: GitHub, pull: int, body: str, name: str = "") -> None:
     title = f"### duetbench: {name}\n\n" if name else ""
-    outcome, address = comments.publish(github, pull, comments.KIND, title + body, name)
-    Console().say(f"{outcome} {address}".rstrip())
+    Console().say(comments.publish(github, pull, comments.KIND, title + body, name))
     actions.summary(title + body)
 
 

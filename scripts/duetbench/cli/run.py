@@ -110,8 +110,8 @@ def run_command(
     with deployed(with_options(project, options, pythons), narrator) as project:
         plan = _given(context, earlier, assigned)
         if plan is None:
-            plan = planning.make_plan(project.cases, profile, list(select or ()), launches, seed)
-            plan = planning.lasting(plan, seconds) if seconds is not None else plan
+            globs = list(select or ())
+            plan = planning.make_plan(project.cases, profile, globs, launches, seed, seconds)
         if dry_run:
             _show(console, plan, project, output, cases=details)
             return

@@ -16,14 +16,13 @@ replaced by whatever is known next; of several applications of a repository each
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from duetbench.core.errors import RecordError, ServiceError
+from duetbench.core.errors import RecordError
 from duetbench.core.model import Verdict
 from duetbench.core.text import short, some
 from duetbench.github.actions import BOT
 from duetbench.github.api import Comment, GitHub
-from duetbench.github.event import bench_request
 from duetbench.github.incoming import Upgrade
 from duetbench.show.change import brief, cause_lines
 from duetbench.show.formats import escape
@@ -36,11 +35,6 @@ DIGITS: Final = 12
 
 LIMIT: Final = 60_000
 """Characters of a comment or issue. GitHub refuses more than 65,536."""
-
-WORKFLOW: Final = "bench.yml"
-"""The workflow that compares; it is started on the default branch, never on a pull request's.
-
-Asking again ends the older run, by its `concurrency`."""
 
 KIND: Final = "comparison"
 ANSWER: Final = "answer"
@@ -60,8 +54,6 @@ _ACTIVE: Final = re.compile(
 _MARKER: Final = re.compile(r"<!-- duetbench:([a-z][a-z/-]*) (\{[^\n]*\}) -->")
 _FOLD_END: Final = "\n</details>"
 _CUT: Final = "\n\n… the rest did not fit.\n"
-
-Outcome = Literal["created", "updated", "unchanged"]
 
 
 def plain(text: str) -> str:
@@ -105,22 +97,21 @@ def marker_values(kind: str, body: str | None) -> dict[str, Any] | None:
     return values
 
 
-def publish(github: GitHub, pull: int, kind: str, body: str, name: str = "") -> tuple[Outcome, str]:
-    """Write our comment of a kind and name in place of what it said: the outcome and its address.
+def publish(github: GitHub, pull: int, kind: str, body: str, name: str = "") -> str:
+    """Write our comment of a kind and name in place of what it said: what was done to which.
 
     Raises ServiceError.
     """
     body = bounded(f"{marker(kind, {'name': name} if name else {})}\n{body.rstrip()}")
     old = _ours(github, pull, kind, name)
-    if not old:
-        new = github.add_comment(pull, body)
-        old = _ours(github, pull, kind, name)  # an answer that was lost has left another
-        _remove(github, old[1:])
-        return "created", new.html_url
-    _remove(github, old[1:])
+    new = None if old else github.add_comment(pull, body)
+    # An answer that was lost has left another.
+    _remove(github, (_ours(github, pull, kind, name) if new else old)[1:])
+    if new:
+        return f"created {new.html_url}"
     if old[0].body == body:
-        return "unchanged", old[0].html_url
-    return "updated", github.edit_comment(old[0].id, body).html_url
+        return f"unchanged {old[0].html_url}"
+    return f"updated {github.edit_comment(old[0].id, body).html_url}"
 
 
 def withdraw(github: GitHub, pull: int, kind: str) -> None:
@@ -172,26 +163,6 @@ def refused(reason: str, head: str | None) -> str:
         "with write permission names the commit that they have looked at. This is the newest one; "
         f"look at it, and ask for it on the first line of a comment:\n\n```\n/bench {head}\n```\n"
     )
-
-
-def answer(github: GitHub) -> str:
-    """Answer a comment that may ask for a comparison, start it, and say it; raises ServiceError."""
-    request = bench_request(github)
-    if isinstance(request, str):
-        return request
-    number, head, base, url = request.number, request.head, request.base, github.context.run_url
-    if request.reason is not None or base is None:
-        publish(github, number, ANSWER, refused(str(request.reason), request.hint))
-        return f"refused: {request.reason}"
-    withdraw(github, number, ANSWER)
-    publish(github, number, KIND, queued(head, url))
-    inputs = {"pr": str(number), "head": head, "base": base}
-    try:
-        github.dispatch(WORKFLOW, request.branch, inputs)
-    except ServiceError:
-        publish(github, number, KIND, failed(head, url, "it could not be started"))
-        raise
-    return "dispatched: the comparison was started"
 
 
 def report(

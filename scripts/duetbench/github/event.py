@@ -11,12 +11,12 @@ branch would do for whatever is pushed next.
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from duetbench.core.errors import UsageError
+from duetbench.core.errors import ServiceError, UsageError
 from duetbench.github.api import GitHub, Payload, Pull, Sha, nested, read
+from duetbench.github.comments import ANSWER, KIND, failed, publish, queued, refused, withdraw
 from duetbench.host import git
 
 ENVIRONMENT: Final = "bench"
@@ -24,6 +24,11 @@ ENVIRONMENT: Final = "bench"
 
 NONE: Final = "0" * 40
 """What a push found where there was no such branch."""
+
+WORKFLOW: Final = "bench.yml"
+"""The workflow that compares; it is started on the default branch, never on a pull request's.
+
+Asking again ends the older run, by its `concurrency`."""
 
 _LOCKS: Final = re.compile(
     r"(.*/)?((uv|poetry|pdm)\.lock|pylock(\.[^/]+)?\.toml|Pipfile(\.lock)?"
@@ -65,18 +70,6 @@ class _CommentEvent(_RepositoryEvent):
     sender: str = nested("sender", "login")
     number: int = nested("issue", "number")
     pull_request: dict[str, Any] | None = nested("issue", "pull_request", default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class BenchRequest:
-    """A request to compare a pull request; refused where there is a reason against it."""
-
-    number: int
-    branch: str  # the default one
-    head: Sha
-    base: Sha | None
-    reason: str | None
-    hint: Sha | None  # the commit that could be asked for instead
 
 
 class MeasuringRun(Payload):
@@ -163,11 +156,11 @@ def _without_requirements(root: Path, commit: str, path: str) -> Mapping[str, An
     return project
 
 
-def bench_request(github: GitHub) -> BenchRequest | str:
-    """What the comment of the event asks for; a sentence where it gets no answer.
+def answer(github: GitHub) -> str:
+    """Answer the comment of the event, if it asks for a comparison, and start that: what was done.
 
-    Nothing of the comment is repeated. A stranger gets none: whoever comments could let us write as
-    much as they like. Raises ServiceError.
+    Nothing of the comment is repeated. A stranger gets no answer: whoever comments could let us
+    write as much as they like. Raises ServiceError.
     """
     about = read(_CommentEvent, github.context.event(), _EVENT)
     lines = (about.body or "").splitlines()
@@ -178,15 +171,26 @@ def bench_request(github: GitHub) -> BenchRequest | str:
         return f"ignored: {why}"
     if github.permission(about.sender) not in _MAY_ASK:
         return "refused: only people with write permission may ask"
-    pull = github.pull(about.number)
+    number, pull, url = about.number, github.pull(about.number), github.context.run_url
     base: Sha | None = None
     reason = _objection((match["words"] or "").strip(), pull)
     if reason is None and not github.has_reviewers(ENVIRONMENT):
         reason = _UNGUARDED
     if reason is None and (base := github.merge_base(pull.base, pull.head)) == pull.head:
         reason = "The commit is in the base branch already: there is nothing to compare."
-    hint = pull.head if pull.state == "open" and base is None else None
-    return BenchRequest(about.number, about.default_branch, pull.head, base, reason, hint)
+    if reason is not None or base is None:
+        hint = pull.head if pull.state == "open" and base is None else None
+        publish(github, number, ANSWER, refused(str(reason), hint))
+        return f"refused: {reason}"
+    withdraw(github, number, ANSWER)
+    publish(github, number, KIND, queued(pull.head, url))
+    inputs = {"pr": str(number), "head": pull.head, "base": base}
+    try:
+        github.dispatch(WORKFLOW, about.default_branch, inputs)
+    except ServiceError:
+        publish(github, number, KIND, failed(pull.head, url, "it could not be started"))
+        raise
+    return "dispatched: the comparison was started"
 
 
 def _not_for_us(about: _CommentEvent) -> str | None:

@@ -36,10 +36,12 @@ def make_plan(
     select: Sequence[str],
     launches: int | None,
     seed: int,
+    seconds: float | None = None,
 ) -> Plan:
     """Choose the cases of a profile that any of the globs in `select` matches; no globs: all.
 
     `launches` per case: one, if not said. They give absolute figures; what moved is said by duets.
+    `seconds`: loads of another duration than declared.
     UsageError: a glob selects nothing. DeclarationError: a declaration is wrong.
     """
     cases = declared(profile)
@@ -48,6 +50,9 @@ def make_plan(
             raise UsageError(_selects_nothing(glob, profile, declared))
     if select:
         cases = tuple(c for c in cases if any(fnmatchcase(c.id, glob) for glob in select))
+    if seconds is not None:
+        own = {"duration": seconds}
+        cases = tuple(c.model_copy(update={"load": c.load.model_copy(update=own)}) for c in cases)
     return Plan(profile=profile, launches=launches or 1, seed=seed, cases=cases)
 
 
@@ -69,15 +74,6 @@ def launch_order(plan: Plan) -> tuple[tuple[Case, int], ...]:
         order.shuffle(cases)
         steps += [(case, number) for case in cases]
     return tuple(steps)
-
-
-def lasting(plan: Plan, seconds: float) -> Plan:
-    """The same plan with loads of another duration."""
-    cases = (
-        case.model_copy(update={"load": case.load.model_copy(update={"duration": seconds})})
-        for case in plan.cases
-    )
-    return plan.model_copy(update={"cases": tuple(cases)})
 
 
 def plan_seconds(plan: Plan) -> float:
