@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from duetbench.core.errors import BusyError, FlagName
+from duetbench.core.errors import BusyError
 from duetbench.core.model import Machine
 from duetbench.host import machine
 from duetbench.host.machine import HOLDER, Cores, measuring
@@ -79,25 +79,7 @@ def test_changes_are_told_with_both_values() -> None:
     ) == ("kernel: 6.1 before, 6.2 after", "governor: powersave before, performance after")
 
 
-def test_warnings_of_a_machine() -> None:
-    """Of a quiet one with two cores, that more than one worker cannot be seen to scale.
-
-    Of one core, half of it allowed, 3 % stolen: each is a warning with its figure.
-    """
-    flags = machine.expected_flags(example(), machine.CgroupLimits(None, None), steal=0.0)
-    assert [flag.name for flag in flags] == [FlagName.CORES_INSUFFICIENT, FlagName.CORES_SHARED]
-    assert flags[0].detail == "cases with more workers than server cores, 1"
-    lone = example(cores=1, server_cores=(0,), client_cores=(0,), pinned=False)
-    flags = machine.expected_flags(lone, machine.CgroupLimits(0.5, None), steal=0.03)
-    assert [(flag.name, flag.detail) for flag in flags if flag.name != "cores_shared"] == [
-        (FlagName.UNPINNED, "one core alone may be used, by both"),
-        (FlagName.CORES_INSUFFICIENT, "cases with more workers than server cores, 1"),
-        (FlagName.HOST_NOISE, "control groups allow the time of 0.5 cores"),
-        (FlagName.HOST_NOISE, "the hypervisor takes 3.0% of core time"),
-    ]
-
-
-def limits(root: Path, groups: str, files: dict[str, str]) -> machine.CgroupLimits:
+def limits(root: Path, groups: str, files: dict[str, str]) -> tuple[float | None, int | None]:
     for name, text in files.items():
         (root / "cgroup" / name).parent.mkdir(parents=True, exist_ok=True)
         (root / "cgroup" / name).write_text(text + "\n")
@@ -112,7 +94,7 @@ def test_limits_of_version_2(tmp_path: Path) -> None:
         {"user/cpu.max": "150000 100000", "user/app/cpu.max": "max 100000",
          "user/app/memory.max": "536870912", "user/memory.max": "max"},
     )  # fmt: skip
-    assert found == machine.CgroupLimits(1.5, 536870912)
+    assert found == (1.5, 536870912)
 
 
 _TRY: Final = """# \x1b[2J

@@ -18,6 +18,7 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
 from duetbench.core.protocol import duet_load
 from duetbench.host import ports, tree_usage
+from duetbench.host.machine import CoreTimes
 from duetbench.host.process_group import Session
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.pairs import judged
@@ -347,8 +348,8 @@ def test_the_other_side_is_no_noise_of_the_host() -> None:
             0.2,
         ),
         usage=tree_usage.Usage(1.0, 2.0, 0, 0),
-        host=tree_usage.HostUsage(busy_cores=1.7, steal_share=0.0, harness_cores=0.1),
-        memory=tree_usage.Memory(level, level, level, 1, 1),
+        host=CoreTimes(total=20.0, busy=17.0, steal=0.0, at=10.0, harness=1.0),
+        memory=tree_usage.Memory(level, level, level, 1),
         checks=SimpleNamespace(sent=0),
         commands=0.06,
     )

@@ -16,7 +16,6 @@ from duetbench.judge.duet_loop import duet_seconds
 from duetbench.measure.testbed import server_of
 from duetbench.project.plan import (
     Costs,
-    Expected,
     drain,
     expected,
     make_plan,
@@ -84,13 +83,10 @@ def test_drains_are_those_worked_out_by_hand(one: Case, seconds: float) -> None:
 
 def test_a_floor_bound_launch_is_verified_and_warmed_up_in_whole_floors() -> None:
     """Once before, once as a wave, once after; the wave's generator starts as well."""
-    one = expected(
-        case(floor=3, overlap=5, ceiling=BLOCKING, connections=10, duration=30), "nightly"
-    )
-    assert one.verify == pytest.approx(Costs.probes + 2 * 3)
-    assert one.warm_up == pytest.approx(Costs.generator + 3)
-    assert one.load == pytest.approx(Costs.generator + 30)
-    assert Expected(start=1, verify=2, warm_up=3, load=4, finish=5).total == 15
+    one = case(floor=3, overlap=5, ceiling=BLOCKING, connections=10, duration=30)
+    start, verify, warm_up = Costs.first_worker, Costs.probes + 2 * 3, Costs.generator + 3
+    load, finish = Costs.generator + 30, Costs.stop + Costs.row * 30 * 10 / 3
+    assert expected(one, "nightly") == pytest.approx(start + verify + warm_up + load + finish)
 
 
 def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None:
@@ -108,7 +104,7 @@ def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None
     budget = 60 * int(re.findall(r"--budget (\d+)m --results", shard)[0])
     assert sum(NIGHTLY.least_of(one) * one for one in seconds) <= budget
     assert plan_seconds(nightly) + budget <= 60 * 60
-    loaded = sum(expected(case, "nightly").load for case in nightly.cases)
+    loaded = sum(case.load.duration + drain(case) for case in nightly.cases)
     assert loaded / plan_seconds(nightly) >= 0.70
     assert plan_seconds(quick) <= 4.6 * 60
 

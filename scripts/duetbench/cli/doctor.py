@@ -13,7 +13,7 @@ from typer import Exit
 from duetbench.cli.options import JsonOption
 from duetbench.core import units
 from duetbench.core.errors import DuetbenchError, SetupError
-from duetbench.core.model import Flag, Frozen, Machine
+from duetbench.core.model import Frozen, Machine
 from duetbench.host import command, machine, paths
 from duetbench.host.console import Console, print_json
 from duetbench.project import interpreters, stacks, tools
@@ -37,7 +37,6 @@ class Diagnosis(Frozen):
     machine: Machine
     conditions: dict[str, str]
     findings: tuple[Finding, ...]
-    flags: tuple[Flag, ...]
 
     @property
     def lacking(self) -> tuple[str, ...]:
@@ -46,10 +45,10 @@ class Diagnosis(Frozen):
 
 
 def doctor_command(as_json: JsonOption = False) -> None:
-    """Show interpreters, tools, stacks, cores, and the warnings this machine will raise.
+    """Show interpreters, tools, stacks, cores, and what else of this machine moves figures.
 
     Exit code 0: all that measuring needs is there. 1: something is missing or wrong, with what to
-    do; warnings alone are none.
+    do.
     """
     diagnosis = diagnose(Project.here())
     console = Console()
@@ -62,28 +61,16 @@ def doctor_command(as_json: JsonOption = False) -> None:
                 ("what", "state", "detail"),
                 *((one.what, one.state, one.detail) for one in diagnosis.findings),
             ],
-            "Warnings that launches here will get": [
-                ("flag", "because"),
-                *((flag.name, flag.detail) for flag in diagnosis.flags),
-            ],
         }
         for title, (head, *rows) in tables.items():
             table = Table(*head, title=title, title_justify="left", show_header=bool(head))
             for row in rows:  # no mark-up in it; checksums and paths are shown whole
                 table.add_row(*(Text(cell, _STYLES.get(cell, ""), overflow="fold") for cell in row))
             console.print(table)
-        console.say(summary(diagnosis))
+        not_ready = f"Not ready to measure: {', '.join(diagnosis.lacking)}; run `duetbench setup`"
+        console.say(not_ready if diagnosis.lacking else "Ready to measure")
     if diagnosis.lacking:
         raise Exit(1)
-
-
-def summary(diagnosis: Diagnosis) -> str:
-    """What it comes to, in a line."""
-    if diagnosis.lacking:
-        return f"Not ready to measure: {', '.join(diagnosis.lacking)}; run `duetbench setup`"
-    if diagnosis.flags:
-        return f"Ready to measure; warnings: {', '.join(flag.name for flag in diagnosis.flags)}"
-    return "Ready to measure"
 
 
 def diagnose(project: Project) -> Diagnosis:
@@ -93,22 +80,17 @@ def diagnose(project: Project) -> Diagnosis:
     # A reading of steal needs some time between its ends; the looking above may have been it.
     time.sleep(max(0.0, _STEAL_WINDOW_S - (time.monotonic() - started)))
     last = machine.core_times()
-    here, limits, steal = machine.fingerprint(), machine.limits(), last.steal_share(first)
-    return Diagnosis(
-        machine=here,
-        conditions=_conditions(here, limits, steal, last.steal / (last.total or 1.0)),
-        findings=findings,
-        flags=machine.expected_flags(here, limits, steal),
-    )
+    here = machine.fingerprint()
+    conditions = _conditions(here, last.since(first).steal_share, last.steal_share)
+    return Diagnosis(machine=here, conditions=conditions, findings=findings)
 
 
-def _conditions(
-    here: Machine, limits: machine.CgroupLimits, steal: float, since_boot: float
-) -> dict[str, str]:
+def _conditions(here: Machine, steal: float, since_boot: float) -> dict[str, str]:
     server, client = (", ".join(map(str, own)) for own in (here.server_cores, here.client_cores))
     shared = list(machine.siblings_split(machine.allocate()))
-    cores = "unlimited" if limits.cores is None else units.cores(limits.cores)
-    memory = "unlimited" if limits.memory is None else units.size(limits.memory)
+    time_limit, memory_limit = machine.limits()
+    cores = "unlimited" if time_limit is None else units.cores(time_limit)
+    memory = "unlimited" if memory_limit is None else units.size(memory_limit)
     return {
         "CPU": here.cpu,
         "cores": f"{here.cores}: server {server}, generator {client}"

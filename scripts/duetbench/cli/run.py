@@ -192,7 +192,7 @@ def _show(
 ) -> None:
     """Print what a run would do, and why it would be refused, as far as declarations tell."""
     for case in plan.cases if cases else ():
-        console.say(f"{case.id}  {units.seconds(expected(case, plan.profile).total)}")
+        console.say(f"{case.id}  {units.seconds(expected(case, plan.profile))}")
     experiments = Counter(case.experiment for case in plan.cases)
     console.say("; ".join(f"{name}: {number} cases" for name, number in experiments.items()))
     console.say(
@@ -244,7 +244,7 @@ def _measure(
             start,
             perform=perform,
             commands=testbed.commands,
-            expected=lambda case: expected(case, plan.profile).total,
+            expected=lambda case: expected(case, plan.profile),
             results=results,
             progress=progress,
         )

@@ -77,10 +77,6 @@ def write(text: str, output: Path | None) -> None:
         output.write_text(text, "utf-8")
 
 
-_QUIET_S: Final = 30.0
-"""A log gets a sign of life so often."""
-
-
 def duration(seconds: float) -> str:
     """Format a waiting time: `48 s`, `12 min 05 s`."""
     whole = round(seconds)
@@ -99,32 +95,21 @@ class Narrator:
 
     @contextmanager
     def step(self, what: str, why: str) -> Iterator[Callable[[str], None]]:
-        """Announce a step, show that it lives, and say how long it took.
+        """Announce a step, show on a terminal that it lives, and say how long it took.
 
         What it gives is called from time to time with a few words about how far the step is.
         """
         started = time.monotonic()
-        if self._console.is_terminal:
-            with self._console.status(Text(f"{what}: {why}")) as status:
-
-                def show(detail: str) -> None:
-                    passed = duration(time.monotonic() - started)
-                    line = Text(f"{what}: {why}  ")
-                    status.update(line.append(f"{passed}  {detail[-60:]}", style="dim"))
-
-                yield show
-        else:
+        if not self._console.is_terminal:  # which shows no status
             self.say(f"{what}: {why}")
-            last = started
+        with self._console.status(Text(f"{what}: {why}")) as status:
 
-            def tick(detail: str) -> None:
-                nonlocal last
-                now = time.monotonic()
-                if now - last >= _QUIET_S:
-                    last = now
-                    self.say(f"  … {duration(now - started)}: {detail[-100:]}")
+            def show(detail: str) -> None:
+                passed = duration(time.monotonic() - started)
+                line = Text(f"{what}: {why}  ")
+                status.update(line.append(f"{passed}  {detail[-60:]}", style="dim"))
 
-            yield tick
+            yield show
         self.say(f"{what}: done in {duration(time.monotonic() - started)}")
 
 

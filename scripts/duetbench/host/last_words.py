@@ -1,7 +1,7 @@
 """What a failed program's output, or an error page, says about the reason: its traceback first."""
 
+import html
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +26,12 @@ _SETTINGS: Final = re.compile(
 )
 _LACKING: Final = re.compile(r"^(\w+)\n +field required", re.MULTILINE | re.IGNORECASE)
 _UNSET: Final = re.compile(r"KeyError: '([A-Z][A-Z0-9_]*)'$")
-_SILENT: Final = frozenset({"script", "style", "head", "svg", "template"})
+_TITLE: Final = re.compile(r"<title\b[^>]*>(.*?)</title", re.DOTALL | re.IGNORECASE)
+_UNSEEN: Final = re.compile(
+    r"<(script|style|head|title|svg|template)\b.*?(</\1\s*>|\Z)|<!--.*?-->|<[a-z/!?][^>]*>",
+    re.DOTALL | re.IGNORECASE,
+)
+"""Elements of a page that show no text, comments, and tags."""
 
 
 def last_words(text: str, most: int = MOST) -> str:
@@ -63,34 +68,10 @@ def _remedy(words: str, traceback: str) -> str:
     return f"; give it {' '.join(f'--env {name.upper()}=VALUE' for name in names)}{prefix}"
 
 
-class _Page(HTMLParser):
-    """Collects a page's title and its visible text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.title, self.text = "", ""
-        self._open: list[str] = []
-
-    def handle_starttag(self, tag: str, _attrs: object) -> None:
-        if tag in _SILENT or tag == "title":
-            self._open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self._open:
-            del self._open[self._open.index(tag) :]
-
-    def handle_data(self, data: str) -> None:
-        if self._open[-1:] == ["title"]:
-            self.title += data
-        elif not self._open:
-            self.text += f" {data}"
-
-
 def page_text(page: str) -> str:
     """Give an HTML page as its text, title first, on one line."""
-    reader = _Page()
-    reader.feed(page)
-    title, text = (" ".join(part.split()) for part in (reader.title, reader.text))
+    parts = [match[1] if (match := _TITLE.search(page)) else "", _UNSEEN.sub(" ", page)]
+    title, text = (" ".join(html.unescape(part).split()) for part in parts)
     return ": ".join(filter(None, (title, text.removeprefix(title).strip())))
 
 

@@ -20,15 +20,15 @@ import struct
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 import psutil
 
-from duetbench.core.errors import BusyError, FlagName
-from duetbench.core.model import Flag, Machine
+from duetbench.core.errors import BusyError
+from duetbench.core.model import Machine
 from duetbench.core.text import visible
 
 _CPUS: Final = Path("/sys/devices/system/cpu")
@@ -69,10 +69,15 @@ class CoreTimes:
     at: float
     harness: float
 
-    def steal_share(self, since: CoreTimes) -> float:
-        """Share of the core time since an earlier reading that the hypervisor took (0 to 1)."""
-        passed = self.total - since.total
-        return (self.steal - since.steal) / passed if passed > 0 else 0.0
+    def since(self, earlier: CoreTimes) -> CoreTimes:
+        """What has passed since an earlier reading; `at` is then the seconds between them."""
+        pairs = zip(astuple(self), astuple(earlier), strict=True)
+        return CoreTimes(*(now - then for now, then in pairs))
+
+    @property
+    def steal_share(self) -> float:
+        """Share of the core time that the hypervisor took (0 to 1)."""
+        return self.steal / self.total if self.total > 0 else 0.0
 
 
 def allocate(allowed: Iterable[int] | None = None) -> Cores:
@@ -171,36 +176,11 @@ def environment_changes(before: Machine, after: Machine) -> tuple[str, ...]:
     )
 
 
-def expected_flags(machine: Machine, limits: CgroupLimits, steal: float) -> tuple[Flag, ...]:
-    """Tell the warnings that launches on this machine will get, whatever is measured.
+def limits(mount: Path = _CGROUPS, group: Path = _OWN_CGROUP) -> tuple[float | None, int | None]:
+    """Core time per time and bytes that control groups (version 2) allow; None: unlimited.
 
-    `steal` is the share of core time (0 to 1) that the hypervisor took of late.
+    The tightest limits from this process's group up to the root count.
     """
-    count = len(machine.server_cores)
-    shared = siblings_split(Cores(machine.server_cores, machine.client_cores, machine.pinned))
-    limited = limits.cores is not None and limits.cores < machine.cores
-    hyper_threads = f"server cores {list(shared)} are hyper-threads of the generator's core"
-    warnings = (
-        (FlagName.UNPINNED, "one core alone may be used, by both", not machine.pinned),
-        (FlagName.CORES_INSUFFICIENT, f"cases with more workers than server cores, {count}", True),
-        (FlagName.CORES_SHARED, "cases that are declared to share all cores", True),
-        (FlagName.HOST_NOISE, hyper_threads, shared),
-        (FlagName.HOST_NOISE, f"control groups allow the time of {limits.cores} cores", limited),
-        (FlagName.HOST_NOISE, f"the hypervisor takes {steal:.1%} of core time", steal > STEAL),
-    )
-    return tuple(Flag(name=name, detail=detail) for name, detail, holds in warnings if holds)
-
-
-@dataclass(frozen=True, slots=True)
-class CgroupLimits:
-    """What control groups allow: core time per time, and bytes; None: unlimited or unseen."""
-
-    cores: float | None
-    memory: int | None
-
-
-def limits(mount: Path = _CGROUPS, group: Path = _OWN_CGROUP) -> CgroupLimits:
-    """Read the tightest limits from this process's group up to the root (version 2)."""
     cores: list[float] = []
     memory: list[int] = []
     _, _, path = _read(group).partition("0::")
@@ -212,7 +192,7 @@ def limits(mount: Path = _CGROUPS, group: Path = _OWN_CGROUP) -> CgroupLimits:
             cores.append(int(quota) / int(period))
         if (text := _read(place / "memory.max")).isdigit():
             memory.append(int(text))
-    return CgroupLimits(min(cores, default=None), min(memory, default=None))
+    return min(cores, default=None), min(memory, default=None)
 
 
 def _cpuinfo() -> dict[str, str]:

@@ -5,7 +5,6 @@ connections to it, every answer right and every figure wrong. So a port is prove
 launch and after it, and proven ours in between.
 """
 
-import errno
 import random
 import socket
 import sys
@@ -81,19 +80,6 @@ def require_free(port: int) -> None:
             f"expected port {port} to be free, but {'; '.join(open_listeners.values())}; "
             "end it, or choose another port",
         )
-    with socket.socket() as probe:
-        # As servers do: connections of an earlier server that fade away (TIME_WAIT) don't matter.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((_HOST, port))
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
-            raise LaunchError(
-                FlagName.FOREIGN_LISTENER,
-                f"expected port {port} to be free, but a socket that does not listen yet, or an "
-                "outgoing connection, is bound to it; choose another port",
-            ) from error
 
 
 def foreign_listeners(port: int, members: Iterable[psutil.Process]) -> list[str]:

@@ -354,16 +354,11 @@ def _not_started(
     error: Exception | None, record: SessionRecord, cores: Sequence[int] | None
 ) -> LaunchError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    what = f"cannot start the {record.role} {shlex.join(record.argv)}"
     if isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError):
         flag = FlagName.NOT_READY if record.role == "server" else FlagName.CLIENT_FAILED
-        return LaunchError(
-            flag,
-            f"cannot start the {record.role} {shlex.join(record.argv)}: {error.filename}: {reason};"
-            " if it is missing, run `duetbench setup`",
-        )
-    return LaunchError(
-        FlagName.HARNESS_ERROR,
-        f"cannot start the {record.role} {shlex.join(record.argv)} on cores "
-        f"{'any' if cores is None else list(cores)}: {reason}; "
-        f"allowed are {sorted(os.sched_getaffinity(0))}",
-    )
+        remedy = "if it is missing, run `duetbench setup`"
+        return LaunchError(flag, f"{what}: {error.filename}: {reason}; {remedy}")
+    wanted = f"on cores {'any' if cores is None else list(cores)}"
+    allowed = f"allowed are {sorted(os.sched_getaffinity(0))}"
+    return LaunchError(FlagName.HARNESS_ERROR, f"{what} {wanted}: {reason}; {allowed}")

@@ -20,7 +20,6 @@ from typing import Final, Self
 import psutil
 
 from duetbench.host import proc
-from duetbench.host.machine import CoreTimes
 
 COURSE_SECONDS: Final = 0.2
 """Between two readings of the resident set size, s; one takes 13 µs per process."""
@@ -141,7 +140,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Memory of a process tree over a window of so many samples; PSS and USS may be unreadable.
+    """Memory of a process tree over a window; PSS and USS may be unreadable.
 
     `course` has moments of the monotonic clock (s), and resident bytes of all processes at each.
     """
@@ -150,7 +149,6 @@ class Memory:
     uss: Level | None
     rss: Level
     threads_peak: int
-    samples: int
     course: tuple[tuple[float, int], ...] = ()
 
 
@@ -182,7 +180,6 @@ def summarise(
         uss=level(first.uss, [sample.uss for sample in inside]),
         rss=Level(first.rss, statistics.median(rss), max(rss)),
         threads_peak=max(sample.threads for sample in inside),
-        samples=len(inside),
         course=tuple((at, size) for at, size in course if start <= at <= end),
     )
 
@@ -252,29 +249,6 @@ class TreeSampler:
             if None not in sizes:
                 self._course.append((time.monotonic(), sum(size for size in sizes if size)))
             self._cost += time.thread_time() - looked
-
-
-@dataclass(frozen=True, slots=True)
-class HostUsage:
-    """What the machine did between two readings.
-
-    `busy_cores` worked, for anybody; the kernel counts them by ticks (10 ms), so that short windows
-    are coarse. `steal_share` of all core time went to the hypervisor, `harness_cores` to us.
-    """
-
-    busy_cores: float
-    steal_share: float
-    harness_cores: float
-
-
-def host_between(a: CoreTimes, b: CoreTimes) -> HostUsage:
-    """Compute what the machine did from reading `a` to the later one `b`."""
-    wall = b.at - a.at
-    return HostUsage(
-        busy_cores=(b.busy - a.busy) / wall,
-        steal_share=b.steal_share(a),
-        harness_cores=(b.harness - a.harness) / wall,
-    )
 
 
 def memory_of(members: Members) -> MemorySample:

@@ -289,7 +289,7 @@ class _Session:
 
     def _launch_seconds(self, cases: Sequence[str]) -> float:
         heads = (self.pairs[case].case for case in cases)
-        return sum(len(ORDER) * expected(head, "quick").total for head in heads)
+        return sum(len(ORDER) * expected(head, "quick") for head in heads)
 
     def _follow_up(self) -> None:
         """Launch what moved, case by case in the time there is."""

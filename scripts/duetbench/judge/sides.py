@@ -407,7 +407,7 @@ def _side(
     project, source = part.project, part.source
     for interpreter in found.values():
         code = project.root if project.deployment else project.root / "apps"
-        stacks.compile_code(code, interpreter, scope.narrator)
+        stacks.compile_code(code, interpreter)
     if project.deployment is not None:  # who asks for the cause of a change finds it by its digest
         for name, lock in locked.items():
             project.keep_lock(name, lock.lock.read_text("utf-8"))

@@ -154,7 +154,7 @@ class Observation:
         self.checks.end()
         self.after = self.tree.edge()
         self.usage = tree_usage.between(self.before, self.after)
-        self.host = tree_usage.host_between(self._host, machine.core_times())
+        self.host = machine.core_times().since(self._host)
         used = self.serving.workspace.cpu_seconds() - self._commands
         self.commands = max(0.0, used) / self.usage.wall_seconds
         seconds = time.monotonic() - self.before.at
@@ -278,7 +278,7 @@ def _costs(
         costs["client_cores"] = result.client_cores
         ours = used.cores + result.client_cores + observation.commands
         ours += neighbour.server + neighbour.client + neighbour.commands
-        costs["host_other"] = max(0.0, host.busy_cores - host.harness_cores - ours)
+        costs["host_other"] = max(0.0, (host.busy - host.harness) / host.at - ours)
     if result.began is not None:
         grown = oha_results.growth(memory.course, result.rows.end, result.began)
         if grown is not None:

@@ -8,7 +8,6 @@ import difflib
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -78,7 +77,7 @@ def launch_order(plan: Plan) -> tuple[tuple[Case, int], ...]:
 
 def plan_seconds(plan: Plan) -> float:
     """Seconds that a plan is expected to take."""
-    return plan.launches * sum(expected(case, plan.profile).total for case in plan.cases)
+    return plan.launches * sum(expected(case, plan.profile) for case in plan.cases)
 
 
 def _selects_nothing(glob: str, profile: Profile, declared: Declared) -> str:
@@ -115,36 +114,18 @@ PRIOR_LAUNCHES: Final = 4.0
 """Weight of the declared expectation, in launches: the correction grows in over the first few."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """Seconds of one launch, by its steps."""
-
-    start: float
-    verify: float
-    warm_up: float
-    load: float
-    finish: float
-
-    @property
-    def total(self) -> float:
-        return self.start + self.verify + self.warm_up + self.load + self.finish
-
-
-def expected(case: Case, profile: Profile) -> Expected:
-    """Work out what one launch of a case will take."""
+def expected(case: Case, profile: Profile) -> float:
+    """Work out how many seconds one launch of a case will take."""
     single = max(case.endpoint.takes, case.endpoint.floor)
     duration = case.load.duration
     # A wave shows floor and concurrency at once; what does not overlap is asked three times.
     # Afterwards once is enough: the fastest single request is known.
     repeats = 1 if case.endpoint.overlap > 1 and single >= SLOW_SECONDS else UNIT_REQUESTS
     rate = min(Costs.rate, case.load.rate or math.inf, _capacity(case))
-    return Expected(
-        start=start(case.workers),
-        verify=Costs.probes + (repeats + 1) * single,
-        warm_up=_warm_up(case, single, profile),
-        load=Costs.generator + duration + drain(case),
-        finish=Costs.stop + Costs.row * duration * rate,
-    )
+    verify = Costs.probes + (repeats + 1) * single
+    load = Costs.generator + duration + drain(case)
+    finish = Costs.stop + Costs.row * duration * rate
+    return start(case.workers) + verify + _warm_up(case, single, profile) + load + finish
 
 
 def drain(case: Case) -> float:

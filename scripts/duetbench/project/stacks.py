@@ -10,7 +10,6 @@ import hashlib
 import re
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -44,7 +43,6 @@ _UNBUILT: Final = re.compile(r"[Ff]ailed to (?:download and )?build [`']?(([\w.-
 _EARLIER: Final = (3, 12)
 """The Python to go back to for packages that have no wheels for the present one."""
 
-_SLOW_S: Final = 5.0
 _NONE: Final = "No solution found"  # uv, where no release is old enough
 
 
@@ -285,7 +283,7 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
     return made
 
 
-def compile_code(folder: Path, python: Interpreter, narrator: Narrator) -> None:
+def compile_code(folder: Path, python: Interpreter) -> None:
     """Compile the code of a copy with the interpreter that runs it, as environments are.
 
     A process that compiles what it imports keeps memory of that, and executes other instructions
@@ -295,15 +293,8 @@ def compile_code(folder: Path, python: Interpreter, narrator: Narrator) -> None:
     argv: list[str | Path] = [python.executable, "-I", "-m", "compileall", "-q", "-q", "-j", "0"]
     argv += ["-x", r"/(tests?|node_modules)/", "."]
     log = command.new_log("compile", python.name, cache.digest(str(Path.cwd())))
-    began, slow = time.monotonic(), iter(["the code is compiled before it is measured …"])
-
-    def tick(_detail: str) -> None:
-        if time.monotonic() - began > _SLOW_S:
-            for sentence in slow:  # once
-                narrator.say(sentence)
-
     with contextlib.suppress(SetupError):  # some file is no Python of this version
-        command.run(argv, what="compiling", log=log, tick=tick, cwd=folder)
+        command.run(argv, what="compiling", log=log, tick=lambda _: None, cwd=folder)
 
 
 def _older(log: Path, version: str) -> str:
