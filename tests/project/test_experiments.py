@@ -10,7 +10,7 @@ import pytest
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, LoadModel, Profile
 from duetbench.core.protocol import FormulaError, evaluate
-from duetbench.project.experiments import Experiment, Registry, load_experiments
+from duetbench.project.experiments import Experiment, load_experiments
 from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES
 from duetbench.project.servers import SERVERS
@@ -25,14 +25,31 @@ FAKE = replace(
 )
 """A server that accepts 100 connections per worker."""
 
-KNOWN = Registry(
-    interpreters={"3.14": False, "3.14t": True},
-    stacks={"current": ("3.14", "3.14t"), "old": ("3.14",)},
-    servers={
-        "fake": FAKE,
-        "picky": replace(FAKE, interfaces=frozenset({"asgi"}), loops=frozenset({"uvloop"})),
-    },
-)
+PYPROJECT = """\
+[tool.duetbench.interpreters."3.14"]
+version = "3.14.7"
+free_threaded = false
+
+[tool.duetbench.interpreters."3.14t"]
+version = "3.14.7"
+free_threaded = true
+"""
+STACKS = """\
+[dependency-groups]
+current = []
+old = []
+
+[tool.duetbench.stacks.old]
+interpreters = ["3.14"]
+"""
+
+
+@pytest.fixture(autouse=True)
+def servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    picky = replace(FAKE, interfaces=frozenset({"asgi"}), loops=frozenset({"uvloop"}))
+    for name, server in (("fake", FAKE), ("picky", picky)):
+        monkeypatch.setitem(SERVERS, name, server)
+
 
 GOOD = """\
 question = "Why?"
@@ -89,7 +106,9 @@ def load_text(root: Path, text: str) -> Experiment:
     folder = root / "apps" / "naps"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "experiment.toml").write_text(text, "utf-8")
-    (experiment,) = load_experiments(root, KNOWN)
+    (root / "pyproject.toml").write_text(PYPROJECT, "utf-8")
+    (root / "apps" / "pyproject.toml").write_text(STACKS, "utf-8")
+    (experiment,) = load_experiments(root)
     return experiment
 
 
@@ -198,9 +217,9 @@ MISTAKES = {
     "stack not made for the interpreter": ('stack = "current"', 'stack = "old"',
         "cases[0].python: found '3.14t'; allowed: 3.14 (of stack old)"),
     "server of another interface": ('server = "fake"', 'server = "picky"',
-        "defaults.server: found 'picky'; allowed: servers of wsgi, which nap speaks: fake"),
+        "defaults.server: found 'picky'; allowed: one that speaks wsgi, as…fake"),
     "threads for ASGI": ("pairs = [", "threads = 8\npairs = [",
-        "cases[0].threads: found 8; allowed: blocking threads…and only there; nap is asgi"),
+        "cases[0].threads: found 8; allowed: blocking threads…and only there; app:app is asgi"),
     "connections above the backpressure": ("workers = 2, c = 32", "workers = 2, c = 201",
         "loads.closed.connections: found 201; allowed: at…backpressure of fake with 2 workers"),
     "closed load with a rate": ('model = "paced"', 'model = "closed"',

@@ -117,7 +117,11 @@ def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "interface", "sentence"),
     [
-        ({}, "wsgi", "--server uvicorn: a:b is a WSGI application, which granian, gunicorn can"),
+        (
+            {},
+            "wsgi",
+            "--server uvicorn: expected one that speaks wsgi, as a:b does: granian, gunicorn",
+        ),
         ({"loop": "rloop"}, "asgi", "--loop rloop: expected one of uvicorn's: asyncio, uvloop"),
     ],
 )

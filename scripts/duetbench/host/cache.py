@@ -85,10 +85,14 @@ def _lock(target: Path) -> filelock.BaseFileLock:
     return filelock.FileLock(target.parent / f".{target.name}.lock")
 
 
+def _absent(target: Path) -> str | None:
+    return "it is not there" if facts(target) is None else None
+
+
 def make(
     target: Path,
     *,
-    fault: Callable[[Path], str | None],
+    fault: Callable[[Path], str | None] = _absent,
     build: Callable[[Path], Facts],
     say: Say,
 ) -> bool:
@@ -99,6 +103,7 @@ def make(
     SetupError: it is still faulty after it was built.
     """
     if fault(target) is None:
+        touch(target)
         return False
     with exclusive(target, say):
         problem = fault(target)

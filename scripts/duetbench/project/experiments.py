@@ -21,7 +21,7 @@ from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Endpoint, Load, Profile
 from duetbench.core.protocol import CEILING_NAMES, FormulaError, evaluate
 from duetbench.host import paths
-from duetbench.project import requests
+from duetbench.project import requests, settings
 from duetbench.project.schema import (
     ALL,
     FILE,
@@ -38,7 +38,8 @@ from duetbench.project.schema import (
     read_toml,
     validated,
 )
-from duetbench.project.servers import Server
+from duetbench.project.servers import SERVERS, misfit
+from duetbench.project.settings import InterpreterSpec, StackSpec
 
 Value = str | float
 _WORDS: Final = ("endpoint", "python", "stack", "server", "loop", "load")
@@ -48,18 +49,6 @@ _OF_LAUNCHES: Final = {name: f"{{{name}}}" for name in ("tmp", "port")}
 
 _ID: Final = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 _FREE_AXIS: Final = re.compile(r"[a-z][a-z0-9_]*")
-
-
-@dataclass(frozen=True, slots=True)
-class Registry:
-    """What a declaration's words may refer to.
-
-    Of interpreters it is known whether they are free-threaded, of stacks for which they are made.
-    """
-
-    interpreters: Mapping[str, bool]
-    stacks: Mapping[str, Collection[str]]
-    servers: Mapping[str, Server]
 
 
 @dataclass(frozen=True)
@@ -75,7 +64,8 @@ class Experiment:
     file: str
     declared: Declaration
     written: Mapping[str, Any]
-    known: Registry
+    interpreters: Mapping[str, InterpreterSpec]
+    stacks: Mapping[str, StackSpec]
     titles: dict[str, str] = field(default_factory=dict)
 
     @cached_property
@@ -90,9 +80,9 @@ class Experiment:
         """Refuse words that refer to nothing, and endpoints that nothing refers to."""
         allowed: dict[str, Collection[str]] = {
             "endpoint": [n for n, e in self.declared.endpoints.items() if not e.verify_only],
-            "python": self.known.interpreters,
-            "stack": self.known.stacks,
-            "server": self.known.servers,
+            "python": self.interpreters,
+            "stack": self.stacks,
+            "server": SERVERS,
             "load": self.declared.loads,
             "profiles": self.declared.profiles,
         }
@@ -146,8 +136,8 @@ class Experiment:
     def _combinations(self, index: int, block: CasesTable) -> Iterator[dict[str, Value]]:
         axes: dict[str, Collection[Value]] = {name: getattr(block, name) for name in _WORDS}
         if block.python == ALL:
-            stacks = [self.known.stacks[name] for name in block.stack]
-            axes["python"] = [p for p in self.known.interpreters if all(p in s for s in stacks)]
+            made_for = [self.stacks[name].interpreters for name in block.stack]
+            axes["python"] = [p for p in self.interpreters if all(p in some for some in made_for)]
         for name in _COUNTS:
             if (values := getattr(block, name)) is not None:
                 axes[name] = values
@@ -176,7 +166,7 @@ class Experiment:
     ) -> Case:
         axes = {"workers": 1, **axes}
         word = {name: str(axes[name]) for name in _WORDS}
-        gil = 0.0 if self.known.interpreters[word["python"]] else 1.0
+        gil = 0.0 if self.interpreters[word["python"]].free_threaded else 1.0
         numbers = {name: v for name, v in axes.items() if isinstance(v, int | float)}
         values = {**parameters, **numbers, "gil": gil}
         workers = self._count(("cases", index, "workers"), str(numbers["workers"]), {})
@@ -184,7 +174,9 @@ class Experiment:
         if "threads" in numbers:
             threads = self._count(("cases", index, "threads"), str(numbers["threads"]), {})
         table = self.declared.endpoints[word["endpoint"]]
-        self._check_fit(index, word, table, threads)
+        if word["python"] not in (pythons := self.stacks[word["stack"]].interpreters):
+            allowed = f"{', '.join(pythons)} (of stack {word['stack']})"
+            raise self._wrong(("cases", index, "python"), word["python"], allowed)
         slots = self._slots(word["endpoint"], table, values)
         template = word | {
             name: str(int(value) if float(value).is_integer() else value)
@@ -194,12 +186,6 @@ class Experiment:
         ceiling = table.ceiling
         if load.rate is not None:  # nobody answers more than is asked
             ceiling = f"min(rate, {ceiling})" if ceiling else "rate"
-        limit = self.known.servers[word["server"]].backpressure(workers)
-        if limit is not None and load.connections > limit:
-            allowed = (
-                f"at most {limit}, the backpressure of {word['server']} with {workers} workers"
-            )
-            raise self._wrong(("loads", word["load"], "connections"), load.connections, allowed)
         key = ("cases", index, "id")
         identifier = self._render(key, block.id, template)
         if not _ID.fullmatch(identifier):
@@ -207,7 +193,7 @@ class Experiment:
         identifier = f"{self.name}/{identifier}"
         endpoint = "endpoints", word["endpoint"]
         self.titles[identifier] = self._render((*endpoint, "title"), table.title, template)
-        return Case(
+        case = Case(
             id=identifier,
             experiment=self.name,
             endpoint=self._endpoint(word["endpoint"], table, values, slots),
@@ -229,26 +215,11 @@ class Experiment:
             before=table.before,
             after=table.after,
         )
-
-    def _check_fit(
-        self, index: int, word: Mapping[str, str], endpoint: EndpointTable, threads: int | None
-    ) -> None:
-        name, speaks = word["endpoint"], endpoint.interface
-        server, pythons = self.known.servers[word["server"]], self.known.stacks[word["stack"]]
-        speakers = ", ".join(n for n, s in self.known.servers.items() if speaks in s.interfaces)
-        loops = ", ".join(sorted(server.loops))
-        wants = (threads is not None) == (speaks == "wsgi")
-        servers = f"servers of {speaks}, which {name} speaks: {speakers}"
-        of_stack = f"{', '.join(pythons)} (of stack {word['stack']})"
-        for fits, axis, allowed in (
-            (speaks in server.interfaces, "server", servers),
-            (word["loop"] in server.loops, "loop", f"{loops} (of {word['server']})"),
-            (word["python"] in pythons, "python", of_stack),
-            (wants, "threads", f"blocking threads for wsgi, and only there; {name} is {speaks}"),
-        ):
-            if not fits:
-                actual = word.get(axis) or threads or "nothing"
-                raise self._wrong(("cases", index, axis), actual, allowed)
+        if wrong := misfit(case):
+            axis, actual, allowed = wrong
+            place = ("loads", word["load"]) if axis == "connections" else ("cases", index)
+            raise self._wrong((*place, axis), actual, allowed)
+        return case
 
     def _endpoint(
         self, name: str, table: EndpointTable, values: Mapping[str, float], slots: int | None
@@ -331,22 +302,24 @@ class Experiment:
         return DeclarationError(self.file, key_path(in_defaults(key, self.written)), found, allowed)
 
 
-def load_experiments(root: Path, registry: Registry) -> tuple[Experiment, ...]:
+def load_experiments(root: Path) -> tuple[Experiment, ...]:
     """Read all experiments of a checkout, by name.
 
     DeclarationError: one of them is wrong; says where, what was found and what is allowed.
     UsageError: there is none.
     """
+    interpreters, stacks = settings.load(root).interpreters, settings.stacks(root)
     files = sorted((root / "apps").glob(f"*/{FILE}"))
     if not files:
         raise paths.undeclared(root, f"no apps/*/{FILE}")
     experiments = []
     for path in files:
-        file = path.relative_to(root).as_posix()
+        file, folder = path.relative_to(root).as_posix(), path.parent
         written = read_toml(path, file)
         declared = validated(Declaration, written, file)
-        folder = path.parent
-        experiments.append(Experiment(folder.name, folder, file, declared, written, registry))
+        experiments.append(
+            Experiment(folder.name, folder, file, declared, written, interpreters, stacks)
+        )
     # Expanded at once, so that whoever reads them is told what is wrong.
     return tuple(one for one in experiments if one.cases)
 

@@ -14,9 +14,8 @@ from duetbench.core.text import short
 from duetbench.core.units import count
 from duetbench.host import paths
 from duetbench.project import settings
-from duetbench.project.experiments import Registry, load_experiments
+from duetbench.project.experiments import load_experiments
 from duetbench.project.published import read_suites
-from duetbench.project.servers import SERVERS
 from duetbench.project.settings import STACK
 
 _USUAL_LOOPS = frozenset({"asyncio", "none"})
@@ -133,13 +132,12 @@ def _declared(root: Path) -> _Declared:
 
 
 def _read(root: Path) -> _Declared:
-    stacks, declared = settings.stack_titles(root), settings.load(root).interpreters
-    free_threaded = {name: spec.free_threaded for name, spec in declared.items()}
+    stacks = {name: spec.title for name, spec in settings.stacks(root).items() if spec.title}
     pythons = {
-        name: f"{name} (free-threaded)" if free_threaded[name] else name for name in declared
+        name: f"{name} (free-threaded)" if spec.free_threaded else name
+        for name, spec in settings.load(root).interpreters.items()
     }
-    known = Registry(free_threaded, settings.stacks(root), SERVERS)
-    suites, experiments = read_suites(root), load_experiments(root, known)
+    suites, experiments = read_suites(root), load_experiments(root)
     served = {  # as the suites name endpoints: `asgi-wsgi/asgi-json`
         f"{one.name}/{name}": endpoint.title
         for one in experiments

@@ -1,6 +1,5 @@
 """A project: a repository, or a copy of one, with what it declares to be measured, and how."""
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -18,7 +17,6 @@ from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.project import experiments, interpreters, settings, stacks
 from duetbench.project.experiments import Experiment
-from duetbench.project.servers import SERVERS
 from duetbench.project.settings import FOLDER, STACK, Interpreter, InterpreterSpec, Settings, Target
 from duetbench.project.stacks import Move, Stack
 
@@ -75,17 +73,14 @@ class Project:
     @cached_property
     def experiments(self) -> tuple[Experiment, ...]:
         """Its experiments, by name; errors as `experiments.load_experiments`."""
-        declared = settings.load(self.root).interpreters
-        free_threaded = {name: spec.free_threaded for name, spec in declared.items()}
-        known = experiments.Registry(free_threaded, settings.stacks(self.root), SERVERS)
-        return experiments.load_experiments(self.root, known)
+        return experiments.load_experiments(self.root)
 
     @cached_property
     def stacks(self) -> Mapping[str, tuple[str, ...]]:
         """Stack → the interpreters that it is made for; errors as `settings.stacks`."""
         if self.deployment is not None:
             return {STACK: tuple(self.deployment.interpreters)}
-        return settings.stacks(self.root)
+        return {name: spec.interpreters for name, spec in settings.stacks(self.root).items()}
 
     @property
     def known_stacks(self) -> Mapping[str, tuple[str, ...]]:
@@ -195,19 +190,17 @@ class Project:
                 for package in exempt
                 for word in ("--exclude-newer-package", f"{package}={_NEVER}")
             ]
-        with tempfile.TemporaryDirectory() as folder:
-            constraints = Path(folder) / "pins.txt"
-            constraints.write_text("".join(f"{pin}\n" for pin in pins), "utf-8")
-            return stacks.compiled(
-                [*argv, "--constraint", constraints],
-                f"stack {stack}",
-                stack,
-                tick,
-                self.root if foreign else apps,
-                version=self.version,
-                keep=keep,
-                config=foreign,
-            )
+        return stacks.compiled(
+            argv,
+            f"stack {stack}",
+            stack,
+            tick,
+            self.root if foreign else apps,
+            version=self.version,
+            keep=keep,
+            pins=pins,
+            config=foreign,
+        )
 
     def resolve_stack(
         self,

@@ -169,3 +169,21 @@ SERVERS: Final[dict[str, Server]] = {
         ),
     )
 }
+
+
+def misfit(case: Case) -> tuple[str, object, str] | None:
+    """What of a case its server does not do: key, found and allowed; None: it does all."""
+    server, app, speaks = SERVERS[case.server], case.endpoint.app, case.endpoint.interface
+    fitting = ", ".join(name for name, other in SERVERS.items() if speaks in other.interfaces)
+    fit = f"one that speaks {speaks}, as {app} does: {fitting}"
+    blocking = f"blocking threads for wsgi, and only there; {app} is {speaks}"
+    loops, limit = ", ".join(sorted(server.loops)), server.backpressure(case.workers)
+    most = f"at most {limit}, the backpressure of {case.server} with {case.workers} workers"
+    threads, connections = case.threads or "nothing", case.load.connections
+    checks = (
+        ("server", case.server, speaks in server.interfaces, fit),
+        ("loop", case.loop, case.loop in server.loops, f"one of {case.server}'s: {loops}"),
+        ("threads", threads, (case.threads is not None) == (speaks == "wsgi"), blocking),
+        ("connections", connections, limit is None or connections <= limit, most),
+    )
+    return next(((key, found, allowed) for key, found, fits, allowed in checks if not fits), None)

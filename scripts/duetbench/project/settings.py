@@ -132,13 +132,15 @@ class Interpreter:
         return InterpreterRecord.model_validate(facts)
 
 
-class _StackSpec(Frozen):
+class StackSpec(Frozen):
+    """What may be said of a stack beside its packages."""
+
     title: str = Field(default="", description="For people; empty: nothing worth saying.")
-    interpreters: tuple[str, ...] | None = Field(default=None, description="None: all declared.")
+    interpreters: tuple[str, ...] = Field(default=(), description="Default: all declared.")
 
 
 class _AppsSettings(Frozen):
-    stacks: dict[str, _StackSpec] = Field(default_factory=dict)
+    stacks: dict[str, StackSpec] = Field(default_factory=dict)
 
 
 class Target(Frozen):
@@ -240,24 +242,12 @@ def _validated(kind: type[_Model], file: Path, table: dict[str, Any]) -> _Model:
     return validated(kind, table, str(file), table="tool.duetbench", keys=keys)
 
 
-def stacks(root: Path) -> dict[str, tuple[str, ...]]:
-    """Stack → the interpreters it is made for; one per dependency group of `apps/pyproject.toml`.
+def stacks(root: Path) -> dict[str, StackSpec]:
+    """Stack → what is said of it; one per dependency group of `apps/pyproject.toml`.
 
     DeclarationError: a table for a group or interpreter that does not exist, or a wrong key.
     UsageError: the checkout declares no stacks at all.
     """
-    interpreters = load(root).interpreters
-    made_for = {name: spec.interpreters for name, spec in _stacks(root).items()}
-    return {name: tuple(interpreters) if some is None else some for name, some in made_for.items()}
-
-
-def stack_titles(root: Path) -> dict[str, str]:
-    """Stack → what people call it, of those that have a title; errors as `stacks`."""
-    declared = _stacks(root)
-    return {name: spec.title for name, spec in declared.items() if spec.title}
-
-
-def _stacks(root: Path) -> dict[str, _StackSpec]:
     file = root / "apps" / "pyproject.toml"
     if not file.exists():
         raise paths.undeclared(root, "no apps/pyproject.toml")
@@ -271,11 +261,16 @@ def _stacks(root: Path) -> dict[str, _StackSpec]:
         if name not in groups:
             allowed = f"a dependency group: {', '.join(sorted(groups))}"
             raise DeclarationError(str(file), key, name, allowed)
-        for python in spec.interpreters or ():
+        for python in spec.interpreters:
             if python not in interpreters:
                 allowed = f"one of {', '.join(sorted(interpreters))}"
                 raise DeclarationError(str(file), f"{key}.interpreters", python, allowed)
-    return {name: declared.get(name, _StackSpec()) for name in groups}
+    everything = StackSpec(interpreters=tuple(interpreters))
+    specs = {name: declared.get(name, everything) for name in groups}
+    return {
+        name: spec if spec.interpreters else everything.model_copy(update={"title": spec.title})
+        for name, spec in specs.items()
+    }
 
 
 def project_name(root: Path) -> str:

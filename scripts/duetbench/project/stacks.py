@@ -198,12 +198,13 @@ def compiled(
     *,
     version: str | None = None,
     keep: str = "",
+    pins: Sequence[str] = (),
     config: bool = False,
 ) -> str:
     """What `uv pip compile` makes of its arguments: a lock, so that a bump is one line of a diff.
 
     It is for Pythons of `version` and newer; with `config` by the settings of uv around `cwd`. The
-    versions of `keep`, a lock, are preferred.
+    versions of `keep`, a lock, are preferred; `pins`, requirements, hold for what is installed.
 
     SetupError: there is no such set of packages, or no way to the index.
     """
@@ -215,6 +216,9 @@ def compiled(
         output = Path(folder) / "requirements.txt"
         if keep:
             output.write_text(keep, "utf-8")  # what uv finds there it prefers
+        constraints = Path(folder) / "pins.txt"
+        constraints.write_text("\n".join(pins), "utf-8")
+        full += ["--constraint", constraints]
         command.run(
             [*full, *command.no_build(), *argv, "--output-file", output],
             what=f"resolving {what}",
@@ -278,9 +282,7 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
     def fault(target: Path) -> str | None:
         return environment_fault(stack, target, python.version)
 
-    made = cache.make(place(stack, python), fault=fault, build=build, say=narrator.say)
-    cache.touch(place(stack, python))
-    return made
+    return cache.make(place(stack, python), fault=fault, build=build, say=narrator.say)
 
 
 def compile_code(folder: Path, python: Interpreter) -> None:

@@ -29,7 +29,7 @@ from duetbench.project.schema import (
     mistake,
     validated,
 )
-from duetbench.project.servers import SERVERS
+from duetbench.project.servers import SERVERS, misfit
 from duetbench.project.settings import FILE, KEYS, STACK, Target, project_name, read_table
 
 _THREADS: Final = 8
@@ -129,11 +129,10 @@ def cases(
 
     UsageError: a request is wrong, or the server cannot serve it so.
     """
-    _check_fit(target, interface, server)
     rate = "" if target.rate is None else f"-r{target.rate:g}"
     name = project_name(folder)
     endpoints = _endpoints(target, folder, interface)
-    return {
+    made = {
         profile: tuple(
             Case(
                 id=f"{name}/{endpoint.name}/py{python}/c{target.connections}{rate}",
@@ -144,7 +143,7 @@ def cases(
                 server=server,
                 loop=target.loop,
                 workers=target.workers,
-                threads=(target.threads or _THREADS) if interface == "wsgi" else None,
+                threads=target.threads or (_THREADS if interface == "wsgi" else None),
                 load=Load(
                     model=LoadModel.CLOSED if target.rate is None else LoadModel.PACED,
                     connections=target.connections,
@@ -164,6 +163,10 @@ def cases(
         )
         for profile, seconds in _SECONDS.items()
     }
+    if wrong := misfit(made["quick"][0]):
+        key, actual, allowed = wrong
+        raise UsageError(f"--{key} {actual}: expected {allowed}")
+    return made
 
 
 def _endpoints(target: Target, folder: Path, interface: Interface) -> list[Endpoint]:
@@ -190,28 +193,3 @@ def _endpoints(target: Target, folder: Path, interface: Interface) -> list[Endpo
             )
         )
     return endpoints
-
-
-def _check_fit(target: Target, interface: Interface, server: str) -> None:
-    """Refuse what a server does not do."""
-    entry = SERVERS[server]
-    if interface not in entry.interfaces:
-        fit = ", ".join(name for name, other in SERVERS.items() if interface in other.interfaces)
-        raise UsageError(
-            f"--server {server}: {target.app} is a {interface.upper()} application, which "
-            f"{fit} can serve"
-        )
-    if target.loop not in entry.loops:
-        loops = ", ".join(sorted(entry.loops))
-        raise UsageError(f"--loop {target.loop}: expected one of {server}'s: {loops}")
-    if interface == "asgi" and target.threads is not None:
-        raise UsageError(
-            f"--threads {target.threads}: {target.app} is an ASGI application, whose servers have "
-            "no blocking threads: leave it out"
-        )
-    limit = entry.backpressure(target.workers)
-    if limit is not None and target.connections > limit:
-        raise UsageError(
-            f"--connections {target.connections}: expected at most {limit}, the backpressure of "
-            f"{server} with {target.workers} workers"
-        )

@@ -98,8 +98,7 @@ def _of_git(address: str, narrator: Narrator) -> Path:
                 command.run(argv, what=what, log=log, tick=tick)
         return {"commit": commit}
 
-    cache.make(place, fault=_fault, build=fetch, say=narrator.say)
-    cache.touch(place)
+    cache.make(place, build=fetch, say=narrator.say)
     below = parse_qs(parts.fragment).get("subdirectory", [""])[0]
     return place / "tree" / below
 
@@ -135,14 +134,9 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
                         left.rmdir() if left.is_dir() and not left.is_symlink() else left.unlink()
         return {"wheel": next(staging.glob("*.whl")).name}
 
-    cache.make(place, fault=_fault, build=make, say=narrator.say)
-    cache.touch(place)
+    cache.make(place, build=make, say=narrator.say)
     (wheel,) = place.glob("*.whl")
     return wheel
-
-
-def _fault(place: Path) -> str | None:
-    return None if cache.facts(place) else "it is not there"
 
 
 def unpack(wheel: Path, folder: Path, sources: Sequence[Path], missing: str = "") -> None:
