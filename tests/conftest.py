@@ -23,7 +23,7 @@ from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.judge import dependencies
 from duetbench.measure import verify
-from duetbench.project import cpython
+from duetbench.project import interpreters
 from fake_github import FakeGitHub
 from steps import Step
 
@@ -133,7 +133,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache in which nothing was made, and no archive that somebody has named."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv(cpython.ARCHIVE, raising=False)
+    monkeypatch.delenv(interpreters.ARCHIVE, raising=False)
     return tmp_path / "cache" / "duetbench"
 
 

@@ -13,7 +13,7 @@ from duetbench.judge.counted import BothSides
 from duetbench.judge.pairs import Sides
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase
-from duetbench.project import interpreters
+from duetbench.project import tools
 from duetbench.project.names import INSIDE
 from duetbench.show.view import exit_code, make_view
 from duetbench.store import files
@@ -78,7 +78,7 @@ def compared(folder: Path, fake: FakeInstruments) -> Comparison:
 
 @pytest.fixture
 def _no_oha(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(interpreters, "oha_version", lambda _: "1.16.0")
+    monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 

@@ -18,7 +18,7 @@ from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, differ
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase, Testbed
-from duetbench.project import interpreters
+from duetbench.project import tools
 from duetbench.store import kinds
 from duetbench.store.comparison import Comparison, Instructions
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, paired, side
@@ -29,7 +29,7 @@ Compare = Callable[..., Comparison]
 
 @pytest.fixture
 def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
-    monkeypatch.setattr(interpreters, "oha_version", lambda _: "1.16.0")
+    monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
 
     def do(
         fake: FakeInstruments,
@@ -185,7 +185,7 @@ def test_too_many_cases_are_left_out_evenly() -> None:
 
 
 def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interpreters, "oha_version", lambda _: "1.16.0")
+    monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
     both = side("base", ()), side("head", ())
     sides = Sides(*both, Path(), (), (), untouched=24, nothing="only documents differ")
     found = session.unmeasured(Question(sides, seconds=90.0, notes=("before",)))
@@ -197,7 +197,7 @@ def test_only_the_newest_comparisons_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kinds, "MOST_COMPARISONS", 2)
-    monkeypatch.setattr(interpreters, "oha_version", lambda _: "1.16.0")
+    monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
     for day in (3, 1, 2):
         (tmp_path / f"2026110{day}T000000Z-compare-x.json").touch()
     sides = Sides(side("base", ()), side("head", ()), Path(), (), (), nothing="nothing differs")

@@ -20,7 +20,7 @@ from duetbench.judge import counted
 from duetbench.measure import duet, launch
 from duetbench.measure.instructions import profiling
 from duetbench.measure.testbed import SideCase, Testbed, equip, fill
-from duetbench.project import interpreters
+from duetbench.project import tools
 from duetbench.project.project import Project
 
 SECRET = "s3cret-of-ours"
@@ -81,7 +81,7 @@ def testbed(case: Case, state_home: Path, tmp_path: Path) -> Testbed:
     made = equip(
         [case], tmp_path / "logs", apps=root / "apps", locked={"current": project.lock("current")},
         interpreters={"3.14": project.interpreter("3.14")}, imports=("src",),
-        private={"TOKEN": SECRET}, generator=interpreters.find_oha(project.settings.oha),
+        private={"TOKEN": SECRET}, generator=tools.find_oha(project.settings.oha),
     )  # fmt: skip
     return replace(made, inherited={**made.inherited, "NOTED": str(tmp_path / "noted")})
 

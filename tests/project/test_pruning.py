@@ -13,7 +13,7 @@ from bare import QUIET
 from duetbench.cli.setup import remove_unused, set_up
 from duetbench.host import cache as artefact
 from duetbench.host import paths
-from duetbench.project import interpreters, stacks
+from duetbench.project import interpreters, stacks, tools
 from duetbench.project.project import Project
 
 _DAY: Final = 86400.0
@@ -78,7 +78,7 @@ def test_set_up_uses_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(set_up(project, QUIET).values())
     configured = project.settings
     pythons = {name: project.interpreter(name) for name in configured.interpreters}
-    assert {interpreters.oha_place(configured.oha)} <= {*used}
+    assert {tools.oha_place(configured.oha)} <= {*used}
     assert {
         interpreters.place(name, python.origin, configured) for name, python in pythons.items()
     } <= {*used}

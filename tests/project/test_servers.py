@@ -14,7 +14,7 @@ from duetbench.core.model import Case, Interface
 from duetbench.host.console import Narrator
 from duetbench.measure import launch
 from duetbench.measure.testbed import Testbed, equip
-from duetbench.project import interpreters, stacks
+from duetbench.project import stacks, tools
 from duetbench.project.experiments import expand_all
 from duetbench.project.project import Project
 from duetbench.project.servers import GRANIAN_BACKLOG, SERVERS, Server
@@ -141,7 +141,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         yield equip(
             cases, root / "logs", apps=root / "apps", locked={"others": stack},
             interpreters={"3.14": python},
-            generator=interpreters.find_oha(Project.here().settings.oha),
+            generator=tools.find_oha(Project.here().settings.oha),
         )  # fmt: skip
 
 

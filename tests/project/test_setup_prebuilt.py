@@ -14,7 +14,7 @@ from rich.console import Console
 from bare import QUIET
 from duetbench.core.errors import SetupError
 from duetbench.host.console import Narrator
-from duetbench.project import cpython, interpreters, tools
+from duetbench.project import interpreters, tools
 from duetbench.project.project import Project
 from duetbench.project.settings import Interpreter, OhaSpec
 
@@ -58,21 +58,21 @@ def downloads(offered: dict[str, object], tmp_path: Path, monkeypatch: pytest.Mo
     listed.write_text(json.dumps(offered))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", listed.as_uri())
-    monkeypatch.delenv(cpython.ARCHIVE, raising=False)
+    monkeypatch.delenv(interpreters.ARCHIVE, raising=False)
     return listed
 
 
 def test_prebuilt_ones_are_preferred(downloads: Path) -> None:
     """Both are installed, proven, of one origin, and not asked for again."""
     narrator = Narrator(Console(quiet=True))
-    assert cpython.ensure(Project.here().settings, narrator)
+    assert interpreters.ensure(Project.here().settings, narrator)
     found = [Project.here().interpreter(name) for name in Project.here().settings.interpreters]
     assert {interpreter.origin for interpreter in found} == {"prebuilt"}
     for interpreter in found:
         spec = Project.here().settings.interpreters[interpreter.name]
         assert interpreters.mismatch(spec, interpreters.prove(interpreter.executable)) is None
     downloads.unlink()
-    assert not cpython.ensure(Project.here().settings, narrator)
+    assert not interpreters.ensure(Project.here().settings, narrator)
 
 
 def test_one_that_cannot_be_had_spoils_both(
@@ -85,8 +85,8 @@ def test_one_that_cannot_be_had_spoils_both(
             row["sha256"] = "0" * 64
     downloads.write_text(json.dumps(listed))
     built: list[str] = []
-    monkeypatch.setattr(cpython, "_from_source", lambda name, *_: built.append(name))
-    assert cpython.ensure(Project.here().settings, Narrator(Console(quiet=True)))
+    monkeypatch.setattr(interpreters, "_from_source", lambda name, *_: built.append(name))
+    assert interpreters.ensure(Project.here().settings, Narrator(Console(quiet=True)))
     assert built == list(Project.here().settings.interpreters)
 
 
@@ -101,7 +101,7 @@ class Release:
     @property
     def program(self) -> Path:
         """Where it is once it is made."""
-        return interpreters.oha_place(self.spec) / "bin" / "oha"
+        return tools.oha_place(self.spec) / "bin" / "oha"
 
     def fetch(self) -> bool:
         """Take it, and hear what is told."""
@@ -126,7 +126,7 @@ def file() -> str:
 @pytest.fixture
 def release(httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Release:
     """A server in place of GitHub, and a cache in which nothing was made."""
-    real = interpreters.find_oha(Project.here().settings.oha).read_bytes()
+    real = tools.find_oha(Project.here().settings.oha).read_bytes()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv(tools.RELEASES, httpserver.url_for(""))
     return Release(httpserver, real, Project.here().settings.oha)
@@ -143,13 +143,13 @@ def test_a_prebuilt_oha_is_taken_proven_and_kept(
     configured = Project.here().settings.model_copy(update={"oha": release.spec})
     assert tools.ensure_oha(configured, QUIET)
     assert tools.version(release.program) == release.spec.version
-    assert interpreters.oha_origin(interpreters.find_oha(release.spec)) == "prebuilt"
+    assert tools.oha_origin(tools.find_oha(release.spec)) == "prebuilt"
     release.server.clear()  # it is not asked for again
     assert not tools.ensure_oha(configured, QUIET)
 
     # A pin that has changed since is heard; that of the crate alone would be another place.
     release.pin(b"another")
-    assert tools.oha_fault(release.spec, interpreters.oha_place(release.spec)) == (
+    assert tools.oha_fault(release.spec, tools.oha_place(release.spec)) == (
         "its program is not one of those that are pinned"
     )
 
@@ -164,5 +164,5 @@ def test_another_file_than_the_pinned_one_is_an_error_and_never_used(release: Re
     pinned = hashlib.sha256(b"what was pinned").hexdigest()
     assert f"expected SHA-256 {pinned}, found " in str(caught.value)
     assert f"with {tools.RELEASES} set to nothing" in str(caught.value)
-    assert not interpreters.oha_place(release.spec).exists()
+    assert not tools.oha_place(release.spec).exists()
     assert not started.exists()

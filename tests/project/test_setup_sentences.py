@@ -14,7 +14,7 @@ from duetbench.cli.setup import set_up
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
-from duetbench.project import cpython, tools
+from duetbench.project import interpreters, tools
 from duetbench.project.project import Project
 from duetbench.project.settings import SourceBuild
 from duetbench.project.tools import ensure_valgrind
@@ -89,7 +89,7 @@ def fetched(tmp_path: Path) -> Path:
     """Ask for an archive with the content `source`."""
     digest = hashlib.sha256(b"source").hexdigest()
     recipe = SourceBuild(archive="pool/python.tar", sha256=digest, cflags="-O3", configure=())
-    return cpython.source_archive(recipe, tmp_path / "kept", QUIET)
+    return interpreters.source_archive(recipe, tmp_path / "kept", QUIET)
 
 
 def test_archive_from_a_path_is_taken_and_kept(
@@ -98,7 +98,7 @@ def test_archive_from_a_path_is_taken_and_kept(
     """With the pinned checksum only, else both are told; once kept it is not needed again."""
     given = tmp_path / "given.tar"
     given.write_bytes(b"tampered")
-    monkeypatch.setenv(cpython.ARCHIVE, str(given))
+    monkeypatch.setenv(interpreters.ARCHIVE, str(given))
     with pytest.raises(SetupError, match=r"expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}"):
         fetched(tmp_path)
     assert [p.name for p in (tmp_path / "kept").iterdir()] == [".python.tar.lock"]
@@ -118,20 +118,20 @@ def test_archive_comes_from_the_mirrors_of_apt(
     Some machines, as GitHub's, name a file that lists them, with their priorities. Where none has
     it the sentence says what was tried, how it ended, and that a copy can be named.
     """
-    with pytest.raises(SetupError, match=f"apt names no mirror.*set {cpython.ARCHIVE}"):
+    with pytest.raises(SetupError, match=f"apt names no mirror.*set {interpreters.ARCHIVE}"):
         fetched(tmp_path)
     address = httpserver.url_for("")
     tried = f"echo {address}/none/; echo {NOBODY}/debian/"
     httpserver.expect_request("/none/pool/python.tar").respond_with_data(b"", status=404)
     programs.write("apt-get", tried)
-    told = f"answered 404.*no connection.*set {cpython.ARCHIVE} to a copy"
+    told = f"answered 404.*no connection.*set {interpreters.ARCHIVE} to a copy"
     with pytest.raises(SetupError, match=told):
         fetched(tmp_path)
 
     httpserver.expect_request("/debian/pool/python.tar").respond_with_data(b"source")
     names = ("debian-security/", "other", "debian/", "debian/")
     programs.write("apt-get", "; ".join(f"echo {address}/{name}" for name in names))
-    assert cpython._mirrors() == (
+    assert interpreters._mirrors() == (
         f"{address}/other", f"{address}/debian/", f"{address}/debian-security/",
     )  # fmt: skip
     assert fetched(tmp_path).read_bytes() == b"source"

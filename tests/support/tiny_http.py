@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from duetbench.core.errors import SetupError
-from duetbench.project import interpreters
+from duetbench.project import tools
 from duetbench.project.project import Project
 
 
@@ -132,7 +132,7 @@ def serving(behaviour: Behaviour | Answer) -> Iterator[TinyServer]:
 def real_oha() -> Path:
     """Find the oha that set-up made, or else one on PATH."""
     try:
-        return interpreters.find_oha(Project.here().settings.oha)
+        return tools.find_oha(Project.here().settings.oha)
     except SetupError:
         result = shutil.which("oha")
         assert result, "no oha: run `make setup`"

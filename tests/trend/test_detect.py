@@ -28,7 +28,7 @@ from detecting import (
 )
 from duetbench.core.errors import HistoryError, RecordError
 from duetbench.core.model import Verdict
-from duetbench.project import interpreters
+from duetbench.project import tools
 from duetbench.store import files
 from duetbench.store.change import (
     Candidates,
@@ -144,7 +144,7 @@ Compared = Callable[..., Comparison]
 @pytest.fixture
 def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compared:
     """A real comparison by instruments that measure nothing."""
-    monkeypatch.setattr(interpreters, "oha_version", lambda _: "1.16.0")
+    monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
 
     def do(*names: str, seconds: float | None = None, **slower: float) -> Comparison:
         cases = tuple(busy(f"x/{name}") for name in names)

@@ -147,7 +147,7 @@ def _environment(project: Project, stack_name: str, python_name: str) -> str:
 
 def _oha(project: Project) -> str:
     spec = project.settings.oha
-    program = interpreters.find_oha(spec)
-    if fault := tools.oha_fault(spec, interpreters.oha_place(spec)):
+    program = tools.find_oha(spec)
+    if fault := tools.oha_fault(spec, tools.oha_place(spec)):
         raise DuetbenchError(fault)
-    return f"{spec.version}, {interpreters.oha_origin(program)}; {program}"
+    return f"{spec.version}, {tools.oha_origin(program)}; {program}"

@@ -10,7 +10,7 @@ from duetbench.cli.options import machine
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Console, Narrator, duration
 from duetbench.host.signals import interruptible
-from duetbench.project import cpython, interpreters, stacks, tools
+from duetbench.project import interpreters, stacks, tools
 from duetbench.project.project import Project
 
 DAYS: Final = 30
@@ -75,17 +75,17 @@ def set_up(project: Project, narrator: Narrator, *, with_stacks: bool = True) ->
     made: dict[str, bool] = {}
     # Where nothing is declared, what an application needs is made when it is measured.
     pythons_now = bool(wanted) and not interpreters.whole(configured)
-    oha_now = tools.oha_fault(configured.oha, interpreters.oha_place(configured.oha)) is not None
-    pythons_built = pythons_now and not cpython.fetch(configured, narrator)
+    oha_now = tools.oha_fault(configured.oha, tools.oha_place(configured.oha)) is not None
+    pythons_built = pythons_now and not interpreters.fetch(configured, narrator)
     oha_built = oha_now and not tools.fetch_oha(configured.oha, narrator)
     # All that is still needed is tried before the first build, whose end is minutes away.
     remedy = "install it (Debian: apt-get install git)"
     lacking = command.missing("git", "to say what is measured", remedy)
-    lacking += cpython.faults() if pythons_built else []
+    lacking += interpreters.faults() if pythons_built else []
     lacking += tools.oha_faults(configured.oha) if oha_built else []
     command.require(lacking)
     if pythons_built:
-        cpython.build(configured, narrator)
+        interpreters.build(configured, narrator)
     located = {name: project.interpreter(name) for name in configured.interpreters if wanted}
     origins = ", ".join(sorted({python.origin for python in located.values()}))
     if located:
@@ -96,7 +96,7 @@ def set_up(project: Project, narrator: Narrator, *, with_stacks: bool = True) ->
             made[f"stack {stack.name} for {python}"] = now
     if oha_built:
         tools.build_oha(configured.oha, narrator)
-    origin = interpreters.oha_origin(interpreters.find_oha(configured.oha))
+    origin = tools.oha_origin(tools.find_oha(configured.oha))
     made[f"oha {configured.oha.version} ({origin})"] = oha_now
     if (valgrind_now := tools.ensure_valgrind(narrator)) is not None:
         made[tools.VALGRIND] = valgrind_now

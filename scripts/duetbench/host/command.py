@@ -86,25 +86,10 @@ def require(faults: Sequence[str]) -> None:
         raise SetupError(distinct[0])
 
 
-def need(tool: str, why: str, remedy: str) -> str:
-    """Return the path of a tool; SetupError if it is not on PATH."""
-    require(missing(tool, why, remedy))
-    return str(shutil.which(tool))
-
-
 def free_gb(folder: Path) -> float:
     """Free space (10⁹ bytes) where a folder is, or will be."""
     there = next(place for place in (folder, *folder.parents) if place.exists())
     return shutil.disk_usage(there).free / 1e9
-
-
-def space_faults(folder: Path, needed_gb: float) -> list[str]:
-    """Say that a build would fill the disk: less than `needed_gb` (10⁹ bytes) is free."""
-    free = free_gb(folder)
-    if free >= needed_gb:
-        return []
-    room = f"{folder} has {free:.1f} GB free, and building needs {needed_gb:g} GB"
-    return [f"{room}: make room, or set XDG_CACHE_HOME to a folder on a larger disk"]
 
 
 def run(

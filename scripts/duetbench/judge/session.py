@@ -33,7 +33,7 @@ from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.sequential_test import SequentialTest, State, events, judge, seconds_to_decide
 from duetbench.judge.statistics import Method
-from duetbench.project import interpreters
+from duetbench.project import tools
 from duetbench.project.plan import expected
 from duetbench.store import kinds
 from duetbench.store.comparison import (
@@ -396,7 +396,7 @@ def _record(
         finished=utc_now() if status == "complete" else None,
         budget_seconds=question.seconds,
         duetbench=__version__,
-        oha=interpreters.oha_version(head.testbed.oha),
+        oha=tools.oha_version(head.testbed.oha),
         machine=head.testbed.machine,
         cross=sides.cross,
         base=base.record,

@@ -27,7 +27,7 @@ from duetbench.judge.pairs import Pair, Side, Sides, paired
 from duetbench.judge.revisions import Revision
 from duetbench.measure import runner
 from duetbench.measure.testbed import SideCase, equip
-from duetbench.project import cpython, interpreters, stacks, tools
+from duetbench.project import interpreters, stacks, tools
 from duetbench.project import plan as planning
 from duetbench.project.project import Project
 from duetbench.project.settings import Interpreter, Settings
@@ -324,7 +324,7 @@ def _generator(project: Project, scope: Scope) -> Path:
     if not scope.loaded:
         return Path("oha")
     tools.ensure_oha(project.settings, scope.narrator)
-    return interpreters.find_oha(project.settings.oha)
+    return tools.find_oha(project.settings.oha)
 
 
 def _require_readable(project: Project, whose: str) -> None:
@@ -399,7 +399,7 @@ def _side(
         found = located()
     except SetupError:  # they are not there yet
         for name in pythons:
-            cpython.ensure(part.settings(name), scope.narrator)
+            interpreters.ensure(part.settings(name), scope.narrator)
         found = located()
     locked = {name: part.lock(name) for name in sorted({case.stack for case in needed})}
     for stack, python in sorted({(case.stack, case.python) for case in needed}):

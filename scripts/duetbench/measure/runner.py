@@ -17,7 +17,7 @@ from duetbench.host.console import Narrator, Progress, duration
 from duetbench.host.git import HopelessError
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure.testbed import Testbed, equip, require_packages
-from duetbench.project import interpreters, stacks
+from duetbench.project import stacks, tools
 from duetbench.project.plan import PRIOR_LAUNCHES, launch_order
 from duetbench.project.project import Project
 from duetbench.store import run_files
@@ -43,7 +43,7 @@ def assemble(
         apps=project.root / "apps",
         locked=locked,
         interpreters=pythons,
-        generator=interpreters.find_oha(project.settings.oha),
+        generator=tools.find_oha(project.settings.oha),
         private=project.private,
         imports=project.imports,
         within=project.within,
@@ -73,8 +73,8 @@ def _conditions(testbed: Testbed, root: Path) -> dict[str, Any]:
     """What must be as it was for a run to go on, beside the machine."""
     return {
         "commit": revision(root)[0],
-        "oha": interpreters.oha_version(testbed.oha),
-        "oha_origin": interpreters.oha_origin(testbed.oha),
+        "oha": tools.oha_version(testbed.oha),
+        "oha_origin": tools.oha_origin(testbed.oha),
         "interpreters": tuple(one.record() for one in testbed.interpreters.values()),
         "stacks": tuple(stack.record() for stack in testbed.stacks.values()),
     }

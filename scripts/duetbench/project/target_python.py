@@ -16,7 +16,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.host import cache, command
+from duetbench.host import command
 from duetbench.host.console import Narrator
 from duetbench.project import interpreters, other_locks
 from duetbench.project.settings import InterpreterSpec, Settings, read_pyproject
@@ -119,12 +119,8 @@ def choose(wanted: PythonRequest, configured: Settings, narrator: Narrator) -> I
             f"({executable}): choose one with --python"
         )
     extended = configured.model_copy(update={"interpreters": {name_of(spec): spec}})
-    cache.make(
-        interpreters.place(name_of(spec), "found", extended),
-        fault=lambda place: interpreters.fault(spec, place),
-        build=lambda _: interpreters.described(executable, "found"),
-        say=narrator.say,
-    )
+    target = interpreters.place(name_of(spec), "found", extended)
+    interpreters.make(target, spec, lambda _: interpreters.described(executable, "found"), narrator)
     return spec
 
 

@@ -13,13 +13,12 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
-from duetbench.project import interpreters
 from duetbench.project.settings import OhaSpec, Settings
 
 RUST: Final = "1.88"
@@ -33,8 +32,6 @@ _FILES: Final = {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}
 """Kind of machine → the file of a release, which needs no library of the system's."""
 
 _MOST: Final = 100e6  # bytes of that file; it has about 20 million
-_WHY_CARGO: Final = "to build the load generator oha"
-_REMEDY: Final = "install Rust's toolchain (rustup, or apt)"
 
 ROOM_GB: Final = 3.0
 """Free space (10⁹ bytes) to build in."""
@@ -56,7 +53,12 @@ def no_compiler() -> list[str]:
 
 def no_room() -> list[str]:
     """Say that a build would fill the disk."""
-    return command.space_faults(paths.cache_dir(), ROOM_GB)
+    folder = paths.cache_dir()
+    free = command.free_gb(folder)
+    if free >= ROOM_GB:
+        return []
+    room = f"{folder} has {free:.1f} GB free, and building needs {ROOM_GB:g} GB"
+    return [f"{room}: make room, or set XDG_CACHE_HOME to a folder on a larger disk"]
 
 
 def download(address: str, partial: Path, tick: Tick, most: float = math.inf) -> None:
@@ -106,7 +108,7 @@ def ensure_oha(configured: Settings, narrator: Narrator) -> bool:
     SetupError: it cannot be made here, and what is missing for that.
     """
     spec = configured.oha
-    if oha_fault(spec, interpreters.oha_place(spec)) is None:
+    if oha_fault(spec, oha_place(spec)) is None:
         return False
     if not fetch_oha(spec, narrator):
         command.require(oha_faults(spec))
@@ -134,11 +136,40 @@ def build_oha(spec: OhaSpec, narrator: Narrator) -> None:
 
 def _make(spec: OhaSpec, narrator: Narrator, fill: Callable[[Path], cache.Facts]) -> None:
     cache.make(
-        interpreters.oha_place(spec),
+        oha_place(spec),
         fault=lambda target: oha_fault(spec, target),
         build=fill,
         say=narrator.say,
     )
+
+
+def find_oha(spec: OhaSpec) -> Path:
+    """Find the load generator that set-up made. Starts no process.
+
+    SetupError: it was not made yet.
+    """
+    program = oha_place(spec) / "bin" / "oha"
+    if cache.facts(oha_place(spec)) is None or not program.is_file():
+        raise SetupError(f"oha {spec.version} has not been made: run `duetbench setup`")
+    cache.touch(oha_place(spec))
+    return program
+
+
+def oha_place(spec: OhaSpec) -> Path:
+    """Where set-up puts it, prebuilt or not: another place for every version."""
+    pin = cache.digest(spec.model_dump_json(exclude={"prebuilt"}))
+    return paths.cache_dir() / "tools" / f"oha-{spec.version}-{pin}"
+
+
+def oha_version(program: Path) -> str:
+    """The version of a load generator, as proven when it was made."""
+    return str((cache.facts(program.parent.parent) or {}).get("version", ""))
+
+
+def oha_origin(program: Path) -> Literal["prebuilt", "source"]:
+    """How a load generator was made."""
+    facts = cache.facts(program.parent.parent) or {}
+    return "prebuilt" if facts.get("origin") == "prebuilt" else "source"
 
 
 def oha_fault(spec: OhaSpec, target: Path) -> str | None:
@@ -184,18 +215,30 @@ def _fetched(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
 
 
 def oha_faults(spec: OhaSpec) -> list[str]:
-    """Say what building it lacks, before anything is fetched: a cargo that works, cc, room."""
-    lacking = command.missing("cargo", _WHY_CARGO, _REMEDY)
+    """Say what building it lacks, before anything is fetched: a cargo that works, cc, room.
+
+    cargo would say so itself, but one that is much older first fetches the whole index, for
+    minutes, or cannot read what it has fetched; and a shim of rustup's may have no cargo at all.
+    """
+    why = "to build the load generator oha"
+    lacking = command.missing("cargo", why, "install Rust's toolchain (rustup, or apt)")
     if cargo := shutil.which("cargo"):
-        lacking = _rust_fault(spec, cargo, version(cargo))
+        found = version(cargo) or ""
+        release = re.match(r"(\d+)\.(\d+)", found)
+        if not release or tuple(map(int, release.groups())) < tuple(map(int, RUST.split("."))):
+            lacking.append(
+                f"oha {spec.version} needs Rust {RUST} or newer, found {cargo}: "
+                f"{found or 'it does not say its version'}. With rustup: rustup update stable && "
+                "rustup default stable; otherwise install Rust with rustup, since a distribution's "
+                "may be older"
+            )
     return lacking + no_compiler() + no_room()
 
 
 def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
-    cargo = command.need("cargo", _WHY_CARGO, _REMEDY)
     # Not in the staging folder: cargo goes on where a killed build ended. It has its own lock.
     compiled = paths.cache_dir() / "building" / f"oha-{spec.version}"
-    argv: list[str | Path] = [cargo, "install", "oha", "--version", spec.version, "--locked"]
+    argv: list[str | Path] = ["cargo", "install", "oha", "--version", spec.version, "--locked"]
     # With its default features: without any TLS it does not compile, and the system's OpenSSL would
     # make it another program on every machine.
     argv += ["--root", staging, "--no-track"]
@@ -212,24 +255,6 @@ def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
     shutil.rmtree(compiled, ignore_errors=True)
     digest = cache.sha256(staging / "bin" / "oha")
     return {"version": spec.version, "sha256": digest, "origin": "source"}
-
-
-def _rust_fault(spec: OhaSpec, cargo: str, version: str | None) -> list[str]:
-    """Say why a cargo cannot build it, from the version that it says.
-
-    cargo would say so itself, but one that is much older first fetches the whole index, for
-    minutes, or cannot read what it has fetched; and a shim of rustup's may have no cargo at all.
-    """
-    release = re.match(r"(\d+)\.(\d+)", version or "")
-    if release and (int(release[1]), int(release[2])) >= tuple(map(int, RUST.split("."))):
-        return []
-    fault = (
-        f"oha {spec.version} needs Rust {RUST} or newer, found {cargo}: "
-        f"{version or 'it does not say its version'}. With rustup: rustup update stable && "
-        "rustup default stable; otherwise install Rust with rustup, since a distribution's may be "
-        "older"
-    )
-    return [fault]
 
 
 def require_crate(spec: OhaSpec) -> None:
