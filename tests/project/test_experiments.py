@@ -12,7 +12,7 @@ from duetbench.core.model import Case, LoadModel, Profile
 from duetbench.core.protocol import FormulaError, evaluate
 from duetbench.project.experiments import Experiment, load_experiments
 from duetbench.project.project import Project
-from duetbench.project.schema import PROFILES
+from duetbench.project.schema import PROFILES, InterpreterSpec, StackSpec
 from duetbench.project.servers import SERVERS
 from foreign import make_testbed
 from synthetic import MACHINE
@@ -25,23 +25,13 @@ FAKE = replace(
 )
 """A server that accepts 100 connections per worker."""
 
-PYPROJECT = """\
-[tool.duetbench.interpreters."3.14"]
-version = "3.14.7"
-free_threaded = false
-
-[tool.duetbench.interpreters."3.14t"]
-version = "3.14.7"
-free_threaded = true
-"""
-STACKS = """\
-[dependency-groups]
-current = []
-old = []
-
-[tool.duetbench.stacks.old]
-interpreters = ["3.14"]
-"""
+PYTHONS = {
+    name: InterpreterSpec(version="3.14.7", free_threaded=name.endswith("t"))
+    for name in ("3.14", "3.14t")
+}
+STACKS = {
+    "current": StackSpec(interpreters=("3.14", "3.14t")), "old": StackSpec(interpreters=("3.14",)),
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -106,9 +96,7 @@ def load_text(root: Path, text: str) -> Experiment:
     folder = root / "apps" / "naps"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "experiment.toml").write_text(text, "utf-8")
-    (root / "pyproject.toml").write_text(PYPROJECT, "utf-8")
-    (root / "apps" / "pyproject.toml").write_text(STACKS, "utf-8")
-    (experiment,) = load_experiments(root)
+    (experiment,) = load_experiments(root, PYTHONS, STACKS)
     return experiment
 
 

@@ -21,7 +21,7 @@ from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Endpoint, Load, Profile
 from duetbench.core.protocol import CEILING_NAMES, FormulaError, evaluate
 from duetbench.host import paths
-from duetbench.project import requests, settings
+from duetbench.project import requests
 from duetbench.project.schema import (
     ALL,
     FILE,
@@ -30,8 +30,10 @@ from duetbench.project.schema import (
     CasesTable,
     Declaration,
     EndpointTable,
+    InterpreterSpec,
     LoadTable,
     Place,
+    StackSpec,
     in_defaults,
     key_path,
     mistake,
@@ -39,7 +41,6 @@ from duetbench.project.schema import (
     validated,
 )
 from duetbench.project.servers import SERVERS, misfit
-from duetbench.project.settings import InterpreterSpec, StackSpec
 
 Value = str | float
 _WORDS: Final = ("endpoint", "python", "stack", "server", "loop", "load")
@@ -302,13 +303,14 @@ class Experiment:
         return DeclarationError(self.file, key_path(in_defaults(key, self.written)), found, allowed)
 
 
-def load_experiments(root: Path) -> tuple[Experiment, ...]:
-    """Read all experiments of a checkout, by name.
+def load_experiments(
+    root: Path, interpreters: Mapping[str, InterpreterSpec], stacks: Mapping[str, StackSpec]
+) -> tuple[Experiment, ...]:
+    """Read all experiments of a checkout, which has these interpreters and stacks, by name.
 
     DeclarationError: one of them is wrong; says where, what was found and what is allowed.
     UsageError: there is none.
     """
-    interpreters, stacks = settings.load(root).interpreters, settings.stacks(root)
     files = sorted((root / "apps").glob(f"*/{FILE}"))
     if not files:
         raise paths.undeclared(root, f"no apps/*/{FILE}")

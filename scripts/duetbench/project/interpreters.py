@@ -20,10 +20,10 @@ from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.project import tools
+from duetbench.project.schema import InterpreterSpec
 from duetbench.project.settings import (
     ORIGINS,
     Interpreter,
-    InterpreterSpec,
     Origin,
     Settings,
     SourceBuild,

@@ -132,12 +132,13 @@ def _declared(root: Path) -> _Declared:
 
 
 def _read(root: Path) -> _Declared:
-    stacks = {name: spec.title for name, spec in settings.stacks(root).items() if spec.title}
+    declared, made_for = settings.load(root).interpreters, settings.stacks(root)
+    stacks = {name: spec.title for name, spec in made_for.items() if spec.title}
     pythons = {
         name: f"{name} (free-threaded)" if spec.free_threaded else name
-        for name, spec in settings.load(root).interpreters.items()
+        for name, spec in declared.items()
     }
-    suites, experiments = read_suites(root), load_experiments(root)
+    suites, experiments = read_suites(root), load_experiments(root, declared, made_for)
     served = {  # as the suites name endpoints: `asgi-wsgi/asgi-json`
         f"{one.name}/{name}": endpoint.title
         for one in experiments

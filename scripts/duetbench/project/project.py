@@ -17,7 +17,8 @@ from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.project import experiments, interpreters, settings, stacks
 from duetbench.project.experiments import Experiment
-from duetbench.project.settings import FOLDER, STACK, Interpreter, InterpreterSpec, Settings, Target
+from duetbench.project.schema import InterpreterSpec
+from duetbench.project.settings import FOLDER, STACK, Interpreter, Settings, Target
 from duetbench.project.stacks import Move, Stack
 
 _NEVER: Final = "9999-01-01"
@@ -73,7 +74,8 @@ class Project:
     @cached_property
     def experiments(self) -> tuple[Experiment, ...]:
         """Its experiments, by name; errors as `experiments.load_experiments`."""
-        return experiments.load_experiments(self.root)
+        declared = settings.load(self.root).interpreters
+        return experiments.load_experiments(self.root, declared, settings.stacks(self.root))
 
     @cached_property
     def stacks(self) -> Mapping[str, tuple[str, ...]]:

@@ -52,6 +52,21 @@ Several = Annotated[tuple[Text, ...], BeforeValidator(_several)]
 HeaderName = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
 HeaderText = Annotated[str, StringConstraints(pattern=r"^[\t -~]*$")]
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+PatchVersion = Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+([abrc]+\d+)?$")]
+
+
+class InterpreterSpec(Frozen):
+    """One interpreter to measure with."""
+
+    version: PatchVersion
+    free_threaded: bool
+
+
+class StackSpec(Frozen):
+    """What may be said of a stack beside its packages."""
+
+    title: str = Field(default="", description="For people; empty: nothing worth saying.")
+    interpreters: tuple[str, ...] = Field(default=(), description="Default: all declared.")
 
 
 class SourceTable(Frozen):

@@ -19,7 +19,10 @@ from duetbench.project.schema import (
     EnvName,
     HeaderName,
     HeaderText,
+    InterpreterSpec,
+    PatchVersion,
     Several,
+    StackSpec,
     Text,
     read_toml,
     validated,
@@ -39,16 +42,8 @@ FOLDER: Final = ".duetbench-target"
 
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-PatchVersion = Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+([abrc]+\d+)?$")]
 Origin = Literal["prebuilt", "source", "found"]
 ORIGINS: Final[tuple[Origin, ...]] = ("prebuilt", "source", "found")
-
-
-class InterpreterSpec(Frozen):
-    """One interpreter to measure with."""
-
-    version: PatchVersion
-    free_threaded: bool
 
 
 class SourceBuild(Frozen):
@@ -130,13 +125,6 @@ class Interpreter:
         facts = asdict(self)
         del facts["executable"]
         return InterpreterRecord.model_validate(facts)
-
-
-class StackSpec(Frozen):
-    """What may be said of a stack beside its packages."""
-
-    title: str = Field(default="", description="For people; empty: nothing worth saying.")
-    interpreters: tuple[str, ...] = Field(default=(), description="Default: all declared.")
 
 
 class _AppsSettings(Frozen):

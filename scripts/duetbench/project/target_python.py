@@ -19,7 +19,8 @@ from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import command
 from duetbench.host.console import Narrator
 from duetbench.project import interpreters, other_locks
-from duetbench.project.settings import InterpreterSpec, Settings, read_pyproject
+from duetbench.project.schema import InterpreterSpec
+from duetbench.project.settings import Settings, read_pyproject
 
 OLDEST: Final = Version("3.10")
 """What of ours runs beside an application runs from here on."""
