@@ -16,7 +16,8 @@ from duetbench.core.errors import SetupError
 from duetbench.host.console import Narrator
 from duetbench.project import interpreters, tools
 from duetbench.project.project import Project
-from duetbench.project.settings import Interpreter, OhaSpec
+from duetbench.project.schema import OhaSpec
+from duetbench.project.settings import Interpreter
 
 _LEFT_OUT = ("__pycache__", "/test/", "config-3", "libpython3", "idlelib", "tkinter", "made.json")
 
@@ -140,12 +141,11 @@ def test_a_prebuilt_oha_is_taken_proven_and_kept(
     release.pin(release.real)
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    configured = Project.here().settings.model_copy(update={"oha": release.spec})
-    assert tools.ensure_oha(configured, QUIET)
+    assert tools.ensure_oha(release.spec, QUIET)
     assert tools.version(release.program) == release.spec.version
     assert tools.oha_origin(tools.find_oha(release.spec)) == "prebuilt"
     release.server.clear()  # it is not asked for again
-    assert not tools.ensure_oha(configured, QUIET)
+    assert not tools.ensure_oha(release.spec, QUIET)
 
     # A pin that has changed since is heard; that of the crate alone would be another place.
     release.pin(b"another")

@@ -92,6 +92,6 @@ def deployed(project: Project, narrator: Narrator) -> Iterator[Project]:
 
     Whoever measures one need not have set up anything. SetupError: something cannot be made here.
     """
-    tools.ensure_oha(project.settings, narrator)
+    tools.ensure_oha(project.settings.oha, narrator)
     with revisions.copies() as copies:
         yield targets.working(project, narrator, copies)

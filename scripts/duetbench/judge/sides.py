@@ -323,7 +323,7 @@ def _generator(project: Project, scope: Scope) -> Path:
     """Make the load generator, where servers will be loaded."""
     if not scope.loaded:
         return Path("oha")
-    tools.ensure_oha(project.settings, scope.narrator)
+    tools.ensure_oha(project.settings.oha, scope.narrator)
     return tools.find_oha(project.settings.oha)
 
 

@@ -52,6 +52,7 @@ Several = Annotated[tuple[Text, ...], BeforeValidator(_several)]
 HeaderName = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
 HeaderText = Annotated[str, StringConstraints(pattern=r"^[\t -~]*$")]
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 PatchVersion = Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+([abrc]+\d+)?$")]
 
 
@@ -60,6 +61,16 @@ class InterpreterSpec(Frozen):
 
     version: PatchVersion
     free_threaded: bool
+
+
+class OhaSpec(Frozen):
+    """The load generator."""
+
+    version: PatchVersion
+    sha256: Digest = Field(description="SHA-256 of the crate.")
+    prebuilt: dict[str, Digest] = Field(
+        default_factory=dict, description="File of the release → its SHA-256."
+    )
 
 
 class StackSpec(Frozen):

@@ -16,10 +16,12 @@ from duetbench.core.model import Frozen, Interface, InterpreterRecord
 from duetbench.core.units import read_share
 from duetbench.host import paths
 from duetbench.project.schema import (
+    Digest,
     EnvName,
     HeaderName,
     HeaderText,
     InterpreterSpec,
+    OhaSpec,
     PatchVersion,
     Several,
     StackSpec,
@@ -41,7 +43,6 @@ FOLDER: Final = ".duetbench-target"
 """What is ours in a copy: the lock, and what is installed of the project itself."""
 
 
-Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Origin = Literal["prebuilt", "source", "found"]
 ORIGINS: Final[tuple[Origin, ...]] = ("prebuilt", "source", "found")
 
@@ -53,16 +54,6 @@ class SourceBuild(Frozen):
     sha256: Digest
     cflags: str
     configure: tuple[str, ...] = Field(description="Options of configure, the same for all builds.")
-
-
-class OhaSpec(Frozen):
-    """The load generator."""
-
-    version: PatchVersion
-    sha256: Digest = Field(description="SHA-256 of the crate.")
-    prebuilt: dict[str, Digest] = Field(
-        default_factory=dict, description="File of the release → its SHA-256."
-    )
 
 
 class Settings(Frozen):

@@ -19,7 +19,7 @@ from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
-from duetbench.project.settings import OhaSpec, Settings
+from duetbench.project.schema import OhaSpec
 
 RUST: Final = "1.88"
 """The oldest Rust that compiles it, as its crate says (`rust-version`)."""
@@ -102,12 +102,11 @@ class _UnusableError(SetupError):
     """There is no prebuilt program for this machine; it can be built."""
 
 
-def ensure_oha(configured: Settings, narrator: Narrator) -> bool:
+def ensure_oha(spec: OhaSpec, narrator: Narrator) -> bool:
     """Make it, prebuilt or built, unless it is there and right; whether it was made now.
 
     SetupError: it cannot be made here, and what is missing for that.
     """
-    spec = configured.oha
     if oha_fault(spec, oha_place(spec)) is None:
         return False
     if not fetch_oha(spec, narrator):
