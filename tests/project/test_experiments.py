@@ -149,20 +149,16 @@ factory = true
 method = "POST"
 path = "/nap/{7..8} 1"
 paths = ["/rest"]
-headers = { X-Token = "{TOKEN}" }
+headers = { X-Port = "{port}" }
 body = '{"long": true}'
-env_names = ["TOKEN"]
-before = "touch {tmp}/nap"
-after = ["rm {tmp}/nap", "true"]
 """
     text = GOOD.replace('path = "/nap"\n', said).replace('"{wait}"', '"{tmp}/{wait}/{port}"')
     case = load_text(tmp_path, text).cases["quick"][0]
     asked = case.endpoint
     assert (asked.factory, asked.method, asked.body) == (True, "POST", '{"long": true}')
     assert (asked.path, asked.paths) == ("/nap/7", ("/nap/8", "/rest", "/rest"))
-    assert asked.headers == {"x-token": "{TOKEN}"}
-    assert (case.env, case.env_names) == ({"WAIT": "{tmp}/0.2/{port}"}, ("TOKEN",))
-    assert (case.before, case.after) == (("touch {tmp}/nap",), ("rm {tmp}/nap", "true"))
+    assert asked.headers == {"x-port": "{port}"}
+    assert case.env == {"WAIT": "{tmp}/0.2/{port}"}
 
 
 def test_overlap_never_asks_for_more_than_the_slots(tmp_path: Path) -> None:
@@ -199,7 +195,7 @@ MISTAKES = {
     "unknown key": ("overlap = 4", "overlaps = 4",
         ("endpoints.nap.overlaps: found 'overlaps'; allowed: only the keys title, app, interface,"
         " factory, method, path, paths, headers, body, expect, floor, overlap, slots,"
-        " takes, ceiling, env, env_names, before, after, verify_only")),
+        " takes, ceiling, env, verify_only")),
     "two bodies": ('text = "done"', 'text = "done", json_value = 1',
         "endpoints.nap.expect: found 'a table'; allowed: give…json_value and json_schema, or none"),
     "stack not made for the interpreter": ('stack = "current"', 'stack = "old"',

@@ -15,7 +15,6 @@ from duetbench.host.console import Narrator
 from duetbench.measure import launch
 from duetbench.measure.testbed import Testbed, equip
 from duetbench.project import stacks, tools
-from duetbench.project.experiments import expand_all
 from duetbench.project.project import Project
 from duetbench.project.servers import GRANIAN_BACKLOG, SERVERS, Server
 from repos import borrow_cache, write
@@ -137,7 +136,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         write(root, "apps/stacks/others.txt", Project(root).resolve("others", None))
         stack, python = Project(root).lock("others"), Project.here().interpreter("3.14")
         stacks.make_environment(stack, python, Narrator(Console(file=io.StringIO())))
-        cases = expand_all(Project(root).experiments, "quick")
+        cases = Project(root).cases("quick")
         yield equip(
             cases, root / "logs", apps=root / "apps", locked={"others": stack},
             interpreters={"3.14": python},
@@ -156,7 +155,7 @@ def test_servers_of_no_stack_of_ours_are_measured(
 ) -> None:
     """They get ready, every worker is who it should be, keep-alive holds, and they end well."""
     root = others.apps.parent
-    cases = expand_all(Project(root).experiments, "quick")
+    cases = Project(root).cases("quick")
     case = next(case for case in cases if case.id == f"both/{case_id}")
     case = case.model_copy(update={"workers": workers})
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long

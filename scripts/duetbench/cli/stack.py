@@ -60,9 +60,9 @@ def bump_command(
     root, console = project.root, errors()
 
     def renew(place: Path) -> tuple[Move, ...]:
-        until, exempt = project.cooldown
+        until = project.cooldown
         narrator = Narrator(console)
-        return () if as_is else Project(place).renew_locks(narrator, None, until, exempt=exempt)
+        return () if as_is else Project(place).renew_locks(narrator, None, until)
 
     def hand_on(moved: bool, commit: str) -> None:
         actions.outputs({"moved": str(moved).lower(), "commit": commit})

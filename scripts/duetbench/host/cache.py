@@ -106,11 +106,8 @@ def make(
         touch(target)
         return False
     with exclusive(target, say):
-        problem = fault(target)
-        if problem is None:
+        if fault(target) is None:
             return False  # whoever held the lock has made it
-        if facts(target) is not None:
-            say(f"{target.name} is made again: {problem}")
         for left in target.parent.glob(f"{_STAGING}{target.name}-*"):  # of killed makers
             shutil.rmtree(left, ignore_errors=True)
         staging = target.parent / f"{_STAGING}{target.name}-{os.getpid()}-{time.monotonic_ns()}"

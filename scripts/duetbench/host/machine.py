@@ -12,7 +12,6 @@ import errno
 import hashlib
 import os
 import platform
-import pwd
 import re
 import shlex
 import socket
@@ -270,14 +269,11 @@ def _holder(address: bytes) -> str:
         asking.setblocking(False)
         asking.connect(address)
         credentials = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        pid, uid, _ = _CREDENTIALS.unpack(credentials)
-        user = f"user {uid}"
-        with suppress(KeyError):
-            user = pwd.getpwuid(uid).pw_name
-        process = psutil.Process(pid)
+        process = psutil.Process(_CREDENTIALS.unpack(credentials)[0])
         since = datetime.fromtimestamp(process.create_time()).astimezone()
         _, program, *arguments = [*process.cmdline(), "", ""]
         command = shlex.join([Path(program).name, *filter(None, arguments)])
-        command = " ".join(command.split())[:_LONGEST]
-        return f" (pid {pid} of {user}, since {since:%Y-%m-%d %H:%M}: {visible(command)})"
+        command = visible(" ".join(command.split())[:_LONGEST])
+        who = f"pid {process.pid} of {process.username()}, since {since:%Y-%m-%d %H:%M}"
+        return f" ({who}: {command})"
     return ""

@@ -122,7 +122,7 @@ def carries(pid: int, variable: str, value: str) -> bool:
 
 def pid_namespace() -> str:
     """Give the identity of the pid namespace: pids of another container mean nothing here."""
-    return str((PROC / "self/ns/pid").readlink())
+    return "".join(filter(str.isdigit, str((PROC / "self/ns/pid").readlink())))
 
 
 def cpu_clock(pid: int) -> float | None:
@@ -236,7 +236,7 @@ def wait_ended(pids: Iterable[int], timeout: float) -> bool:
 def make_scratch(prefix: str, base: Path) -> Path:
     """Make an empty folder below `base`, for the caller to remove; its path has a fixed length."""
     me = own()
-    owner = f"{_namespace()}-{me.pid:07}-{me.start:012}"
+    owner = f"{pid_namespace()}-{me.pid:07}-{me.start:012}"
     return Path(tempfile.mkdtemp(prefix=f"{prefix}-{owner}-", dir=base))
 
 
@@ -246,9 +246,5 @@ def sweep_scratch(prefix: str, base: Path) -> None:
         with suppress(ValueError):
             namespace, pid, start, _ = folder.name.removeprefix(f"{prefix}-").split("-")
             # Of another container nobody here can tell who lives.
-            if namespace == _namespace() and not lives(int(pid), int(start)):
+            if namespace == pid_namespace() and not lives(int(pid), int(start)):
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def _namespace() -> str:
-    return "".join(letter for letter in pid_namespace() if letter.isdigit())

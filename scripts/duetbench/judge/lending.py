@@ -17,7 +17,7 @@ from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Profile
 from duetbench.core.text import some
 from duetbench.host import paths
-from duetbench.project.experiments import Experiment, expand_all
+from duetbench.project.experiments import Experiment
 from duetbench.project.project import Project
 from duetbench.project.published import FILE as PUBLISHED
 from duetbench.project.schema import FILE, EndpointTable
@@ -95,7 +95,7 @@ class Borrower:
         if self.project.root == self.declarer.root:
             return declared
         own = self._own()
-        before = {case.id: case for case in expand_all(own or (), profile)}
+        before = {case.id: case for one in own or () for case in one.cases[profile]}
         mine, theirs = _endpoints(own or ()), _endpoints(self.declarer.experiments)
         played = []
         for case in declared:

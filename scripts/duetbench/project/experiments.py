@@ -8,7 +8,7 @@ thing: in whatever profile it appears, only duration and timeout may differ.
 import itertools
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -212,9 +212,6 @@ class Experiment:
                 name: self._render((*endpoint, "env", name), text, {**_OF_LAUNCHES, **template})
                 for name, text in table.env.items()
             },
-            env_names=table.env_names,
-            before=table.before,
-            after=table.after,
         )
         if wrong := misfit(case):
             axis, actual, allowed = wrong
@@ -324,8 +321,3 @@ def load_experiments(
         )
     # Expanded at once, so that whoever reads them is told what is wrong.
     return tuple(one for one in experiments if one.cases)
-
-
-def expand_all(experiments: Iterable[Experiment], profile: Profile) -> tuple[Case, ...]:
-    """The cases of several experiments in a profile, one experiment after the other."""
-    return tuple(case for experiment in experiments for case in experiment.cases[profile])

@@ -116,11 +116,9 @@ def _of_poetry(
     lock: _Table, document: _Table, wanted: Target, values: Mapping[str, str]
 ) -> Iterator[str]:
     """Follow what the project asks for, since a lock need not tell for what a package is there."""
-    older = lock.get("metadata", {}).get("files", {})  # of locks before 2022
     packages: dict[str, list[_Table]] = {}
     for one in lock["package"]:
-        files = one.get("files") or older.get(one["name"], ())
-        packages.setdefault(canonicalize_name(one["name"]), []).append({**one, "files": files})
+        packages.setdefault(canonicalize_name(one["name"]), []).append(one)
     todo = [*_roots(document, wanted, values)]
     visited: set[tuple[str, tuple[str, ...]]] = set()
     chosen: dict[str, str] = {}

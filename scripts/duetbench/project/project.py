@@ -1,6 +1,6 @@
 """A project: a repository, or a copy of one, with what it declares to be measured, and how."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -120,7 +120,7 @@ class Project:
         """All cases of a profile; errors as `experiments`."""
         if self.deployment is not None:
             return self.deployment.cases[profile]
-        return experiments.expand_all(self.experiments, profile)
+        return tuple(case for one in self.experiments for case in one.cases[profile])
 
     def pythons(self, stack: str) -> tuple[str, ...]:
         """The interpreters that a stack is made for; UsageError: no such stack."""
@@ -173,12 +173,13 @@ class Project:
         *,
         keep: str = "",
         pins: Sequence[str] = (),
-        exempt: Sequence[str] = (),
+        exempt: Collection[str] = (),
     ) -> str:
-        """Resolve one stack with uv; the lock's text. Dates, `exempt` and errors as `renew_locks`.
+        """Resolve one stack with uv; the lock's text. Dates and errors as `renew_locks`.
 
-        The versions of `keep`, a lock's text, are kept where they can be; `pins`, requirements such
-        as `granian==2.7.8`, hold for whatever is installed.
+        No date is for packages that are `exempt`. The versions of `keep`, a lock's text, are kept
+        where they can be; `pins`, requirements such as `granian==2.7.8`, hold for what is
+        installed.
         """
         apps = self.root / "apps"
         argv: list[str | Path] = ["--group", f"{apps / 'pyproject.toml'}:{stack}"]
@@ -238,13 +239,11 @@ class Project:
         narrator: Narrator,
         names: Sequence[str] | None = None,
         as_of: date | None = None,
-        *,
-        exempt: Sequence[str] = (),
     ) -> tuple[Move, ...]:
         """Resolve stacks again (all if none are named), write all their locks or none: what moved.
 
-        It is as of the end of a date (UTC), of a moment, or of now, but for `exempt` packages. What
-        is locked already is not taken back to a moment: that would be two changes of nothing.
+        It is as of the end of a date (UTC), of a moment, or of now. What is locked already is not
+        taken back to a moment: that would be two changes of nothing.
 
         UsageError: no such stack. SetupError: uv cannot resolve it, or reach its index; no lock was
         changed.
@@ -258,7 +257,7 @@ class Project:
             file = self.lock_file(name)
             before = self.lock(name).packages if file.exists() else {}
             with narrator.step(f"stack {name}", f"resolving it as of {as_of or 'now'}") as tick:
-                text = self.resolve(name, as_of, tick, exempt=exempt)
+                text = self.resolve(name, as_of, tick)
                 after = stacks.parse(text, str(file), self.version)
                 older = {
                     package: before[package]
@@ -267,7 +266,7 @@ class Project:
                 }
                 if isinstance(as_of, datetime) and older:
                     pins = [f"{package}<={version}" for package, version in older.items()]
-                    text = self.resolve(name, as_of, tick, exempt=(*exempt, *older), pins=pins)
+                    text = self.resolve(name, as_of, tick, exempt=older, pins=pins)
                     after = stacks.parse(text, str(file), self.version)
                 resolved[file] = text
             moved += stacks.moves(before, after, name)
@@ -276,10 +275,7 @@ class Project:
         return tuple(moved)
 
     @property
-    def cooldown(self) -> tuple[datetime | None, tuple[str, ...]]:
-        """Until when a release has to be out for nights to lock it (None: any); whose need not."""
+    def cooldown(self) -> datetime | None:
+        """Until when a release has to be out for nights to lock it; None: any."""
         days = self.settings.cooldown_days
-        if not days:
-            return None, ()
-        until = datetime.now(UTC).replace(microsecond=0) - timedelta(days=days)
-        return until, self.settings.cooldown_exempt
+        return datetime.now(UTC).replace(microsecond=0) - timedelta(days=days) if days else None

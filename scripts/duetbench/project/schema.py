@@ -110,9 +110,6 @@ class EndpointTable(Frozen):
     takes: Formula | None = None
     ceiling: Formula | None = None
     env: dict[str, str] = Field(default_factory=dict)
-    env_names: tuple[EnvName, ...] = ()
-    before: Several = ()
-    after: Several = ()
     verify_only: bool = False
 
 

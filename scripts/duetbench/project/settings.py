@@ -74,11 +74,6 @@ class Settings(Frozen):
     material: dict[Concern, Annotated[float, BeforeValidator(read_share)]] = Field(
         default_factory=dict, description="From which size on a change is acted on: memory = '5%'."
     )
-    cooldown_exempt: tuple[str, ...] = Field(
-        default=(),
-        alias="cooldown-exempt",
-        description="Packages that nights lock at once: one's own.",
-    )
 
     @property
     def gil(self) -> str | None:
