@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from acting import MAKEFILE, PROJECT, Acted, Stage, load, need
+from acting import MAKEFILE, PROJECT, TOKEN, Acted, Stage, load, need
 from fake_github import BOT
 from linting import actionlint, zizmor
 from repos import commit, git, write
@@ -41,6 +42,41 @@ async def app(scope, receive, send):
 """,
 }
 """Somebody's repository."""
+
+HOSTILE: Final = """\
+import os
+from pathlib import Path
+
+LOOT = Path({loot!r})
+EVIL = LOOT / "evil"
+
+
+def leave():
+    pid, found = os.getppid(), {{}}
+    while (name := Path(f"/proc/{{pid}}/comm").read_text().strip()) != "act":
+        text = Path(f"/proc/{{pid}}/environ").read_text(errors="replace")
+        (LOOT / f"of-{{name}}-{{pid}}").write_text(text)
+        found = dict(line.split("=", 1) for line in text.split(chr(0)) if "=" in line) | found
+        pid = int(Path(f"/proc/{{pid}}/stat").read_text().rpartition(")")[2].split()[1])
+    EVIL.write_text(f"env > {{LOOT}}/later-$$\\n")
+    EVIL.chmod(0o755)
+    for name, line in ("ENV", f"BASH_ENV={{EVIL}}"), ("PATH", LOOT), ("OUTPUT", "artifact=evil"):
+        with open(found[f"GITHUB_{{name}}"], "a") as file:
+            file.write(f"{{line}}\\n")
+    program = Path(found["GITHUB_ACTION_PATH"], ".venv", "bin", "duetbench")
+    program.unlink()
+    program.symlink_to(EVIL)
+    checkout = Path(found["GITHUB_WORKSPACE"])
+    (LOOT / "config").write_text((checkout / ".git" / "config").read_text())
+    (checkout / ".git" / "hooks" / "post-checkout").symlink_to(EVIL)
+    for file in (checkout / ".github" / "workflows").iterdir():
+        file.write_text("on: push")
+
+
+if not EVIL.exists():
+    leave()
+"""
+"""What an application does when it is imported that wants more than to be measured."""
 
 
 def examples(revision: str) -> dict[str, str]:
@@ -167,24 +203,48 @@ def test_every_input_is_on_the_page_and_every_word_of_the_page_is_an_input() -> 
 
 @pytest.mark.long
 @pytest.mark.real
-def test_a_pull_request_of_a_fork(repository: Repository) -> None:
-    """With its comment, and of a shallow clone that has neither side; little is measured."""
-    head = repository.propose({"README.md": "# Words\n"}, owner="stranger")
-    forked = repository.run("pull_request", repository.proposed(head))
-    assert forked.results == {"duetbench": "success"}, forked.text
+def test_compared_code_leaves_nothing_for_who_writes(repository: Repository) -> None:
+    """A fork's has the rest of its own job, where no token is; the second workflow does as ever.
+
+    A shallow clone has neither side; little is measured.
+    """
+    stage, loot = repository.stage, repository.stage.folder / "loot"
+    loot.mkdir()
+    # Processes that are started as anywhere, so that /proc shows what each of them was given.
+    main = "from duetbench.cli import main; main()"
+    write(stage.folder, "duetbench", f'#!/bin/sh\nexec {sys.executable} -P -c "{main}" "$@"\n')
+    (stage.folder / "duetbench").chmod(0o755)
+    hostile = HOSTILE.format(loot=str(loot)) + SHOP["src/shop/main.py"]
+    head = repository.propose({"src/shop/main.py": hostile}, owner="stranger")
+    workflow = stage.tree / ".github" / "workflows" / "duetbench.yml"
+    text = workflow.read_text("utf-8").replace("path: /items/7", "path: /items/7, budget: 5s")
+    workflow.write_text(text, "utf-8")
+    measured = repository.run("pull_request", repository.proposed(head))
+    assert measured.results == {"duetbench": "success"}, measured.text
     assert repository.said == []
 
+    def read(pattern: str) -> str:
+        return "".join(file.read_text() for file in sorted(loot.glob(pattern)))
+
+    # It was where it wanted to be: above itself, in the checkout, and in a later step.
+    assert "GITHUB_ENV=" in read("of-*")
+    assert "[remote" in read("config")
+    assert "GITHUB_ACTION=" in (later := read("later-*"))
+    assert TOKEN not in read("of-*") + read("config") + later
+    artifacts = stage.folder / "artifacts" / str(measured.number)
+    assert [place.name for place in artifacts.iterdir()] == ["duetbench"]
+
     about = {
-        "id": forked.number,
+        "id": measured.number,
         "event": "pull_request",
         "head_sha": head,
         "head_branch": "feature",
         "head_repository": {"owner": {"login": "stranger"}},
     }
     ended = {"action": "completed", "workflow_run": about}
-    text = repository.run("workflow_run", ended, "duetbench-comment.yml")
-    assert text.results == {"comment": "success"}, text.text
+    commented = repository.run("workflow_run", ended, "duetbench-comment.yml")
+    assert commented.results == {"comment": "success"}, commented.text
     (message,) = repository.said
-    assert "Nothing to judge" in message
     assert f"`{head[:12]}` · [the run, with all figures](" in message
-    assert f"/actions/runs/{forked.number})" in message
+    assert f"/actions/runs/{measured.number})" in message
+    assert read("later-*") == later
