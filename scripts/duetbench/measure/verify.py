@@ -13,7 +13,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from email.message import Message
 from typing import Final, NamedTuple, Self
 
 import httpx
@@ -127,11 +126,9 @@ def check_answer(
         )
 
 
-def _check(
-    endpoint: Endpoint, where: str, status: int, headers: Message | httpx.Headers, body: bytes
-) -> None:
-    media, location = (headers.get(name, "") for name in ("content-type", "location"))
-    check_answer(endpoint.expect, where, status, media, body, location)
+def _check(endpoint: Endpoint, where: str, answer: httpx.Response) -> None:
+    media, location = (answer.headers.get(name, "") for name in ("content-type", "location"))
+    check_answer(endpoint.expect, where, answer.status_code, media, answer.content, location)
 
 
 def difference(base: Iterable[Answer], head: Iterable[Answer]) -> str | None:
@@ -223,11 +220,12 @@ class SpotChecks:
             with closing(connection):
                 headers = {"accept-encoding": "identity", **endpoint.headers}
                 connection.request(endpoint.method, path, to_bytes(endpoint.body) or None, headers)
-                answer = connection.getresponse()
-                body = answer.read()
-        except (OSError, http.client.HTTPException) as error:
+                came = connection.getresponse()
+                # With a compressed body as what it stands for.
+                answer = httpx.Response(came.status, headers=came.getheaders(), content=came.read())
+        except (OSError, http.client.HTTPException, httpx.DecodingError) as error:
             raise _unanswered(where, error) from error
-        _check(endpoint, where, answer.status, answer.headers, body)
+        _check(endpoint, where, answer)
 
 
 def _body_problem(expect: Expectation, body: bytes) -> str | None:
@@ -288,7 +286,7 @@ async def _ask(client: httpx.AsyncClient, endpoint: Endpoint, path: str) -> Answ
     except httpx.HTTPError as error:
         raise _unanswered(where, error) from error
     seconds = time.perf_counter() - began
-    _check(endpoint, where, answer.status_code, answer.headers, answer.content)
+    _check(endpoint, where, answer)
     if seconds < endpoint.floor - FLOOR_SLACK:
         raise LaunchError(
             FlagName.IMPOSSIBLE,
