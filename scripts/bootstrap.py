@@ -86,7 +86,8 @@ def make_environment(uv: Path) -> None:
     say("making .venv, the harness's own environment")
     run(uv, "venv", "--quiet", "--clear", "--no-project", "--python", PYTHON, VENV)
     say("installing the harness's locked packages into .venv")
-    run(*pip, "--require-hashes", "-r", LOCK)
+    # What has no wheel here is built by what is locked.
+    run(*pip, "--require-hashes", "--build-constraints", LOCK, "-r", LOCK)
     # Its build backend is among the locked packages, so this reaches for no network.
     run(*pip, "--offline", "--no-build-isolation", "--editable", ROOT)
     STAMP.write_text(wanted)
