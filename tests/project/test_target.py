@@ -93,12 +93,14 @@ def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:
         {
             "app": "a.b:make", "factory": True, "workers": 2, "threads": 3, "rate": 12.5,
             "connections": 5, "requests": ("GET /i/{1..3} 2 /j 1", f"POST /k {text}", "GET /i/1-3",
-            "GET /i/1/3"), "before": "python -m seed", "after": ("x", "y"),
+            "GET /i/1/3"), "ready-timeout": "1m30s",
+            "before": "python -m seed", "after": ("x", "y"),
         }
     )  # fmt: skip
     root = tmp_path / "x"
     cases = target.cases(wanted, root, interface="wsgi", server="granian", pythons=["3.13t"])
     many, post, again, third = cases["quick"]
+    assert many.ready_timeout == 90
     assert [case.id for case in (many, post, again, third)] == [
         "x/get-i-1-3-2-j-1/py3.13t/c5-r12.5",
         "x/post-k/py3.13t/c5-r12.5",

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.metrics import Concern
 from duetbench.core.model import Frozen, Interface, InterpreterRecord
-from duetbench.core.units import read_share
+from duetbench.core.units import read_share, read_time
 from duetbench.host import paths
 from duetbench.project.schema import (
     Digest,
@@ -117,6 +117,11 @@ class _AppsSettings(Frozen):
     stacks: dict[str, StackSpec] = Field(default_factory=dict)
 
 
+def _seconds(value: object) -> object:
+    """Read 90s or 2m as seconds; a number stays one."""
+    return (read_time(value) or value) if isinstance(value, str) else value
+
+
 class Target(Frozen):
     """An application and how it is measured; what is not said is found out, or is usual.
 
@@ -158,12 +163,12 @@ class Target(Frozen):
     packages: Text | None = Field(
         None, description="File with its packages, requirements/web.txt; default: found out."
     )
-    ready_timeout: float = Field(
+    ready_timeout: Annotated[float, BeforeValidator(_seconds)] = Field(
         30.0,
         gt=0,
         le=3600,
         alias="ready-timeout",
-        description="Seconds that its server may take to start (30).",
+        description="Time that its server may take to start: 90s or 2m (30s).",
     )
     groups: Several = ()  # dependency groups that it needs, too
     extras: Several = ()
