@@ -1,8 +1,8 @@
 """The house: folders that are the street, sizes, what a verb reaches, and names that resolve."""
 
 import ast
+import json
 import re
-import shutil
 import subprocess
 import sys
 import tokenize
@@ -116,24 +116,34 @@ def test_no_chain_of_imports_is_longer_than_a_reader_can_follow() -> None:
     assert depth[longest] <= CHAIN, longest
 
 
-@pytest.mark.parametrize("name", CAPABILITIES)
-def test_a_capability_can_be_deleted(name: str, tmp_path: Path) -> None:
+_WITHOUT: Final = """
+import importlib, json, os, sys
+import jinja2, numpy, pydantic, rich, scipy.optimize, scipy.special, typer
+modules = json.loads(sys.argv[1])
+for gone in json.loads(sys.argv[2]):
+    if not os.fork():
+        sys.modules.update(dict.fromkeys(gone))  # who imports one of them is refused
+        for name in modules:
+            if not any(f"{name}.".startswith(f"{one}.") for one in gone):
+                importlib.import_module(name)
+        sys.exit()
+    if os.wait()[1]:
+        sys.exit(f"without {gone}")
+"""
+
+
+def test_a_capability_can_be_deleted() -> None:
     """Without its modules and its verb's row every other module can be imported."""
-    copy = tmp_path / "duetbench"
-    shutil.copytree(_PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "static", "*.j2"))
-    for module in CAPABILITIES[name]:
-        place = copy.joinpath(*module.split("."))
-        file = place.with_suffix(".py")
-        file.unlink() if file.is_file() else shutil.rmtree(place)  # an older state's may be empty
-    modules = sorted(
-        ".".join(path.relative_to(tmp_path).with_suffix("").parts).removesuffix(".__init__")
-        for path in copy.rglob("*.py")
-        if "entry" not in path.parts  # it runs in the server's own environment
-    )
-    script = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
+    names = (".".join(path.relative_to(_PACKAGE.parent).with_suffix("").parts) for path in _MODULES)
+    modules = [
+        name.removesuffix(".__init__")
+        for name in names
+        if ".entry." not in name  # it runs in the server's own environment
+    ]
+    gone = [[f"duetbench.{one}" for one in every] for every in CAPABILITIES.values()]
+    assert set(modules) >= {one for every in gone for one in every}
     ended = subprocess.run(
-        [sys.executable, "-c", script, *modules],
-        env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        [sys.executable, "-c", _WITHOUT, json.dumps(modules), json.dumps(gone)],
         capture_output=True,
         text=True,
         check=False,
@@ -144,16 +154,20 @@ def test_a_capability_can_be_deleted(name: str, tmp_path: Path) -> None:
 _QUOTED: Final = re.compile(r"(?<!`)`{1,2}([A-Za-z_][\w./]*)(?:\(\))?`{1,2}(?!`)")
 
 
-def _tokens(path: Path) -> Iterator[tokenize.TokenInfo]:
+@cache
+def _tokens(path: Path) -> tuple[tokenize.TokenInfo, ...]:
     with path.open("rb") as stream:
-        yield from tokenize.tokenize(stream.readline)
+        return tuple(tokenize.tokenize(stream.readline))
 
 
-def _docstrings(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+def _docstrings(path: Path) -> dict[tuple[int, int], str]:
+    """Those of a file by where they begin."""
+    found = {}
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):
-                yield text
+                found[node.lineno, node.col_offset] = text
+    return found
 
 
 def _remarks() -> Iterator[tuple[Path, str]]:
@@ -162,7 +176,7 @@ def _remarks() -> Iterator[tuple[Path, str]]:
         for token in _tokens(path):
             if token.type == tokenize.COMMENT:
                 yield path, token.string
-        for text in _docstrings(ast.parse(path.read_text("utf-8"))):
+        for text in _docstrings(path).values():
             yield path, text
 
 
@@ -174,9 +188,9 @@ def _names() -> frozenset[str]:
         words.update(re.findall(r"\w+", path.read_text("utf-8")))
     for folder in ("scripts", "apps", "benchmarks"):
         for path in (_ROOT / folder).rglob("*.py"):
-            remarks = set(_docstrings(ast.parse(path.read_text("utf-8"))))
+            remarks = _docstrings(path)
             for token in _tokens(path):
-                if token.type == tokenize.STRING and not any(r in token.string for r in remarks):
+                if token.type == tokenize.STRING and token.start not in remarks:
                     words.update(re.findall(r"\w+", token.string))
                 elif token.type != tokenize.COMMENT:
                     words.add(token.string)

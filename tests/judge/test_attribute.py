@@ -39,7 +39,7 @@ BEFORE = """
 def priced(count):
     return sum([number * number for number in range(20)]) + count
 """
-STEPS = 10_000  # so many that what threads wait for each other is no tenth of them
+STEPS = 2_000  # so many that what threads wait for each other is no tenth of them
 AFTER = f"""
 def priced(count):
     check(count)
