@@ -170,11 +170,12 @@ def test_it_costs_nothing_that_is_seen(tmp_path: Path) -> None:
     Valgrind half a minute.
     """
     (tmp_path / "payload.py").write_text(PAYLOAD)
-    found = counting.count(
-        Project.here().interpreter("3.14").executable, [str(tmp_path / "payload.py")],
-        ["asgi", "asgi wrapped", "wsgi", "wsgi wrapped"], rounds=1,
+    with counting.started(
+        Project.here().interpreter("3.14").executable, ["-S", str(tmp_path / "payload.py")],
+        ["asgi", "asgi wrapped", "wsgi", "wsgi wrapped"], rounds=1, switched=True,
         env={"PYTHONPATH": os.pathsep.join(map(str, (ENTRY, PROJECT)))},
-    )  # fmt: skip
+    ) as collect:  # fmt: skip
+        found = collect(counting.TIMEOUT_S)
     counts = {}
     for target, one in found.items():
         assert isinstance(one, InstructionCount), (target, one)
