@@ -67,11 +67,16 @@ def compare(
         return dict(zip(METRICS, np.exp(logs).tolist(), strict=True))
 
     waiting: tuple[str, ...] = ()
+    looks = {0, *test.method.looks.counts, rounds}
     for number in range(rounds):
-        if number in {0, *test.method.looks.counts}:  # in between, nobody looks
+        if number in looks:
             waiting = test.open()
         for name in waiting:
-            test.add(name, duet(name, played(name)))
+            one = duet(name, played(name))
+            if number + 1 in looks:  # before that nobody asks what they say together
+                test.add(name, one)
+            else:
+                samples[name].all.append(one)
     test.close()
     found = judge(test)
     for judged in (one for many in found.values() for one in many if one.verdict in CALLED):
