@@ -318,7 +318,6 @@ def _find(
     stack: str | None = None,
 ) -> Reading | None:
     """The reading of these parameters; without a stack, of any."""
-    for reading in snapshot.of(benchmark):
-        if reading.python == python and stack in {None, reading.stack} and reading.param == params:
-            return reading
-    return None
+    of_python = (one for one in snapshot.of(benchmark) if one.python == python)
+    alike = (one for one in of_python if stack in {None, one.stack} and one.param == params)
+    return next(alike, None)

@@ -383,10 +383,7 @@ def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
         used = sum(max(judgement.duets for judgement in judgements) for judgements in every)
         yield "duets", f"{used} usable, {unused} not: disturbed or failed"
     if noisy := sum(duet.kept for case in comparison.cases for duet in case.duets):
-        yield (
-            "disturbed",
-            f"{noisy} of the duets used, as most of their cases: see the flags",
-        )
+        yield "disturbed", f"{noisy} of the duets used, as most of their cases: see the flags"
     if comparison.noise is not None:
         scatter = f"of base against itself scatters by {formats.size(comparison.noise)}"
         yield "noise", f"{formats.title(CPU)} {scatter} from duet to duet (standard deviation)"
@@ -415,10 +412,7 @@ def _sight(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
     sizes_of = {row.label: acted_on(row.metric, comparison.method) for row in judged}
     if sizes_of:
         sizes = ", ".join(f"{label} {100 * size:g} %" for label, size in sizes_of.items())
-        yield (
-            "acted on",
-            f"{sizes}: smaller changes are shown, and are no news (--material)",
-        )
+        yield "acted on", f"{sizes}: smaller changes are shown, and are no news (--material)"
     if floors := _sizes(comparison, judged, "floor"):
         yield "relevance floor", f"{floors}: up to here changes are none, however surely seen"
 

@@ -16,7 +16,6 @@ from duetbench.show import addresses
 from duetbench.show.site import asv_site
 from duetbench.show.site.pages import case, evidence, experiment, front, packages
 from duetbench.show.site.pages.site import PageFile, Site, gather, render
-from duetbench.store import files
 from duetbench.trend import reading
 from duetbench.trend.reading import Sources
 
@@ -171,16 +170,14 @@ def _copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:
     """Write the raw files; the result is schemas and asv's files by address, and what they are."""
     for run, path in sources.runs.items():
         folder.put(f"{addresses.RUNS}{run}.json", path.read_bytes())
-    for points in sources.points:
-        folder.put(addresses.points_file(points.id), points.model_dump_json().encode())
-    for record in sources.changes:
-        text = record.model_dump_json(indent=1) + "\n"
-        folder.put(addresses.change_file(record.id), text.encode())
-    for comparison in sources.comparisons:
-        stored = (results / comparison.path).read_bytes()
-        folder.put(addresses.comparison_file(comparison.id), stored)
-    for attribution in sources.attributions:
-        folder.put(addresses.attribution_file(attribution.id), files.encode(attribution))
+    for address, records in (
+        (addresses.points_file, sources.points),
+        (addresses.change_file, sources.changes),
+        (addresses.comparison_file, sources.comparisons),
+        (addresses.attribution_file, sources.attributions),
+    ):
+        for record in records:
+            folder.put(address(record.id), (results / record.path).read_bytes())
     downloads = {}
     for name, meaning in _SCHEMAS.items():
         if (results / name).is_file():

@@ -86,17 +86,6 @@ def _utc(time: float | str | datetime) -> datetime:
     return datetime.fromtimestamp(time, UTC)
 
 
-def experiment_command(name: str, profile: str = "nightly") -> str:
-    """The shell command that measures all cases of an experiment again.
-
-    >>> experiment_command("asgi-wsgi", "published")
-    "duetbench run --profile published --select 'asgi-wsgi/*'"
-    """
-    profile = profile if profile in PROFILES else "nightly"
-    select = f"{glob.escape(name)}/*"
-    return shlex.join(("duetbench", "run", "--profile", profile, "--select", select))
-
-
 def point_command(night: Night, case_id: str) -> str:
     """The shell command that measures a case of a night again, of the commit it measured."""
     inside = case_id.startswith(_INSIDE)

@@ -1,5 +1,7 @@
 """The experiments: a list of them, and for each its question, answers, charts and tables."""
 
+import glob
+import shlex
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -15,10 +17,10 @@ from duetbench.project.published import (
     ChartLayout,
     Published,
 )
+from duetbench.project.schema import PROFILES
 from duetbench.show import addresses, inprocess
 from duetbench.show.claims import ANSWERED, Answer, Evidence, tally
 from duetbench.show.page import Section, answer_table, facts, ordered, select
-from duetbench.show.site import words
 from duetbench.show.site.charts import (
     Caption,
     Dot,
@@ -90,7 +92,10 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
     commands = [f"duetbench inprocess --select '{suite}.*'" for suite in suites]
     if name in site.published or evidence.cases:
         profile = evidence.runs[0].run.profile if evidence.runs else "nightly"
-        commands.insert(0, words.experiment_command(name, profile))
+        profile = profile if profile in PROFILES else "nightly"
+        select = f"{glob.escape(name)}/*"
+        again = ("duetbench", "run", "--profile", profile, "--select", select)
+        commands.insert(0, shlex.join(again))
     yield render(
         site,
         "experiment.html.j2",

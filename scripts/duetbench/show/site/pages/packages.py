@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
-from typing import Final
 
 from markupsafe import Markup
 
@@ -19,14 +18,6 @@ from duetbench.show.site.pages.site import PageFile, ReleasedPackage, Site, barr
 from duetbench.store.comparison import PackageChange, differences
 from duetbench.trend import releases
 from duetbench.trend.releases import MAIN, Measured, ReleaseAxis, ReleaseEffect, Result
-
-LINKS: Final = {
-    "home": "Home page",
-    "source": "Source",
-    "changelog": "Changelog",
-    "documentation": "Documentation",
-    "issues": "Issues",
-}
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -97,9 +88,7 @@ def _links(
 ) -> list[tuple[str, str]]:
     """Labels and addresses that the package's own metadata give."""
     metadata = package.links(version)
-    links = [
-        (label, metadata.links[kind]) for kind, label in LINKS.items() if kind in metadata.links
-    ]
+    links = [(kind.capitalize(), address) for kind, address in metadata.links.items()]
     compared = metadata.differences(before, version) if before else None
     return [*links, *([(f"Source, {before} to {version}", compared)] if compared else [])]
 
