@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shlex
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,8 @@ import asv_files
 import site_builds
 import sites
 import synthetic as runs
-from bench import Bench
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Run
-from duetbench.show import addresses
 from duetbench.show.site import asv_site
 from duetbench.show.site.build import Folder
 from duetbench.store import files, run_files
@@ -178,23 +175,6 @@ def test_raw_files_are_those_of_the_results(whole: Path) -> None:
         assert [table["run"][-1] for table in document["tables"]] == [run.id]
     (raw,) = (site / "raw/asv").rglob(f"{asv_files.COMMIT[:8]}-*.json")
     assert json.loads(raw.read_text())["commit_hash"] == asv_files.COMMIT
-
-
-@pytest.mark.real
-def test_the_command_on_a_page_repeats_its_figure(bench: Bench, tmp_path: Path) -> None:
-    assert bench.run("right").code == 0
-    sites.made(tmp_path, results=bench.results, root=bench.root)
-    first = bench.recorded()
-    page = tmp_path / "site" / addresses.file(addresses.case(first.results[0].case.id))
-    document = sites.read(page)
-    commands = [word for word in document.words if word.startswith("duetbench run")]
-    command = shlex.split(commands[-1])
-    done = bench(*command[1:], "--results", tmp_path / "again")
-    assert done.code == 0, done
-    (path,) = run_files.runs(tmp_path / "again")
-    second = run_files.load(path)
-    assert second.profile == first.profile
-    assert [result.case for result in second.results] == [result.case for result in first.results]
 
 
 def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) -> None:

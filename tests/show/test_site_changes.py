@@ -161,13 +161,6 @@ def test_the_feed_has_the_newest_change_first_in_words() -> None:
     assert "granian 2.8.6 → 2.8.7" in str(found.findtext("a:entry[2]/a:summary", namespaces=ATOM))
 
 
-def test_only_what_was_not_cleared_may_be_a_package_s_change() -> None:
-    """Anyio differs too, and was found not to be it once granian was."""
-    suspected = a_record(culprit=None)
-    assert [suspected.may_be_of(name) for name in ("granian", "anyio")] == [True, True]
-    assert [a_record().may_be_of(name) for name in ("granian", "anyio")] == [True, False]
-
-
 def test_hostile_text_is_text_in_the_feed() -> None:
     found = ET.fromstring(pages.feed([a_record(note="<img onerror=x>\x00\x1b]8;;")]))
     summary = str(found.findtext("a:entry/a:summary", namespaces=ATOM))
