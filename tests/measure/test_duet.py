@@ -340,12 +340,8 @@ def test_the_other_side_is_no_noise_of_the_host() -> None:
     """1.7: 0.5 + 0.2 + 0.06 this side, 0.45 + 0.25 + 0.04 the other, 0.1 harness: 0.1 of others."""
     level = tree_usage.Level(1, 1, 1)
     seen = SimpleNamespace(
-        result=oha.LoadResult(
-            np.zeros(0, oha_results.RECORD).view(np.recarray),
-            oha_results.OhaSummary.model_validate(
-                {"summary": {"total": 2.0}, "statusCodeDistribution": {}, "errorDistribution": {}}
-            ),
-            0.2,
+        generation=SimpleNamespace(
+            summary=SimpleNamespace(seconds=2.0), client_cores=0.2, began=None
         ),
         usage=tree_usage.Usage(1.0, 2.0, 0, 0),
         host=CoreTimes(total=20.0, busy=17.0, steal=0.0, at=10.0, harness=1.0),

@@ -26,7 +26,7 @@ from duetbench.host.machine import allocate
 from duetbench.host.process_group import Session
 from duetbench.measure import identity, launch, validity, verify
 from duetbench.measure.runner import assemble
-from duetbench.measure.server import Counter
+from duetbench.measure.server import read_counter
 from duetbench.measure.testbed import ENTRY, Testbed
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
@@ -68,11 +68,10 @@ def perform(state_home: Path, tmp_path: Path) -> Perform:
         *,
         count: bool = False,
         testbed: Callable[[Testbed], Testbed] = lambda same: same,
-        phase: Callable[[str], None] = lambda _name: None,
     ) -> Launch:
         given = testbed(assemble(Project.here(), [case], tmp_path / "logs"))
         log = tmp_path / "logs" / "server.log"
-        outcome = launch.perform(case, given, log, window=0.1, count=count, phase=phase)
+        outcome = launch.perform(case, given, log, window=0.1, count=count)
         assert not list((state_home / "duetbench" / "sessions").glob("*.json"))
         return outcome
 
@@ -97,14 +96,11 @@ def test_a_good_launch_has_all_figures(
     counts = python.free_threaded and case.threads is not None  # the exporter takes its time
     assert not counts or SERVERS[case.server].counter is not None
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
-        phases: list[str] = []
-        outcome = perform(shortened(case), count=counts, phase=phases.append)
+        outcome = perform(shortened(case), count=counts)
         if not failures(outcome) or not BUSY & {flag.name for flag in outcome.flags}:
             break
         judged.clear()
     assert not failures(outcome), outcome.flags
-    begun, ended = ["starting", "verifying", "warming up"], ["verifying", "stopping"]
-    assert phases == [*begun, "measuring", *ended]
     figures = outcome.metrics
     assert figures.keys() >= ALWAYS
     assert figures.keys() <= METRICS.keys()
@@ -304,12 +300,12 @@ def test_the_counter_is_summed_over_workers() -> None:
     """40 + 2, and nothing of other counters."""
     with serving(Answer(body=METRICS_PAGE.encode(), media="text/plain")) as exporter:
         port = exporter.port
-        assert Counter(port, "granian_requests_handled").read() == 42
+        assert read_counter(port, "granian_requests_handled") == 42
         with pytest.raises(LaunchError, match="expected nonesuch among") as caught:
-            Counter(port, "nonesuch").read()
+            read_counter(port, "nonesuch")
         assert caught.value.flag is FlagName.COUNT_MISMATCH
     with pytest.raises(LaunchError, match="expected the server's metrics"):
-        Counter(port, "granian_requests_handled").read()
+        read_counter(port, "granian_requests_handled")
 
 
 def test_reasons_name_no_folder_of_this_machine_and_do_nothing_to_a_terminal() -> None:

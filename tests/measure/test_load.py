@@ -5,7 +5,9 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,6 +41,12 @@ def closed(connections: int = 2, duration: float = 0.3, timeout: float = 30) -> 
     return Load(model=LoadModel.CLOSED, connections=connections, duration=duration, timeout=timeout)
 
 
+def client(program: Path, load_: Load, url: str, **request: Any) -> load.Client:
+    fields = {"name": "x", "app": "a:a", "interface": "asgi", "path": "/", "floor": 0}
+    endpoint = Endpoint.model_validate({**fields, "expect": Expectation(), **request})
+    return load.Client(program, load_, url, endpoint)
+
+
 def fake(tmp_path: Path, body: str) -> Path:
     program = tmp_path / "oha"
     program.write_text(f"#!/bin/sh\n{body}\n")
@@ -53,8 +61,9 @@ def generate(
     *,
     cores: Sequence[int] | None = None,
     on_load_end: Callable[[], None] = lambda: None,
-) -> load.LoadResult:
-    with load.Generation(load.Client(oha, asked, url, cores)) as generation:
+) -> load.Generation:
+    loading = replace(client(oha, asked, url), cores=cores)
+    with load.Generation(loading) as generation:
         generation.wait_load()
         on_load_end()
         return generation.collect()
@@ -62,7 +71,7 @@ def generate(
 
 def failure(oha: Path, url: str, tmp_path: Path, asked: Load | None = None) -> LaunchError:
     with pytest.raises(LaunchError) as caught:
-        generate(oha, asked or closed(), url, cores=None)
+        generate(oha, asked or closed(), url)
     assert caught.value.flag is FlagName.CLIENT_FAILED
     assert not list(tmp_path.glob("duetbench-load-*"))
     return caught.value
@@ -78,43 +87,47 @@ def busy(server: TinyServer, requests: int = 1) -> None:
 def test_a_command_line_says_everything() -> None:
     """Rates are latency-corrected, requests in flight are waited for, threads are pinned."""
     paced = Load(model=LoadModel.PACED, connections=5, rate=10, duration=10, timeout=30)
-    argv = load.command(load.Client(Path("oha"), paced, "http://127.0.0.1:1/x"))
+    argv = load.command(client(Path("oha"), paced, "http://127.0.0.1:1", path="/x"))
     assert argv == [
         "oha", "--no-tui", "--output-format", "json", "--worker-threads", "1", "-t", "30000ms",
         "--redirect", "0", "--disable-compression", "-c", "5", "-z", "10000ms", "-w",
         "-q", "10", "--latency-correction", "--db-url", "rows.sqlite", "http://127.0.0.1:1/x",
     ]  # fmt: skip
-    argv = load.command(load.Client(Path("oha"), closed(duration=0.05), "u", (1, 3)))
+    argv = load.command(replace(client(Path("oha"), closed(duration=0.05), "u"), cores=(1, 3)))
     assert "-q" not in argv
     assert argv[argv.index("-z") + 1] == "50ms"
     assert argv[argv.index("--worker-threads") + 1] == "2"
 
 
-def test_a_command_line_tells_no_secret() -> None:
+def test_a_command_line_tells_no_secret(tmp_path: Path) -> None:
     """Bodies and many addresses are in files; headers are recorded as they were declared."""
-    client = load.Client(
-        Path("oha"), closed(), "u/1", method="POST", headers={"authorization": "Bearer s3cret"},
-        body="x", urls=("u/2",), public_headers={"authorization": "Bearer {TOKEN}"},
+    loading = client(
+        Path("oha"), closed(), "u", path="/1", method="POST", body="x", paths=("/2",),
+        headers={"authorization": "Bearer s3cret"},
     )  # fmt: skip
     asked = ["-m", "POST", "-H", "authorization: Bearer s3cret", "-D", "body"]
-    argv = load.command(client)
+    argv = load.command(loading)
     assert argv[argv.index("-m") :][:6] == asked
     assert argv[-2:] == ["--urls-from-file", "urls.txt"]
-    recorded = load.command(client.recorded, inline=True)
-    told = ["-H", "authorization: Bearer {TOKEN}", "-d", "x"]
-    assert recorded[recorded.index("-H") :][:4] == told
+    inline = load.command(loading, inline=True)
+    assert inline[inline.index("-d") :][:2] == ["-d", "x"]
+    public = loading.request.model_copy(update={"headers": {"authorization": "Bearer {TOKEN}"}})
+    oha = fake(tmp_path, "exec sleep 60")
+    with load.Generator(replace(loading, oha=oha, public=public)):
+        (record,) = (tmp_path / "state").rglob("*.json")
+        assert "Bearer {TOKEN}" in record.read_text()
+        assert "s3cret" not in record.read_text()
 
 
 @pytest.mark.parametrize("body", ["Zoë\n".encode(), b"\xff\r\n\x00data:;base64,", b"data:;base64,"])
 def test_a_mix_is_sent_as_it_is_declared(oha: Path, body: bytes) -> None:
     """Method, header and body of all; of four addresses three are one: 3/4, give or take 1/10."""
     with serving(Answer(status=201)) as server:
-        client = load.Client(
-            oha, closed(4, 0.5), f"{server.url}/a", status=201, method="POST",
+        mix = client(
+            oha, closed(4, 0.5), server.url, method="POST", path="/a", paths=("/a", "/a", "/b"),
             headers={"x-token": "t", "host": "localhost"}, body=from_bytes(body),
-            urls=(*[f"{server.url}/a"] * 2, f"{server.url}/b"),
         )  # fmt: skip
-        with load.Generation(client) as generation:
+        with load.Generation(mix) as generation:
             generation.wait_load()
             result = generation.collect()
         assert set(result.summary.statuses) == {201}
@@ -137,7 +150,7 @@ def test_every_request_of_a_closed_loop_is_counted(oha: Path, tmp_path: Path) ->
     cores = sorted(os.sched_getaffinity(0))[-1:]
     with serving(Answer(delay=0.02)) as server:
         result = generate(
-            oha, closed(4, 1.5), server.url + "/", cores=cores,
+            oha, closed(4, 1.5), server.url, cores=cores,
             on_load_end=lambda: ends.append(server.requests),
         )  # fmt: skip
         assert len(result.rows) == server.requests == ends[0]
@@ -156,7 +169,7 @@ def test_a_paced_load_keeps_its_limit_and_tells_what_it_did_not_send(oha: Path) 
     """20/s for 1 s, two in flight, 0.25 s each: 20 ticks, of which most are never sent."""
     asked = Load(model=LoadModel.PACED, connections=2, rate=20, duration=1, timeout=30)
     with serving(Answer(delay=0.25)) as server:
-        result = generate(oha, asked, server.url, cores=None)
+        result = generate(oha, asked, server.url)
     found = figures(result.rows, result.summary, asked, floor=0.25)
     assert found["requests"] + found["unsent"] == 20
     assert 2 <= found["requests"] <= 10
@@ -170,7 +183,7 @@ def test_a_paced_load_keeps_its_limit_and_tells_what_it_did_not_send(oha: Path) 
 def test_an_open_load_sends_whatever_the_server_does(oha: Path) -> None:
     asked = Load(model=LoadModel.OPEN, connections=20, rate=4, duration=2, timeout=30)
     with serving(Answer(delay=1.5)) as server:
-        result = generate(oha, asked, server.url, cores=None)
+        result = generate(oha, asked, server.url)
     found = figures(result.rows, result.summary, asked, floor=1.5)
     assert (found["requests"], found["unsent"]) == (8, 0)
 
@@ -182,7 +195,7 @@ def test_the_bytes_of_a_body_are_those_that_came(oha: Path, chunked: bool) -> No
     expect = Expectation(content_type="text/plain", text="(hello)+")
     endpoint = Endpoint(name="x", app="a:a", interface="asgi", path="/", expect=expect, floor=0)
     with serving(Answer(body=body, encoding="gzip", chunked=chunked)) as server:
-        result = generate(oha, closed(), server.url, cores=None)
+        result = generate(oha, closed(), server.url)
         assert {answer.size for answer in verify(endpoint, server.url)} == {len(body)}
     assert sizes(result.rows, 200) == {len(body): len(result.rows)}
 
@@ -190,7 +203,7 @@ def test_the_bytes_of_a_body_are_those_that_came(oha: Path, chunked: bool) -> No
 def test_answers_of_another_status_are_not_good(oha: Path) -> None:
     """A success to oha; the figures say otherwise. A redirect is not followed."""
     with serving(Answer(status=302)) as server:
-        result = generate(oha, closed(), server.url, cores=None)
+        result = generate(oha, closed(), server.url)
     assert set(result.rows.status.tolist()) == {302}
     found = figures(result.rows, result.summary, closed())
     assert found["requests"] > 0
@@ -201,7 +214,7 @@ def test_answers_of_another_status_are_not_good(oha: Path) -> None:
 def test_a_server_that_dies_in_the_middle_leaves_errors(oha: Path) -> None:
     with (
         serving(Answer(delay=0.01)) as server,
-        load.Generation(load.Client(oha, closed(duration=2), server.url)) as generation,
+        load.Generation(client(oha, closed(duration=2), server.url)) as generation,
     ):
         busy(server)
         server.die()
@@ -212,7 +225,7 @@ def test_a_server_that_dies_in_the_middle_leaves_errors(oha: Path) -> None:
 def test_a_slow_server_leaves_timeouts(oha: Path) -> None:
     with serving(lambda _path, n: Answer(delay=0.0 if n % 2 else 5.0)) as server:
         asked = closed(duration=2, timeout=1)
-        result = generate(oha, asked, server.url, cores=None)
+        result = generate(oha, asked, server.url)
     found = figures(result.rows, result.summary, asked)
     assert found["timeouts"] > 0
     assert found["errors"] == 0
@@ -230,7 +243,7 @@ def test_a_slow_server_leaves_timeouts(oha: Path) -> None:
 def test_a_generator_that_fails_or_prints_rubbish_gives_no_figure(
     tmp_path: Path, body: str, words: str
 ) -> None:
-    error = failure(fake(tmp_path, body), "http://127.0.0.1:9/", tmp_path)
+    error = failure(fake(tmp_path, body), "http://127.0.0.1:9", tmp_path)
     assert words in error.detail
 
 
@@ -250,7 +263,7 @@ def test_a_generator_that_is_ended_early_gives_no_figure(oha: Path, name: str, w
     """On SIGINT oha stores what it has and exits with 0: its time betrays it."""
     with (
         serving(Answer(delay=0.01)) as server,
-        load.Generation(load.Client(oha, closed(duration=20), server.url)) as generation,
+        load.Generation(client(oha, closed(duration=20), server.url)) as generation,
     ):
         busy(server, 50)  # oha listens for signals a moment after it has begun to send
         os.kill(generation.session.pid, signal.Signals[name])
@@ -262,17 +275,17 @@ def test_a_generator_that_is_ended_early_gives_no_figure(oha: Path, name: str, w
 def test_a_generator_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "START_SECONDS", 0.1)
     error = failure(
-        fake(tmp_path, "exec sleep 60"), "http://127.0.0.1:9/", tmp_path, closed(1, 0.1, 0.1)
+        fake(tmp_path, "exec sleep 60"), "http://127.0.0.1:9", tmp_path, closed(1, 0.1, 0.1)
     )
     assert "it still runs" in error.detail
 
 
 def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(oha: Path) -> None:
     with serving(Answer(delay=0.01)) as server:
-        found = warmup.warm_up(load.Client(oha, closed(), server.url), window=0.1, limit=5)
+        found = warmup.warm_up(client(oha, closed(), server.url), window=0.1, limit=5)
         assert found.steady == warmup.is_steady(found.windows)
         assert len(found.windows) >= warmup.STEADY_WINDOWS
-        short = warmup.warm_up(load.Client(oha, closed(), server.url), window=0.1, limit=0.05)
+        short = warmup.warm_up(client(oha, closed(), server.url), window=0.1, limit=0.05)
         assert (len(short.windows), short.steady) == (1, False)
 
 

@@ -233,7 +233,6 @@ def _measure(
             log,
             window=WINDOW_SECONDS[plan.profile],
             count=count_requests,
-            phase=progress.phase,
             number=number,
             order=order,
         )

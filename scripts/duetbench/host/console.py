@@ -126,12 +126,11 @@ class Progress(Narrator):
             MofNCompleteColumn(),
             rich.progress.TimeElapsedColumn(),
             TextColumn("{task.fields[left]}", style="progress.remaining"),
-            TextColumn("{task.fields[phase]}", style="dim", markup=False),
             console=console,
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._bar.add_task("starting", total=None, left="", phase="")
+        self._task = self._bar.add_task("starting", total=None, left="")
 
     def start(
         self, sentence: str, seconds: float, total: int | None = None, until: str = "left"
@@ -150,10 +149,6 @@ class Progress(Narrator):
         """A piece of work starts; `remaining` s are left."""
         left = f"{duration(remaining)} {self._until}"
         self._bar.update(self._task, description=name, completed=done, left=left)
-
-    def phase(self, name: str) -> None:
-        """The piece of work goes on to a phase, such as warming up; only the bar shows it."""
-        self._bar.update(self._task, phase=name)
 
     def note(self, sentence: str) -> None:
         """Say something that a reader of the result should know."""

@@ -19,13 +19,13 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from duetbench.core.errors import FlagName, LaunchError
+from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Load
 from duetbench.core.protocol import (
     DUET_SECONDS,
@@ -122,7 +122,7 @@ def unshared(
 
 
 class SideRun:
-    """One side under way. What goes wrong inside of `blamed` is noted as this side's failure."""
+    """One side under way."""
 
     def __init__(
         self, name: SideName, launched: Sequence[SideCase], loads: Sequence[Load], log: Path
@@ -150,18 +150,6 @@ class SideRun:
     @property
     def failed(self) -> bool:
         return self.serving.failed
-
-    @contextmanager
-    def blamed(self) -> Iterator[None]:
-        """Note a failure as this side's, and go on behind the block."""
-        try:
-            yield
-        except LaunchError as error:
-            self.serving.explain(error)
-            self.serving.fail(error.flag, error.detail)
-        except Exception as error:
-            # One duet must not end the comparison, not even by a mistake of ours.
-            self.serving.fail_by_mistake(error)
 
     def start(self, *, aside: bool) -> None:
         """Start the server, `aside` on the client cores, which have nothing to do before the load.
@@ -245,7 +233,7 @@ class _Duets:
     def _each(self, step: Callable[[SideRun], None], *only: SideRun) -> None:
         for side in only or self.order:
             if not side.failed:
-                with side.blamed():
+                with side.serving.blamed():
                     step(side)
 
     def _ask(self, step: Callable[[SideRun], None]) -> None:
@@ -274,17 +262,15 @@ class _Duets:
         return not _OF_ANSWERS.issuperset(f.name for f in flags if f.severity == "fail")
 
     def _end(self, side: SideRun) -> None:
-        try:
+        with side.serving.blamed():
             side.serving.kill()
-        except LaunchError as error:
-            side.serving.fail(error.flag, error.detail)
 
     def _unshare(self, results: Sequence[_Result]) -> None:
         """End one server, one that has died if there is one, and see what the other gains."""
         last, other = sorted(self.order, key=lambda side: side.serving.ended)
         self._end(other)
         if last.name in self.beside:
-            with last.blamed():
+            with last.serving.blamed():
                 alone = tree_usage.memory_of(last.serving.session.members)
                 for metrics in (
                     metrics for result in results for metrics in result.metrics.values()
@@ -297,7 +283,7 @@ class _Duets:
         with ExitStack() as stack:
             bursts: dict[SideRun, warmup.Burst] = {}
             for side in self.order:
-                with side.blamed():
+                with side.serving.blamed():
                     if not self._void:
                         requests = warmup.wave_size(side.case) if wave else 0
                         seconds = 0.0 if wave else DUET_WARM_UP
@@ -305,7 +291,7 @@ class _Duets:
                             warmup.Burst(side.serving.client, seconds=seconds, requests=requests)
                         )
             for side, burst in bursts.items() if not self._void else ():
-                with side.blamed():
+                with side.serving.blamed():
                     side.warm_up = burst.collect()
         return not self._void
 
@@ -338,7 +324,7 @@ class _Duets:
         return None if self._void else observations
 
     def _drift(self, observations: Mapping[SideRun, Observation]) -> float | None:
-        rows = {side.name: observed.result.rows for side, observed in observations.items()}
+        rows = {side.name: observed.generation.rows for side, observed in observations.items()}
         load = self.order[0].case.load
         if self._slow() or load.rate is not None:
             return None
@@ -349,7 +335,7 @@ class _Duets:
         pending = list(self.order)
         while pending and not self._void:
             for side in tuple(pending):
-                with side.blamed():
+                with side.serving.blamed():
                     side.serving.require_alive()
                     if observations[side].generation.over():
                         pending.remove(side)
@@ -360,7 +346,7 @@ class _Duets:
     def _finish(self, side: SideRun, observations: Mapping[SideRun, Observation]) -> None:
         (other,) = (observed for key, observed in observations.items() if key is not side)
         neighbour = launch.Neighbour(
-            other.usage.cores, other.result.client_cores or 0.0, commands=other.commands
+            other.usage.cores, other.generation.client_cores or 0.0, commands=other.commands
         )
         side.metrics = launch.finish(observations[side], neighbour)
         self.beside[side.name] = tree_usage.memory_of(side.serving.session.members)

@@ -5,18 +5,18 @@ seen while load is on, and the figures and flags that follow from it, are a duet
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from duetbench.core.errors import FlagName, LaunchError
+from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch, Status
 from duetbench.core.protocol import NO_UNIT, UNIT_REQUESTS
 from duetbench.core.units import utc_now
 from duetbench.host import machine, ports, tree_usage
 from duetbench.measure import identity, oha, oha_results, validity, warmup
-from duetbench.measure.server import Counter, Serving
+from duetbench.measure.server import Serving
 from duetbench.measure.testbed import Testbed
 from duetbench.measure.verify import SpotChecks
 
@@ -28,7 +28,6 @@ def perform(
     *,
     window: float = 1.0,
     count: bool = False,
-    phase: Callable[[str], None] = lambda _name: None,
     number: int = 0,
     order: int = 0,
 ) -> Launch:
@@ -36,28 +35,21 @@ def perform(
 
     `window` is that of the warm-up, s. `count`: the server counts its requests too; its metrics
     exporter then runs beside it, right for proving that nothing is lost, not for figures to keep.
-    `phase` is called with what the launch is doing. `number` is its round, `order` its place in the
-    run.
+    `number` is its round, `order` its place in the run.
     """
     began, started = time.monotonic(), utc_now()
     serving = Serving(case, testbed, log, count=count)
     metrics: dict[str, float] = {}
     try:
-        with _stopped(serving, phase):
-            phase("starting")
+        with serving.blamed():
             serving.start()
             serving.await_ready()
-            phase("verifying")
             serving.meet()
             serving.verify(repeats=UNIT_REQUESTS)
-            observation = _measure(serving, window, phase)
-            phase("verifying")
-            metrics = finish(observation)
-    except LaunchError as error:
-        serving.fail(error.flag, error.detail)
-    except Exception as error:
-        # One launch must not end the run, not even by a mistake of ours.
-        serving.fail_by_mistake(error)
+            metrics = finish(_measure(serving, window))
+            serving.stop()  # after a good launch, a bad stop is its failure
+    finally:
+        serving.abandon()
     return Launch(
         case=case.id,
         round=number,
@@ -71,38 +63,21 @@ def perform(
     )
 
 
-def _measure(serving: Serving, window: float, phase: Callable[[str], None]) -> "Observation":
-    counter = serving.metrics_port and Counter(serving.metrics_port, str(serving.server.counter))
+def _measure(serving: Serving, window: float) -> "Observation":
     with tree_usage.TreeSampler(serving.session.members) as tree:
-        phase("warming up")
         if serving.slow:  # by one full wave, all others until steady
             with warmup.Burst(serving.client, requests=warmup.wave_size(serving.case)) as wave:
                 warm = wave.collect()
         else:
             warm = warmup.warm_up(serving.client, window=window, limit=10 * window)
-        earlier = counter.settled() if counter else 0
-        phase("measuring")
+        earlier = serving.handled()
         observation = Observation(serving, tree, warm)
         with observation.load() as generation:
             generation.wait_load()
             observation.end()
             observation.collect()
-        observation.handled = counter.settled() - earlier if counter else None
+        observation.handled = serving.handled() - earlier if serving.metrics_port else None
         return observation
-
-
-@contextmanager
-def _stopped(serving: Serving, phase: Callable[[str], None]) -> Iterator[None]:
-    """After a good launch, a bad stop is its failure."""
-    try:
-        yield
-    except BaseException as error:
-        if isinstance(error, LaunchError):
-            serving.explain(error)
-        serving.abandon()
-        raise
-    phase("stopping")
-    serving.stop()
 
 
 class Observation:
@@ -115,7 +90,6 @@ class Observation:
     own count.
     """
 
-    result: oha.LoadResult
     handled: int | None = None
 
     def __init__(
@@ -162,8 +136,7 @@ class Observation:
 
     def collect(self) -> None:
         """Take the result; LaunchError if generator or server failed, or another one listens."""
-        self.result = self.generation.collect()
-        self.serving.load_seconds = self.result.summary.seconds
+        self.serving.load_seconds = self.generation.collect().summary.seconds
         self.memory = self.tree.memory(self.before.at, self.after.at)
         self.serving.require_alive()
         self.serving.require_ours()
@@ -200,7 +173,7 @@ def _conclude(
     observation: Observation, neighbour: Neighbour
 ) -> tuple[dict[str, float], tuple[Flag, ...]]:
     """Compute the metrics of a measurement, and all flags that they call for."""
-    serving, result = observation.serving, observation.result
+    serving, result = observation.serving, observation.generation
     case, testbed, unit = serving.case, serving.testbed, serving.unit
     status = case.endpoint.expect.status
     figures = oha_results.figures(
@@ -257,7 +230,7 @@ def _conclude(
 def _costs(
     figures: dict[str, float], observation: Observation, neighbour: Neighbour
 ) -> dict[str, float]:
-    used, result = observation.usage, observation.result
+    used, result = observation.usage, observation.generation
     memory, host = observation.memory, observation.host
     costs: dict[str, float] = {
         # The whole load, with the drain after the deadline: its answers cost core time as well.

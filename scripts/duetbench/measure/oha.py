@@ -8,13 +8,13 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
 from duetbench.core.errors import FlagName, LaunchError
-from duetbench.core.model import Load
+from duetbench.core.model import Endpoint, Load
 from duetbench.core.text import to_bytes
 from duetbench.host import proc
 from duetbench.host.command import read_log
@@ -32,55 +32,27 @@ _PREFIX: Final = "duetbench-load"
 _SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder with a secret name is made in it
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LoadResult:
-    """A load that was offered in full: one row per answered request, and kinds of failures.
-
-    Attributes:
-        client_cores: Cores that the generator used while it sent; None if the load was too short to
-            tell (0.2 s).
-        began: When the clock of the rows began, on the monotonic clock (s; up to 50 ms late); None
-            if the load was over before anybody looked.
-    """
-
-    rows: Rows
-    summary: OhaSummary
-    client_cores: float | None
-    began: float | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What a generator loads, and on which cores (None: any); `status` is a good answer's.
+    """What a generator asks of the server at `base`, and on which cores (None: any).
 
-    A request takes `url`, or one of it and the further `urls` at random. `public_headers`
-    are those that may be recorded; None: `headers` may.
+    `public` is the request with what may be recorded of it; None: all may.
     """
 
     oha: Path
     load: Load
-    url: str
+    base: str
+    request: Endpoint
     cores: Sequence[int] | None = None
-    status: int = 200
-    method: str = "GET"
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: str = ""
-    urls: tuple[str, ...] = ()
-    public_headers: Mapping[str, str] | None = None
-
-    @property
-    def recorded(self) -> Self:
-        """The same with what may be recorded."""
-        if self.public_headers is None:
-            return self
-        return replace(self, headers=self.public_headers, public_headers=None)
+    public: Endpoint | None = None
 
     def write(self, folder: Path) -> None:
         """Write the files that its command line names."""
-        if self.body:
-            (folder / _BODY).write_bytes(to_bytes(self.body))
-        if self.urls:
-            (folder / URLS).write_text("\n".join((self.url, *self.urls)) + "\n", "utf-8")
+        if self.request.body:
+            (folder / _BODY).write_bytes(to_bytes(self.request.body))
+        if self.request.paths:
+            paths = (self.request.path, *self.request.paths)
+            (folder / URLS).write_text("".join(f"{self.base}{path}\n" for path in paths), "utf-8")
 
 
 def command(client: Client, shape: Sequence[str] = (), *, inline: bool = False) -> list[str]:
@@ -89,12 +61,12 @@ def command(client: Client, shape: Sequence[str] = (), *, inline: bool = False) 
     That folder has the files of `Client.write`; `inline`: the body is in the command line instead.
     `shape` are the options that say how much is sent, in place of the client's load.
     """
-    load = client.load
+    load, request = client.load, client.request
     paced = [] if load.rate is None else ["-q", f"{load.rate:.15g}", "--latency-correction"]
     # -w: requests in flight at the deadline are waited for, not counted as errors.
     whole = [*("-c", str(load.connections), "-z", milliseconds(load.duration), "-w"), *paced]
-    headers = [f"{name}: {text}" for name, text in client.headers.items()]
-    body = ["-d", client.body] if inline else ["-D", _BODY]
+    headers = [f"{name}: {text}" for name, text in request.headers.items()]
+    body = ["-d", request.body] if inline else ["-D", _BODY]
     return [
         *(str(client.oha), "--no-tui", "--output-format", "json"),
         # As many as there are cores: oha would take one per core of the machine, pinned or not.
@@ -102,11 +74,11 @@ def command(client: Client, shape: Sequence[str] = (), *, inline: bool = False) 
         *("-t", milliseconds(load.timeout)),
         # Answers count as they come.
         *("--redirect", "0", "--disable-compression"),
-        *(["-m", client.method] if client.method != "GET" else []),
+        *(["-m", request.method] if request.method != "GET" else []),
         *(word for header in headers for word in ("-H", header)),
-        *(body if client.body else []),
+        *(body if request.body else []),
         *(shape or (*whole, "--db-url", "rows.sqlite")),
-        *(["--urls-from-file", URLS] if client.urls else [client.url]),
+        *(["--urls-from-file", URLS] if request.paths else [client.base + request.path]),
     ]
 
 
@@ -124,11 +96,12 @@ class Generator:
         What is private in its command line is in no record of the session.
         """
         self.client, self.folder = client, proc.make_scratch(_PREFIX, scratch_base())
+        public = replace(client, request=client.public or client.request)
         try:
             client.write(self.folder)
             self.session = Session.start(
                 [*command(client, shape), "-o", SUMMARY],
-                recorded=[*command(client.recorded, shape), "-o", SUMMARY],
+                recorded=[*command(public, shape), "-o", SUMMARY],
                 role="client",
                 cores=client.cores,
                 # Nothing of ours may change what oha does (TOKIO_WORKER_THREADS, …).
@@ -163,12 +136,18 @@ class Generator:
 class Generation(Generator):
     """A load with rows: `wait_load`, `collect`. Two may work side by side (duets)."""
 
+    rows: Rows
+    """One per answered request; there are rows and a summary of a load that was offered in full."""
+    summary: OhaSummary
+
     def __init__(self, client: Client) -> None:
         super().__init__(client)
         self.load = client.load
         self.midway: Callable[[], object] = lambda: False
         """Called from the middle of the load on, until it gives something."""
-        self._began: float | None = None
+        self.began: float | None = None
+        """When the clock of the rows began, on the monotonic clock (s; up to 50 ms late); None
+        if the load was over before anybody looked."""
         self._clock: list[tuple[float, float]] = []
 
     def wait_load(self) -> None:
@@ -195,7 +174,7 @@ class Generation(Generator):
             raise self.failed(f"the load to be over after {limit:.0f} s", "it still runs")
         return False
 
-    def collect(self) -> LoadResult:
+    def collect(self) -> Self:
         """Wait for the end, read everything and remove the folder.
 
         LaunchError client_failed: the generator failed in any way; no result is partial.
@@ -206,18 +185,17 @@ class Generation(Generator):
             raise self.failed(f"its rows to be stored in {STORE_SECONDS:.0f} s", "it still runs")
         if code != 0:
             raise self.failed("exit code 0", f"{code}")
-        summary = read_summary(read_log(self.folder / SUMMARY))
+        summary = self.summary = read_summary(read_log(self.folder / SUMMARY))
         # Interrupted, oha stores what it has and reports success.
         if summary.seconds < 0.99 * self.load.duration:
             raise self.failed(f"{self.load.duration:g} s of load", f"{summary.seconds:g} s")
-        rows = read_rows(self.folder / "rows.sqlite")
+        rows = self.rows = read_rows(self.folder / "rows.sqlite")
         if len(rows) != summary.answered:
             raise self.failed(f"{summary.answered} rows", f"{len(rows)}")
         if not len(rows) and not summary.failures:
             raise self.failed("requests", "none was sent")
-        result = LoadResult(rows, summary, self._cores(), self._began)
         self.stop()
-        return result
+        return self
 
     def _sample(self, summary: Path) -> None:
         """Read the generator's CPU clock, but only while it sends.
@@ -225,17 +203,19 @@ class Generation(Generator):
         oha makes the summary's file right before it starts, and computes and stores afterwards.
         """
         now = time.monotonic()
-        if self._began is None:
+        if self.began is None:
             if not summary.exists():
                 return
-            self._began = now
-        if now >= self._began + self.load.duration / 2 and self.midway():
+            self.began = now
+        if now >= self.began + self.load.duration / 2 and self.midway():
             self.midway = lambda: False
         used = proc.cpu_clock(self.session.pid)
-        if used is not None and now <= self._began - _POLL_SECONDS + self.load.duration:
+        if used is not None and now <= self.began - _POLL_SECONDS + self.load.duration:
             self._clock.append((now, used))
 
-    def _cores(self) -> float | None:
+    @property
+    def client_cores(self) -> float | None:
+        """Cores that it used while it sent; None if the load was too short to tell (0.2 s)."""
         if len(self._clock) < 4:  # with less the poll itself matters
             return None
         (begin, before), (finish, after) = self._clock[0], self._clock[-1]

@@ -1,15 +1,15 @@
 """One server under way for one case: started, questioned, watched, stopped, and proven gone."""
 
 import math
+import re
 import time
 import traceback
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 import httpx
-from prometheus_client.parser import text_string_to_metric_families
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Case, Flag
@@ -31,8 +31,7 @@ _SEE_LOG: Final = "see the server's log"
 
 _POLL_SECONDS: Final = 0.02
 
-_COUNTER_SECONDS: Final = 10.0
-_SETTLED_SECONDS: Final = 2.2  # the exporter collects from the workers once a second
+_EXPORTER_SECONDS: Final = 2.2  # it collects from the workers once a second
 
 
 class Serving:
@@ -49,6 +48,7 @@ class Serving:
         self.metrics_port = ports.free_port() if count and self.server.counter else None
         self.base = f"http://127.0.0.1:{self.port}"
         self._session: Session | None = None
+        self._ending = False
         self.take(case)
 
     def take(self, case: Case) -> None:
@@ -65,18 +65,8 @@ class Serving:
         """Letters of the log that are of cases before."""
         self.load_seconds = 0.0
         """For how long measured load was offered, s."""
-        self.client = Client(
-            testbed.oha,
-            case.load,
-            self.base + request.path,
-            testbed.client_cores(case) if testbed.machine.pinned else None,
-            request.expect.status,
-            method=request.method,
-            headers=request.headers,
-            body=request.body,
-            urls=tuple(self.base + path for path in request.paths),
-            public_headers=case.endpoint.headers,
-        )
+        cores = testbed.client_cores(case) if testbed.machine.pinned else None
+        self.client = Client(testbed.oha, case.load, self.base, request, cores, case.endpoint)
 
     @property
     def session(self) -> Session:
@@ -100,13 +90,26 @@ class Serving:
             detail = f"{detail}{said}{AT}{self.log}"
         self.flags.append(Flag(name=flag, detail=scrub(self.workspace.hide(detail))))
 
-    def fail_by_mistake(self, error: Exception) -> None:
-        with self.log.open("a") as file:
-            traceback.print_exc(file=file)
-        self.fail(
-            FlagName.HARNESS_ERROR,
-            f"{type(error).__name__}: {error}; the traceback is in the launch's log{AT}{self.log}",
-        )
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Note what goes wrong in the block as this server's failure, and go on behind it."""
+        try:
+            yield
+        except LaunchError as error:
+            code = None if self._session is None or self._ending else self._session.poll()
+            # Whatever fails while the server is dead fails because it is dead: that comes first.
+            if code is not None and error.flag not in {FlagName.NOT_READY, FlagName.SERVER_DIED}:
+                self.fail(FlagName.SERVER_DIED, f"exit code {code}; {log_words(self.log)}")
+            self.fail(error.flag, error.detail)
+        except Exception as error:
+            # One launch must not end all of them, not even by a mistake of ours.
+            with self.log.open("a") as file:
+                traceback.print_exc(file=file)
+            self.fail(
+                FlagName.HARNESS_ERROR,
+                f"{type(error).__name__}: {error}; the traceback is in the launch's log"
+                f"{AT}{self.log}",
+            )
 
     def start(self, cores: Sequence[int] | None = None) -> None:
         """Prove the ports free and start the server, on its own cores unless others are named.
@@ -202,6 +205,16 @@ class Serving:
                 f"that is no answer, mend the request, or declare the body; {_SEE_LOG}",
             )
 
+    def handled(self) -> int:
+        """Requests that the server has counted itself; 0: it is not asked to.
+
+        LaunchError count_mismatch: its exporter tells nothing.
+        """
+        if self.metrics_port is None:
+            return 0
+        time.sleep(_EXPORTER_SECONDS)
+        return read_counter(self.metrics_port, str(self.server.counter))
+
     @property
     def right_sizes(self) -> frozenset[int]:
         """Bytes that right bodies have under load; none: nobody can tell.
@@ -233,12 +246,6 @@ class Serving:
                 FlagName.SERVER_DIED,
                 f"it ended under load with exit code {code}; {log_words(self.log)}",
             )
-
-    def explain(self, error: LaunchError) -> None:
-        """Whatever fails while the server is dead fails because it is dead: note that first."""
-        code = None if self._session is None else self._session.poll()
-        if code is not None and error.flag not in {FlagName.NOT_READY, FlagName.SERVER_DIED}:
-            self.fail(FlagName.SERVER_DIED, f"exit code {code}; {log_words(self.log)}")
 
     @property
     def ended(self) -> bool:
@@ -281,7 +288,7 @@ class Serving:
 
     def _end(self, grace: float) -> StopReport | None:
         """End the server, and close its workspace however it went."""
-        report = None
+        report, self._ending = None, True
         try:
             if self._session is not None:
                 report = self._session.stop(grace)
@@ -294,45 +301,17 @@ class Serving:
         return report
 
 
-class Counter:
-    """Reads a counter of a Prometheus exporter, summed over its labels (the workers)."""
+def read_counter(port: int, name: str) -> int:
+    """Read a counter of a Prometheus exporter, summed over its labels (the workers).
 
-    def __init__(self, port: int, name: str) -> None:
-        self._url, self._name = f"http://127.0.0.1:{port}/metrics", name
-
-    def read(self) -> int:
-        """Give the counter's value now; LaunchError count_mismatch if there is none."""
-        try:
-            answer = httpx.get(self._url, trust_env=False, timeout=5).raise_for_status()
-            names = {self._name, f"{self._name}_total"}
-            families = text_string_to_metric_families(answer.text)
-            samples = [one for family in families for one in family.samples if one.name in names]
-        except (httpx.HTTPError, ValueError) as error:
-            found = f"the server's metrics, found {error}"
-        else:
-            if samples:
-                return int(sum(sample.value for sample in samples))
-            found = f"{self._name} among the server's metrics, found none"
-        raise LaunchError(FlagName.COUNT_MISMATCH, f"expected {found}")
-
-    def settled(self) -> int:
-        """Give the value once it has not moved for two collections of the exporter.
-
-        The last value when it still moves after 10 s: then somebody else sends requests. Raises
-        LaunchError count_mismatch if there is no value within 10 s, or none any more.
-        """
-        value, since = None, time.monotonic()
-        deadline = since + _COUNTER_SECONDS
-        while True:
-            over = time.monotonic() >= deadline
-            try:
-                now = self.read()
-            except LaunchError:
-                if over or value is not None:
-                    raise
-            else:
-                if now != value:
-                    value, since = now, time.monotonic()
-                if over or time.monotonic() - since >= _SETTLED_SECONDS:
-                    return now
-            time.sleep(_POLL_SECONDS)
+    LaunchError count_mismatch if there is none.
+    """
+    try:
+        page = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).raise_for_status()
+    except httpx.HTTPError as error:
+        found = f"the server's metrics, found {error}"
+    else:
+        if values := re.findall(rf"^{name}(?:_total)?(?:{{.*}})? (\S+)", page.text, re.MULTILINE):
+            return int(sum(map(float, values)))
+        found = f"{name} among the server's metrics, found none"
+    raise LaunchError(FlagName.COUNT_MISMATCH, f"expected {found}")

@@ -66,6 +66,11 @@ def fill(text: str, values: Mapping[str, str]) -> str:
     return re.sub(rf"\{{({names})\}}", lambda match: values[match[1]], text) if names else text
 
 
+def _filled(endpoint: Endpoint, values: Mapping[str, str]) -> Endpoint:
+    headers = {name: fill(text, values) for name, text in endpoint.headers.items()}
+    return endpoint.model_copy(update={"headers": headers, "body": fill(endpoint.body, values)})
+
+
 @dataclass(frozen=True, slots=True)
 class Testbed:
     """Tools, interpreters, stacks and cores for all launches of a run.
@@ -164,21 +169,9 @@ class Testbed:
         variables |= {name: fill(text, names) for name, text in case.env.items()}
         variables |= {name: f"${name}" for name in case.env_names}
         arguments = [a.replace(str(port), "$PORT") for a in server.arguments(case, port, None)]
-        endpoint = case.endpoint
-        clients = self.client_cores(case)
-        generator = load.command(
-            load.Client(
-                Path("oha"),
-                case.load,
-                f"http://127.0.0.1:$PORT{endpoint.path}",
-                clients,
-                method=endpoint.method,
-                body=fill(endpoint.body, names),
-                urls=endpoint.paths,
-                headers={name: fill(text, names) for name, text in endpoint.headers.items()},
-            ),
-            inline=True,
-        )
+        clients, base = self.client_cores(case), "http://127.0.0.1:$PORT"
+        client = load.Client(Path("oha"), case.load, base, _filled(case.endpoint, names), clients)
+        generator = load.command(client, inline=True)
         serve = ["env", *(f"{name}={value}" for name, value in variables.items())]
         serve += ["taskset", "-c", _list(self.server_cores(case)), "$PYTHON", "-m", server.name]
         pinned = ["taskset", "-c", _list(clients), *generator]
@@ -213,9 +206,7 @@ class Workspace:
 
     def fill_in(self, endpoint: Endpoint) -> Endpoint:
         """Give an endpoint as it is really asked, with all values in their places."""
-        headers = {name: fill(text, self._values) for name, text in endpoint.headers.items()}
-        body = fill(endpoint.body, self._values)
-        return endpoint.model_copy(update={"headers": headers, "body": body})
+        return _filled(endpoint, self._values)
 
     def hide(self, text: str) -> str:
         """Take private values, and the names of this workspace's folders, out of a text."""

@@ -89,7 +89,7 @@ class Burst(Generator):
                 f"expected every request of the warm-up to be answered, found {kinds}; "
                 "see the server's log",
             )
-        good, status = summary.answered, self.client.status
+        good, status = summary.answered, self.client.request.expect.status
         if summary.statuses.get(status, 0) != good:
             hint = "".join(LIMITED.get(found, "") for found in summary.statuses)
             raise LaunchError(
