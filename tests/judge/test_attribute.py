@@ -11,8 +11,10 @@ import pytest
 from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
 from duetbench.judge.why.attribute import attribute
 from duetbench.measure.instructions import counting
-from duetbench.measure.testbed import SideCase, equip
-from duetbench.project.project import Project
+from duetbench.measure.runner import equip
+from duetbench.measure.testbed import SideCase
+from duetbench.project.project import Deployment, Project
+from duetbench.project.settings import Target
 from duetbench.show.change import AttributionText
 from duetbench.store.attribution import APPLICATION
 
@@ -72,11 +74,12 @@ def side(case: Case, root: Path, code: str) -> SideCase:
     """The case in a copy of the repository at one commit."""
     (root / "src").mkdir(parents=True)
     (root / "src" / "shop.py").write_text(SHOP + code)
+    target = Target(app="shop:app", env={"TOKEN": "s3cret-of-ours"})
+    project = Project(root, target, Deployment(root, {}, ("src",), "", {}))
     found = equip(
-        [case], root.parent / "logs", apps=root / "apps", imports=("src",),
-        locked={case.stack: Project.here().lock("gil-in-process")}, generator=Path("oha"),
+        project, [case], root.parent / "logs", generator=Path("oha"),
+        locked={case.stack: Project.here().lock("gil-in-process")},
         interpreters={case.python: Project.here().interpreter(case.python)},
-        private={"TOKEN": "s3cret-of-ours"},
     )  # fmt: skip
     return SideCase(case, found)
 

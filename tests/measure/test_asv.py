@@ -22,8 +22,8 @@ from asv.runner import BENCHMARK_RUN_SCRIPT
 
 from duetbench.host import machine, paths
 from duetbench.host.machine import LOCK, measuring
+from duetbench.measure import asv_plugin
 from duetbench.measure import asv_runs as runs
-from duetbench.measure.asv_plugin import pin
 from duetbench.project import stacks
 from duetbench.project.project import Project
 from tiny_index import Index, serving
@@ -285,8 +285,7 @@ def test_a_machine_is_pinned_beside_others(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("HOME", str(tmp_path))
     other = {"machine": "other", "os": "Linux 6.1", "arch": "", "cpu": "", "num_cpu": "", "ram": ""}
     MachineCollection.save("other", other)
-    described = machine.asv_profile()
-    pin(described)
-    pin(described)
+    asv_plugin.setup()
+    asv_plugin.setup()
     assert MachineCollection.load("other") == other
-    assert MachineCollection.load(HERE) == described
+    assert MachineCollection.load(HERE) == machine.asv_profile()

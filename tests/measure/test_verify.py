@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import httpx
 import pytest
 
 from bench import eventually
@@ -37,9 +38,13 @@ def endpoint(expect: Expectation | None = None, floor: float = 0.0, overlap: int
     )  # fmt: skip
 
 
+def came(status: int, media: str, body: bytes) -> httpx.Response:
+    return httpx.Response(status, headers={"content-type": media}, content=body)
+
+
 def refusal(expect: Expectation, body: bytes, media: str, status: int = 200) -> LaunchError:
     with pytest.raises(LaunchError) as caught:
-        check_answer(expect, "GET /x", status, media, body)
+        check_answer(expect, "GET /x", came(status, media, body))
     return caught.value
 
 
@@ -55,7 +60,7 @@ def refusal(expect: Expectation, body: bytes, media: str, status: int = 200) -> 
     ],
 )  # fmt: skip
 def test_a_right_answer_passes(expect: Expectation, body: bytes, media: str) -> None:
-    check_answer(expect, "GET /x", expect.status, media, body)
+    check_answer(expect, "GET /x", came(expect.status, media, body))
 
 
 @pytest.mark.parametrize(
@@ -238,7 +243,7 @@ def test_json_compares_types() -> None:
             expect = Expectation(content_type="application/json", json_value=[one])
             body = json.dumps([other]).encode()
             if one is other:
-                check_answer(expect, "GET /x", 200, "application/json", body)
+                check_answer(expect, "GET /x", came(200, "application/json", body))
             else:
                 assert refusal(expect, body, "application/json").flag is FlagName.WRONG_BODY
 

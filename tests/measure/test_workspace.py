@@ -19,9 +19,11 @@ from duetbench.host import proc
 from duetbench.judge import counted
 from duetbench.measure import duet, launch
 from duetbench.measure.instructions import profiling
-from duetbench.measure.testbed import SideCase, Testbed, equip, fill
+from duetbench.measure.runner import equip
+from duetbench.measure.testbed import SideCase, Testbed, fill
 from duetbench.project import tools
-from duetbench.project.project import Project
+from duetbench.project.project import Deployment, Project
+from duetbench.project.settings import Target
 
 SECRET = "s3cret-of-ours"
 SHOP = """\
@@ -71,17 +73,22 @@ def case() -> Case:
     )  # fmt: skip
 
 
+def deployed(root: Path, **env: str) -> Project:
+    deployment = Deployment(root, {}, ("src",), "", {})
+    return Project(root, Target(app="shop.main:create", env=env), deployment)
+
+
 @pytest.fixture
 def testbed(case: Case, state_home: Path, tmp_path: Path) -> Testbed:
     assert state_home.parent == tmp_path
     root = tmp_path / "copy"
     (root / "src" / "shop").mkdir(parents=True)
     (root / "src" / "shop" / "main.py").write_text(SHOP)
-    project = Project.here()
+    ours = Project.here()
     made = equip(
-        [case], tmp_path / "logs", apps=root / "apps", locked={"current": project.lock("current")},
-        interpreters={"3.14": project.interpreter("3.14")}, imports=("src",),
-        private={"TOKEN": SECRET}, generator=tools.find_oha(project.settings.oha),
+        deployed(root, TOKEN=SECRET), [case], tmp_path / "logs",
+        locked={"current": ours.lock("current")}, interpreters={"3.14": ours.interpreter("3.14")},
+        generator=tools.find_oha(ours.settings.oha),
     )  # fmt: skip
     return replace(made, inherited={**made.inherited, "NOTED": str(tmp_path / "noted")})
 
@@ -197,14 +204,9 @@ def test_a_private_variable_is_given_or_asked_for(
     def given() -> str:
         found = {"3.14": testbed.interpreters["3.14"]}
         return equip(
-            [case],
-            testbed.logs,
-            apps=testbed.apps,
-            locked=testbed.stacks,
-            interpreters=found,
-            imports=("src",),
-            generator=testbed.oha,
-        ).private["TOKEN"]
+            deployed(testbed.apps.parent), [case], testbed.logs, locked=testbed.stacks,
+            interpreters=found, generator=testbed.oha,
+        ).private["TOKEN"]  # fmt: skip
 
     monkeypatch.delenv("TOKEN", raising=False)
     with pytest.raises(UsageError, match=r"shop/post-orders/.* wants the variable TOKEN: set it"):

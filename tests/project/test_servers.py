@@ -13,7 +13,8 @@ from bench import PROJECT, failures
 from duetbench.core.model import Case, Interface
 from duetbench.host.console import Narrator
 from duetbench.measure import launch
-from duetbench.measure.testbed import Testbed, equip
+from duetbench.measure.runner import equip
+from duetbench.measure.testbed import Testbed
 from duetbench.project import stacks, tools
 from duetbench.project.project import Project
 from duetbench.project.servers import GRANIAN_BACKLOG, SERVERS, Server
@@ -138,7 +139,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         stacks.make_environment(stack, python, Narrator(Console(file=io.StringIO())))
         cases = Project(root).cases("quick")
         yield equip(
-            cases, root / "logs", apps=root / "apps", locked={"others": stack},
+            Project(root), cases, root / "logs", locked={"others": stack},
             interpreters={"3.14": python},
             generator=tools.find_oha(Project.here().settings.oha),
         )  # fmt: skip

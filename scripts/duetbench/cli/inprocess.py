@@ -47,10 +47,9 @@ def inprocess_command(
     progress = errors()
     project, narrator = Project.here(), Narrator(progress)
     root = project.root
-    runs.require_suites(root)
+    commit, dirty = runs.require_commit(root)
     if record:
         files.require_room(to or project.results)
-    commit, dirty = runs.require_commit(root)
     wanted = runs.steps(select or (), guarded=record)
     clean_up(progress)
     if dirty:

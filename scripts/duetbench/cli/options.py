@@ -108,10 +108,9 @@ ShardOption = Annotated[
 
 def clean_up(console: Console) -> list[str]:
     """End what killed runs have left on this machine; a sentence per session, which is said."""
-    from duetbench.measure import oha, testbed  # noqa: PLC0415 - who only reads waits for neither
+    from duetbench.measure import testbed  # noqa: PLC0415 - who only reads does not wait for it
 
     sentences = process_group.reap()
-    oha.sweep()
     testbed.sweep()
     for sentence in sentences:
         console.say(f"note: {sentence}")

@@ -50,7 +50,7 @@ from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, Progress, duration
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure import launch, runner
-from duetbench.measure.testbed import Testbed, require_packages
+from duetbench.measure.testbed import Testbed
 from duetbench.project import plan as planning
 from duetbench.project.plan import expected
 from duetbench.project.project import Project
@@ -201,7 +201,7 @@ def _show(
     )
     try:
         names = sorted({case.stack for case in plan.cases})
-        require_packages(plan.cases, {name: project.lock(name) for name in names})
+        runner.require_packages(plan.cases, {name: project.lock(name) for name in names})
     except (DeclarationError, SetupError) as problem:
         console.say(f"note: this cannot be run yet: {problem}")
     seconds = round(planning.plan_seconds(plan), 1)

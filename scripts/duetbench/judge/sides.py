@@ -26,7 +26,7 @@ from duetbench.judge.lending import Borrower, declares, lend_module
 from duetbench.judge.pairs import Pair, Side, Sides, paired
 from duetbench.judge.revisions import Revision
 from duetbench.measure import runner
-from duetbench.measure.testbed import SideCase, equip
+from duetbench.measure.testbed import SideCase
 from duetbench.project import interpreters, stacks, tools
 from duetbench.project import plan as planning
 from duetbench.project.project import Project
@@ -411,11 +411,9 @@ def _side(
     if project.deployment is not None:  # who asks for the cause of a change finds it by its digest
         for name, lock in locked.items():
             project.keep_lock(name, lock.lock.read_text("utf-8"))
-    testbed = equip(
-        needed, scope.logs, apps=project.root / "apps", locked=locked, interpreters=found,
-        private=project.private, imports=project.imports, generator=generator,
-        within=project.within,
-    )  # fmt: skip
+    testbed = runner.equip(
+        project, needed, scope.logs, locked=locked, interpreters=found, generator=generator
+    )
     records = {
         "stacks": tuple(stack.record() for stack in locked.values()),
         "interpreters": tuple(interpreter.record() for interpreter in found.values()),

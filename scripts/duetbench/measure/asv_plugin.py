@@ -10,16 +10,15 @@ import atexit
 import contextlib
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-import rich.console
 from asv import util
 from asv.console import log
 from asv.environment import Environment, EnvironmentUnavailable
 from asv.machine import Machine, MachineCollection
-from rich.text import Text
+from rich.console import Console
 
 from duetbench.core.errors import DuetbenchError, SetupError
 from duetbench.host import machine
@@ -41,16 +40,12 @@ def setup() -> None:
         profile = machine.asv_profile()
     except DuetbenchError as error:
         raise util.UserError(str(error)) from error
-    pin(profile)
-    Machine.hardcoded_machine_name = profile["machine"]
-
-
-def pin(profile: Mapping[str, str]) -> None:
-    """Write a machine as it is now into asv's list of machines, leaving others."""
+    # The machine as it is now, in asv's list, beside others.
     file = Path(MachineCollection.get_machine_file_path())
     machines = util.load_json(str(file), MachineCollection.api_version) if file.is_file() else {}
     if machines.get(profile["machine"]) != profile:
         MachineCollection.save(profile["machine"], dict(profile))
+    Machine.hardcoded_machine_name = profile["machine"]
 
 
 class BuildError(util.ProcessError):  # type: ignore[misc]  # asv has no types
@@ -79,9 +74,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         declared = self._checkout.settings.interpreters
         if python not in declared or "stack" not in requirements:
             raise EnvironmentUnavailable(
-                f"no environment for Python {python} and stack {requirements.get('stack')}: "
-                f"expected one of {', '.join(sorted(declared))}, and a stack of asv.conf.json's "
-                "matrix"
+                f"no environment for Python {python} and stack {requirements.get('stack')}"
             )
         self._stack_name = requirements["stack"]
         # asv's own constructor asks for the name, which needs these, before it sets them.
@@ -97,13 +90,6 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
     def _setup(self) -> None:
         Path(self._path).mkdir(parents=True, exist_ok=True)
 
-    def checkout_project(self, repo: Any, commit_hash: str) -> None:
-        """Check a commit out; until its environment is made, nothing counts as installed."""
-        # asv forgets the last commit only after the checkout. Were it killed in between, the next
-        # run would measure a mixture under the last commit's name.
-        self._set_installed_commit_hash(None)
-        super().checkout_project(repo, commit_hash)
-
     def _uninstall_project(self) -> None:
         """Nothing is installed: applications are read from the checkout."""
 
@@ -113,7 +99,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
     def _install_project(self, _repo: Any, commit_hash: str, _build_dir: str) -> None:
         try:
             stack, python = self._locked(), self._checkout.interpreter(self._python)
-            stacks.make_environment(stack, python, _Narrator())
+            stacks.make_environment(stack, python, Narrator(Console(quiet=True)))
             proof = interpreters.prove(stacks.executable(stack, python))
             different = interpreters.mismatch(
                 self._checkout.settings.interpreters[self._python], proof
@@ -127,17 +113,9 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
             log.error(sentence)
             raise BuildError(self.name, sentence) from error
 
-    def _get_installed_commit_hash(self) -> str | None:
-        """The commit that is checked out, if the environment of its lock is there and right."""
-        commit: str | None = super()._get_installed_commit_hash()
-        if commit is None:
-            return None
-        try:
-            stack, python = self._locked(), self._checkout.interpreter(self._python)
-        except DuetbenchError:
-            return None
-        fault = stacks.environment_fault(stack, stacks.place(stack, python))
-        return commit if fault is None else None
+    def _get_installed_commit_hash(self) -> None:
+        """Nothing counts as installed: each time the commit is checked out, its packages proven."""
+        return
 
     def run(self, args: Sequence[str], **kwargs: Any) -> Any:
         try:
@@ -178,13 +156,3 @@ def _lock_machine() -> None:
     except (DuetbenchError, OSError) as error:
         raise util.UserError(str(error)) from error
     atexit.register(lock.close)
-
-
-class _Narrator(Narrator):
-    """asv shows its own log with --verbose."""
-
-    def __init__(self) -> None:
-        super().__init__(rich.console.Console(quiet=True))
-
-    def say(self, sentence: str | Text) -> None:
-        log.info(str(sentence))

@@ -92,18 +92,17 @@ def environments(project: Project, on: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def require_suites(root: Path) -> None:
-    """Raise UsageError unless a checkout has in-process suites: it is another repository."""
+def require_commit(root: Path) -> tuple[str, bool]:
+    """The commit that asv would measure, and whether the checkout differs.
+
+    UsageError: there is none, or there are no suites: it is another repository.
+    """
     if not (root / CONFIGURATION).is_file():
         raise UsageError(
             f"{root} has no {CONFIGURATION}: the suites inside the process are duetbench's own "
             "(benchmarks/), and measure no other repository; call it in a checkout of duetbench. "
             "`duetbench run` and `duetbench compare` measure this repository's applications"
         )
-
-
-def require_commit(root: Path) -> tuple[str, bool]:
-    """The commit that asv would measure, and whether the checkout differs; UsageError if none."""
     commit, dirty = runner.revision(root)
     if commit is None:
         raise UsageError(

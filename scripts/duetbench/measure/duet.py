@@ -2,12 +2,12 @@
 
 What disturbs the machine meanwhile disturbs both sides alike and leaves their ratio (Bulej et al.,
 Duet Benchmarking, ICPE 2020, arXiv 2001.05811). Both servers share the server cores, both
-generators the client cores; who starts first changes from launch to launch. Core time is read for
-both trees before the first request and after the last answer of either.
+generators the client cores. Core time is read for both trees before the first request and after the
+last answer of either.
 
 A duet is: verify → warm up → measure → verify, each step on both sides. Cases that share a server
 are played in turn on one launch of each side, as its start takes as long as a duet. The servers are
-killed when their last figure has been taken: that they stop when asked to is for launches to test.
+killed at the end: that they stop when asked to is for launches to test.
 
 Memory is shared: the two servers map the same files, and each counts for half of such a page (PSS),
 or not at all (USS), while the other lives: a tenth of the PSS of FastAPI's json. So the server that
@@ -147,10 +147,6 @@ class SideRun:
     def case(self) -> Case:
         return self.serving.case
 
-    @property
-    def failed(self) -> bool:
-        return self.serving.failed
-
     def start(self, *, aside: bool) -> None:
         """Start the server, `aside` on the client cores, which have nothing to do before the load.
 
@@ -215,24 +211,20 @@ class _Duets:
         observations = self._measure() if self._warm_up() else None
         if observations is not None:
             self._ask(lambda side: self._finish(side, observations))
-            self._hold_answers()
+            base, head = (side.serving for side in sorted(self.order, key=lambda s: s.name))
+            if difference := verify.difference(base.answers, head.answers):
+                head.fail(FlagName.ANSWERS_DIFFER, difference)
         return _Result(
             flags={side.name: side.serving.flags for side in self.order},
             metrics={side.name: side.metrics for side in self.order},
             seconds=time.monotonic() - began,
             load_seconds=max(side.serving.load_seconds for side in self.order),
-            drift=None if observations is None else self._drift(observations),
+            drift=self._drift(observations),
         )
-
-    def _hold_answers(self) -> None:
-        """Note on head that it answers a request otherwise than base."""
-        base, head = sorted(self.order, key=lambda side: side.name)
-        if difference := verify.difference(base.serving.answers, head.serving.answers):
-            head.serving.fail(FlagName.ANSWERS_DIFFER, difference)
 
     def _each(self, step: Callable[[SideRun], None], *only: SideRun) -> None:
         for side in only or self.order:
-            if not side.failed:
+            if not side.serving.failed:
                 with side.serving.blamed():
                     step(side)
 
@@ -253,7 +245,7 @@ class _Duets:
 
     @property
     def _void(self) -> bool:
-        return any(side.failed for side in self.order)
+        return any(side.serving.failed for side in self.order)
 
     @property
     def _over(self) -> bool:
@@ -272,27 +264,27 @@ class _Duets:
         if last.name in self.beside:
             with last.serving.blamed():
                 alone = tree_usage.memory_of(last.serving.session.members)
-                for metrics in (
-                    metrics for result in results for metrics in result.metrics.values()
-                ):
-                    metrics.update(unshared(metrics, self.beside[last.name], alone))
+                for result in results:
+                    for metrics in result.metrics.values():
+                        metrics.update(unshared(metrics, self.beside[last.name], alone))
 
     def _warm_up(self) -> bool:
         """Warm up both at once, slow ones by one full wave; False if an answer was not good."""
-        wave = self._slow()
+        bursts: dict[SideRun, warmup.Burst] = {}
         with ExitStack() as stack:
-            bursts: dict[SideRun, warmup.Burst] = {}
-            for side in self.order:
-                with side.serving.blamed():
-                    if not self._void:
-                        requests = warmup.wave_size(side.case) if wave else 0
-                        seconds = 0.0 if wave else DUET_WARM_UP
-                        bursts[side] = stack.enter_context(
-                            warmup.Burst(side.serving.client, seconds=seconds, requests=requests)
-                        )
-            for side, burst in bursts.items() if not self._void else ():
-                with side.serving.blamed():
-                    side.warm_up = burst.collect()
+
+            def begin(side: SideRun) -> None:
+                requests = warmup.wave_size(side.case) if self._slow() else 0
+                seconds = 0.0 if requests else DUET_WARM_UP
+                burst = warmup.Burst(side.serving.client, seconds=seconds, requests=requests)
+                bursts[side] = stack.enter_context(burst)
+
+            def collect(side: SideRun) -> None:
+                side.warm_up = bursts[side].collect()
+
+            for step in (begin, collect):
+                if not self._void:
+                    self._each(step)
         return not self._void
 
     def _slow(self) -> bool:
@@ -323,11 +315,11 @@ class _Duets:
             self._each(lambda side: observations[side].collect())
         return None if self._void else observations
 
-    def _drift(self, observations: Mapping[SideRun, Observation]) -> float | None:
-        rows = {side.name: observed.generation.rows for side, observed in observations.items()}
+    def _drift(self, observations: Mapping[SideRun, Observation] | None) -> float | None:
         load = self.order[0].case.load
-        if self._slow() or load.rate is not None:
+        if observations is None or self._slow() or load.rate is not None:
             return None
+        rows = {side.name: observed.generation.rows for side, observed in observations.items()}
         return drift(rows["base"], rows["head"], load.duration)
 
     def _await_loads(self, observations: Mapping[SideRun, Observation]) -> bool:

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
@@ -61,10 +61,28 @@ def probe(
             wrong_status or wrong_body if something else answers.
     """
     url, found, problems = base_url + PATH, dict[str, Identity](), list[str]()
-    expected = f"expected {workers_expected} workers"
-    search = _search(url, workers_expected, check, found, problems)
+    expected, batch = f"expected {workers_expected} workers", BATCH * workers_expected
+
+    async def search() -> None:
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+        while len(found) < workers_expected:
+            async with AsyncExitStack() as held:
+                for _ in range(max(1, MAX_OPEN // batch)):
+                    if len(found) >= workers_expected:
+                        break
+                    check()
+                    client = await held.enter_async_context(
+                        httpx.AsyncClient(timeout=60, limits=limits, trust_env=False, verify=NO_TLS)
+                    )
+                    # Sent at once, they cannot share a connection, and the client keeps each open.
+                    answers = await asyncio.gather(*(_ask(client, url) for _ in range(batch)))
+                    found.update((one.worker, one) for one in answers if isinstance(one, Identity))
+                    problems.extend(one for one in answers if isinstance(one, str))
+                    if all(isinstance(one, str) for one in answers):
+                        await asyncio.sleep(_PAUSE)
+
     try:
-        asyncio.run(asyncio.wait_for(search, timeout))
+        asyncio.run(asyncio.wait_for(search(), timeout))
     except TimeoutError as error:
         raise LaunchError(
             FlagName.NOT_READY,
@@ -78,32 +96,6 @@ def probe(
             f"{expected}, found {len(found)} ({', '.join(sorted(found))}); see the server's log",
         )
     return tuple(found[key] for key in sorted(found))
-
-
-async def _search(
-    url: str,
-    wanted: int,
-    check: Callable[[], None],
-    found: dict[str, Identity],
-    problems: list[str],
-) -> None:
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-    while len(found) < wanted:
-        async with AsyncExitStack() as held:
-            for _ in range(max(1, MAX_OPEN // (BATCH * wanted))):
-                if len(found) >= wanted:
-                    break
-                check()
-                client = await held.enter_async_context(
-                    httpx.AsyncClient(timeout=60, limits=limits, trust_env=False, verify=NO_TLS)
-                )
-                # Requests sent at once cannot share a connection, and the client keeps each open.
-                asked = (_ask(client, url) for _ in range(BATCH * wanted))
-                answers = await asyncio.gather(*asked)
-                found |= {one.worker: one for one in answers if isinstance(one, Identity)}
-                problems += [one for one in answers if isinstance(one, str)]
-                if all(isinstance(one, str) for one in answers):
-                    await asyncio.sleep(_PAUSE)
 
 
 async def _ask(client: httpx.AsyncClient, url: str) -> Identity | str:
@@ -147,7 +139,15 @@ def check_identity(
     for identity in identities:
         if problem := _wrong_gil(identity, free_threaded):
             raise LaunchError(FlagName.GIL_MISMATCH, f"worker {identity.worker}: {problem}")
-        problems = [*_wrong_packages(identity, lock, needed)]
+        installed: dict[str, str] = {
+            canonicalize_name(name): version for name, version in identity.packages.items()
+        }
+        problems = [
+            f"{name}: expected {expected}, found {found} installed"
+            for name in sorted({*needed, *(lock.keys() & installed.keys())})
+            if (expected := lock.get(name, "it in the lock"))
+            != (found := installed.get(name, "none"))
+        ]
         if identity.python != python_version:
             problems.append(f"expected Python {python_version}, found {identity.python}")
         if loop not in (None, "none") and (identity.loop or "none").partition(".")[0] != loop:
@@ -171,15 +171,3 @@ def _wrong_gil(identity: Identity, free_threaded: bool) -> str | None:
     if build not in identity.build:
         return f"expected a build with {build}, found {identity.build}; run `duetbench setup`"
     return None
-
-
-def _wrong_packages(
-    identity: Identity, lock: Mapping[str, str], required: Collection[str]
-) -> Iterator[str]:
-    installed: dict[str, str] = {
-        canonicalize_name(name): version for name, version in identity.packages.items()
-    }
-    for name in sorted({*required, *(lock.keys() & installed.keys())}):
-        expected, found = lock.get(name, "it in the lock"), installed.get(name, "none")
-        if expected != found:
-            yield f"{name}: expected {expected}, found {found} installed"

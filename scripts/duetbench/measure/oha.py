@@ -28,7 +28,7 @@ _POLL_SECONDS: Final = 0.05  # reading one clock and one file size: 0.1 % of a c
 SUMMARY: Final = "summary.json"
 URLS: Final = "urls.txt"
 _BODY: Final = "body"
-_PREFIX: Final = "duetbench-load"
+PREFIX: Final = "duetbench-load"
 _SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder with a secret name is made in it
 
 
@@ -95,7 +95,7 @@ class Generator:
 
         What is private in its command line is in no record of the session.
         """
-        self.client, self.folder = client, proc.make_scratch(_PREFIX, scratch_base())
+        self.client, self.folder = client, proc.make_scratch(PREFIX, scratch_base())
         public = replace(client, request=client.public or client.request)
         try:
             client.write(self.folder)
@@ -220,11 +220,6 @@ class Generation(Generator):
             return None
         (begin, before), (finish, after) = self._clock[0], self._clock[-1]
         return (after - before) / (finish - begin)
-
-
-def sweep() -> None:
-    """Remove the folders of dead duetbench processes; in memory, they would stay for ever."""
-    proc.sweep_scratch(_PREFIX, scratch_base())
 
 
 def scratch_base() -> Path:

@@ -1,50 +1,106 @@
 """Run a plan: every launch in seeded random order, round by round, saved after each."""
 
+import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
 from rich.text import Text
 
 from duetbench.core import __version__
-from duetbench.core.errors import NothingMeasuredError, RecordError, UsageError
+from duetbench.core.errors import DeclarationError, NothingMeasuredError, RecordError, UsageError
 from duetbench.core.metrics import BRIEF, METRICS
 from duetbench.core.model import Case, CaseResult, Commands, Launch, Plan, Run, RunStatus, Status
 from duetbench.core.units import rounded, utc_now
-from duetbench.host import git
+from duetbench.host import git, machine
 from duetbench.host.console import Narrator, Progress, duration
 from duetbench.host.git import HopelessError
 from duetbench.host.signals import InterruptedRun
-from duetbench.measure.testbed import Testbed, equip, require_packages
+from duetbench.measure.testbed import Testbed, inherited
 from duetbench.project import stacks, tools
 from duetbench.project.plan import PRIOR_LAUNCHES, launch_order
 from duetbench.project.project import Project
+from duetbench.project.servers import SERVERS
+from duetbench.project.settings import Interpreter
+from duetbench.project.stacks import Stack
 from duetbench.store import run_files
 
 
 def assemble(
-    project: Project, cases: Iterable[Case], logs: Path, narrator: Narrator | None = None
+    project: Project, cases: Sequence[Case], logs: Path, narrator: Narrator | None = None
 ) -> Testbed:
     """Resolve everything that the cases need, from a checkout; errors as `equip`.
 
     With a narrator, environments that are not there are made.
     """
-    cases = tuple(cases)
     locked = {name: project.lock(name) for name in sorted({case.stack for case in cases})}
     require_packages(cases, locked)
     pythons = {name: project.interpreter(name) for name in sorted({case.python for case in cases})}
     if narrator is not None and project.deployment is not None:
         for stack, python in sorted({(case.stack, case.python) for case in cases}):
             stacks.make_environment(locked[stack], pythons[python], narrator)
-    return equip(
-        cases,
-        logs,
+    oha = tools.find_oha(project.settings.oha)
+    return equip(project, cases, logs, locked=locked, interpreters=pythons, generator=oha)
+
+
+def require_packages(cases: Iterable[Case], locked: Mapping[str, Stack]) -> None:
+    """Prove that the stacks have what the servers of the cases import; DeclarationError if not."""
+    for case in cases:
+        server, stack = SERVERS[case.server], locked[case.stack]
+        needed = {server.name, *server.loads(case)}
+        if lacking := sorted(needed - {canonicalize_name(name) for name in stack.packages}):
+            raise DeclarationError(
+                str(stack.lock),
+                "packages",
+                f"no {' and no '.join(lacking)}",
+                f"what {case.id} needs, served by {server.name} on the loop {case.loop}: "
+                f"{', '.join(sorted(needed))}; add it to the dependency group {case.stack} of "
+                f"apps/pyproject.toml, then `duetbench stack lock {case.stack}`",
+            )
+
+
+def equip(
+    project: Project,
+    cases: Sequence[Case],
+    logs: Path,
+    *,
+    locked: Mapping[str, Stack],
+    interpreters: Mapping[str, Interpreter],
+    generator: Path,
+) -> Testbed:
+    """Put together what the cases of a project need.
+
+    A private variable that the target does not give is taken from our environment.
+
+    Raises:
+        SetupError: An environment or tool is missing.
+        UsageError: Nobody gives a private variable.
+    """
+    hidden = dict(project.private)
+    for case in cases:
+        for name in case.env_names:
+            if name not in hidden and name not in os.environ:
+                raise UsageError(
+                    f"{case.id} wants the variable {name}: set it, or give it with --env "
+                    f"{name}=… or --env-file"
+                )
+            hidden.setdefault(name, os.environ.get(name, ""))
+    logs.mkdir(parents=True, exist_ok=True)
+    return Testbed(
         apps=project.root / "apps",
-        locked=locked,
-        interpreters=pythons,
-        generator=tools.find_oha(project.settings.oha),
-        private=project.private,
+        oha=generator,
+        machine=machine.fingerprint(),
+        pythons={
+            (stack, python): stacks.executable(locked[stack], interpreters[python])
+            for stack, python in sorted({(case.stack, case.python) for case in cases})
+        },
+        interpreters=interpreters,
+        stacks=dict(locked),
+        logs=logs,
+        inherited=inherited(),
+        private=hidden,
         imports=project.imports,
         within=project.within,
     )
@@ -117,17 +173,10 @@ def execute(
     results: Path,
     progress: Progress,
 ) -> tuple[Run, Path]:
-    """Do all launches of `plan` that `header` does not hold already, and save the run.
+    """Do all launches of `plan` that `header`, a run without results or a partial one, lacks.
 
-    Args:
-        plan: Cases and number of launches.
-        header: The run without results, or a partial run to go on with.
-        perform: Does a launch of a case, given its round and its place in the sequence; may raise
-            `InterruptedRun` and nothing else.
-        commands: The command lines of a case, for the record.
-        expected: Seconds that one launch of a case is expected to take.
-        results: The results folder.
-        progress: What a person sees.
+    `perform` does a launch of a case, given its round and its place in the sequence, and raises
+    nothing but `InterruptedRun`. `commands` are for the record, `expected` the seconds of a launch.
 
     Raises:
         InterruptedRun: The partial run has been saved.
@@ -147,15 +196,14 @@ def execute(
             )
             for case in plan.cases
         )
-        return header.model_copy(
-            update={
-                "status": status,
-                "results": results,
-                "notes": tuple(notes),
-                "finished": utc_now() if status is RunStatus.COMPLETE else None,
-                "wall_seconds": rounded(header.wall_seconds + time.monotonic() - begun),
-            }
-        )
+        changes = {
+            "status": status,
+            "results": results,
+            "notes": tuple(notes),
+            "finished": utc_now() if status is RunStatus.COMPLETE else None,
+            "wall_seconds": rounded(header.wall_seconds + time.monotonic() - begun),
+        }
+        return header.model_copy(update=changes)
 
     steps = launch_order(plan)
     todo = [

@@ -21,16 +21,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final, get_args
 
-from packaging.utils import canonicalize_name
-
-from duetbench.core.errors import DeclarationError, FlagName, LaunchError, UsageError
+from duetbench.core.errors import FlagName, LaunchError, UsageError
 from duetbench.core.model import Case, Commands, Endpoint, Interface, Machine
-from duetbench.host import machine, proc
+from duetbench.host import proc
 from duetbench.host.last_words import last_words, log_words
 from duetbench.host.process_group import Session
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
-from duetbench.project import stacks
 from duetbench.project.plan import ceiling
 from duetbench.project.servers import SERVERS
 from duetbench.project.settings import Interpreter
@@ -64,6 +61,12 @@ def fill(text: str, values: Mapping[str, str]) -> str:
     """Put values in the places of their `{names}`; all other braces stay as they are."""
     names = "|".join(map(re.escape, values))
     return re.sub(rf"\{{({names})\}}", lambda match: values[match[1]], text) if names else text
+
+
+def _variables(case: Case, values: Mapping[str, str]) -> dict[str, str]:
+    """What a case adds to the environment of its server."""
+    variables = {name: fill(text, values) for name, text in case.env.items()}
+    return {**variables, **{name: values[name] for name in case.env_names}}
 
 
 def _filled(endpoint: Endpoint, values: Mapping[str, str]) -> Endpoint:
@@ -133,8 +136,7 @@ class Testbed:
         search = [place / name for name in self.imports]
         if not self.target:
             search = [place, self.apps]
-        variables = {name: fill(text, values) for name, text in case.env.items()}
-        variables |= {name: values[name] for name in case.env_names}
+        variables = _variables(case, values)
         theirs = variables.pop("PYTHONPATH", "")
         wrapped = case.endpoint
         return {
@@ -165,19 +167,20 @@ class Testbed:
         names = {name: f"${name}" for name in case.env_names}
         names |= {name: f"${name.upper()}" for name in _OF_LAUNCHES}
         search = self.imports or (f"apps/{case.experiment}", "apps")
-        variables = {"PYTHONPATH": ":".join(search)}
-        variables |= {name: fill(text, names) for name, text in case.env.items()}
-        variables |= {name: f"${name}" for name in case.env_names}
+        variables = {"PYTHONPATH": ":".join(search), **_variables(case, names)}
         arguments = [a.replace(str(port), "$PORT") for a in server.arguments(case, port, None)]
         clients, base = self.client_cores(case), "http://127.0.0.1:$PORT"
         client = load.Client(Path("oha"), case.load, base, _filled(case.endpoint, names), clients)
         generator = load.command(client, inline=True)
         serve = ["env", *(f"{name}={value}" for name, value in variables.items())]
-        serve += ["taskset", "-c", _list(self.server_cores(case)), "$PYTHON", "-m", server.name]
-        pinned = ["taskset", "-c", _list(clients), *generator]
+        on_server, on_client = (
+            ("taskset", "-c", ",".join(map(str, cores)))
+            for cores in (self.server_cores(case), clients)
+        )
+        serve += [*on_server, "$PYTHON", "-m", server.name, *arguments]
         return Commands(
-            server=" ".join(_word(text, case.env_names) for text in [*serve, *arguments]),
-            load=" ".join(_word(text, case.env_names) for text in pinned),
+            server=" ".join(_word(text, case.env_names) for text in serve),
+            load=" ".join(_word(text, case.env_names) for text in (*on_client, *generator)),
         )
 
 
@@ -274,8 +277,9 @@ class Workspace:
 
 
 def sweep() -> None:
-    """Remove what the workspaces of killed processes have left."""
+    """Remove what launches of killed processes have left: in memory it would stay for ever."""
     proc.sweep_scratch(_PREFIX, Path(tempfile.gettempdir()))
+    proc.sweep_scratch(load.PREFIX, load.scratch_base())
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +330,7 @@ def find_interface(
                 check=False,
                 timeout=_IMPORT_SECONDS,
                 env={
-                    **_inherited(),
+                    **inherited(),
                     **variables,
                     "PYTHONPATH": search,
                     entry.APP: app,
@@ -351,7 +355,8 @@ def _copy_around(folder: Path, within: Path, place: Path) -> None:
     shutil.copytree(folder.parents[depth - 1] if depth else folder, place, symlinks=True)
 
 
-def _inherited() -> dict[str, str]:
+def inherited() -> dict[str, str]:
+    """What servers get of our environment."""
     return {name: os.environ[name] for name in INHERITED if name in os.environ}
 
 
@@ -365,73 +370,3 @@ def _word(text: str, private: Iterable[str]) -> str:
         shlex.quote(p) if p not in placeholders else p if p in plain else f'"{p}"' for p in parts
     )
     return "".join(quoted) or "''"
-
-
-def _list(cores: Iterable[int]) -> str:
-    return ",".join(map(str, cores))
-
-
-def require_packages(cases: Iterable[Case], locked: Mapping[str, Stack]) -> None:
-    """Prove that the stacks have what the servers of the cases import; DeclarationError if not."""
-    for case in cases:
-        server, stack = SERVERS[case.server], locked[case.stack]
-        needed = {server.name, *server.loads(case)}
-        if lacking := sorted(needed - {canonicalize_name(name) for name in stack.packages}):
-            raise DeclarationError(
-                str(stack.lock),
-                "packages",
-                f"no {' and no '.join(lacking)}",
-                f"what {case.id} needs, served by {server.name} on the loop {case.loop}: "
-                f"{', '.join(sorted(needed))}; add it to the dependency group {case.stack} of "
-                f"apps/pyproject.toml, then `duetbench stack lock {case.stack}`",
-            )
-
-
-def equip(
-    cases: Iterable[Case],
-    logs: Path,
-    *,
-    apps: Path,
-    locked: Mapping[str, Stack],
-    interpreters: Mapping[str, Interpreter],
-    private: Mapping[str, str] | None = None,
-    generator: Path,
-    imports: tuple[str, ...] = (),
-    within: Path = Path(),
-) -> Testbed:
-    """Put together what the cases need, with `private` variables and `imports` as in `Testbed`.
-
-    A private variable that is not given is taken from our environment.
-
-    Raises:
-        SetupError: An environment or tool is missing.
-        UsageError: Nobody gives a private variable.
-    """
-    cases = tuple(cases)
-    pairs = sorted({(case.stack, case.python) for case in cases})
-    hidden = dict(private or {})
-    for case in cases:
-        for name in case.env_names:
-            if name not in hidden and name not in os.environ:
-                raise UsageError(
-                    f"{case.id} wants the variable {name}: set it, or give it with --env "
-                    f"{name}=… or --env-file"
-                )
-            hidden.setdefault(name, os.environ.get(name, ""))
-    logs.mkdir(parents=True, exist_ok=True)
-    return Testbed(
-        apps=apps,
-        oha=generator,
-        machine=machine.fingerprint(),
-        pythons={
-            (stack, python): stacks.executable(locked[stack], interpreters[python])
-            for stack, python in pairs
-        },
-        interpreters=interpreters,
-        stacks=dict(locked),
-        logs=logs,
-        inherited=_inherited(),
-        private=hidden,
-        imports=imports,
-        within=within,
-    )

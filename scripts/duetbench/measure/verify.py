@@ -20,14 +20,11 @@ import jsonschema
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation
-from duetbench.core.protocol import LIMITED, SPOT_SECONDS, SPOT_SHARE
+from duetbench.core.protocol import LIMITED, SLOW_SECONDS, SPOT_SECONDS, SPOT_SHARE
 from duetbench.core.text import short, to_bytes
 from duetbench.host.last_words import page_text
 from duetbench.measure.identity import NO_TLS
 from duetbench.measure.validity import FLOOR_SLACK
-
-SLOW_FLOOR: Final = 0.1
-"""From this floor on (s) an endpoint is not asked one at a time: its overlap shows everything."""
 
 SERIAL_SHARE: Final = 0.75
 TOGETHER: Final = 1.8
@@ -76,43 +73,44 @@ def verify(
     """Ask an idle server and check every answer; all connections are closed afterwards.
 
     `repeats` requests go one after another, and one to each further path that is `chosen`; slow
-    endpoints that overlap need none. LaunchError wrong_status, wrong_body, transport_errors,
-    impossible (too fast to be true) or not_concurrent.
+    endpoints that overlap need none: that shows everything. LaunchError wrong_status, wrong_body,
+    transport_errors, impossible (too fast to be true) or not_concurrent.
     """
-    return asyncio.run(_verify(endpoint, base_url, repeats, timeout))
+    overlaps = endpoint.overlap > 1
+    first, *others = chosen(endpoint)
+    alone = 0 if overlaps and endpoint.floor >= SLOW_SECONDS else max(1, repeats)
+    paths = [first] * alone + (others if alone else [])
+
+    async def ask() -> list[Answer]:
+        # No proxy of the environment: the server is on this machine.
+        async with httpx.AsyncClient(
+            base_url=base_url,
+            timeout=timeout,
+            limits=httpx.Limits(max_connections=None),
+            trust_env=False,
+            verify=NO_TLS,
+            headers={"accept-encoding": "identity"},  # as the generator asks
+        ) as client:
+            answers = [await _ask(client, endpoint, path) for path in paths]
+            if overlaps:
+                await _overlap(client, endpoint, answers)
+        return answers
+
+    return asyncio.run(ask())
 
 
-async def _verify(endpoint: Endpoint, base_url: str, repeats: int, timeout: float) -> list[Answer]:
-    # No proxy of the environment: the server is on this machine.
-    async with httpx.AsyncClient(
-        base_url=base_url,
-        timeout=timeout,
-        limits=httpx.Limits(max_connections=None),
-        trust_env=False,
-        verify=NO_TLS,
-        headers={"accept-encoding": "identity"},  # as the generator asks
-    ) as client:
-        overlaps = endpoint.overlap > 1
-        first, *others = chosen(endpoint)
-        alone = 0 if overlaps and endpoint.floor >= SLOW_FLOOR else max(1, repeats)
-        paths = [first] * alone + (others if alone else [])
-        answers = [await _ask(client, endpoint, path) for path in paths]
-        if overlaps:
-            await _overlap(client, endpoint, answers)
-    return answers
-
-
-def check_answer(
-    expect: Expectation, where: str, status: int, media: str, body: bytes, location: str = ""
-) -> None:
+def check_answer(expect: Expectation, where: str, answer: httpx.Response) -> None:
     """Compare an answer to `where` with its declaration; LaunchError wrong_status or wrong_body."""
+    status, body = answer.status_code, answer.content
     if status != expect.status:
+        location = answer.headers.get("location", "")
         to = f" to {location}" if location else ""
         raise LaunchError(
             FlagName.WRONG_STATUS,
             f"{where}: expected status {expect.status}, found {status}{to} with {_excerpt(body)}; "
             f"{LIMITED.get(status, '')}see the server's log",
         )
+    media = answer.headers.get("content-type", "")
     actual, wanted = media.partition(";")[0].strip().lower(), expect.content_type
     if wanted is not None and actual != wanted.lower():
         raise LaunchError(
@@ -124,11 +122,6 @@ def check_answer(
         raise LaunchError(
             FlagName.WRONG_BODY, f"{where}: {problem}, found {_excerpt(body)}; see the handler"
         )
-
-
-def _check(endpoint: Endpoint, where: str, answer: httpx.Response) -> None:
-    media, location = (answer.headers.get(name, "") for name in ("content-type", "location"))
-    check_answer(endpoint.expect, where, answer.status_code, media, answer.content, location)
 
 
 def difference(base: Iterable[Answer], head: Iterable[Answer]) -> str | None:
@@ -225,7 +218,7 @@ class SpotChecks:
                 answer = httpx.Response(came.status, headers=came.getheaders(), content=came.read())
         except (OSError, http.client.HTTPException, httpx.DecodingError) as error:
             raise _unanswered(where, error) from error
-        _check(endpoint, where, answer)
+        check_answer(endpoint.expect, where, answer)
 
 
 def _body_problem(expect: Expectation, body: bytes) -> str | None:
@@ -286,7 +279,7 @@ async def _ask(client: httpx.AsyncClient, endpoint: Endpoint, path: str) -> Answ
     except httpx.HTTPError as error:
         raise _unanswered(where, error) from error
     seconds = time.perf_counter() - began
-    _check(endpoint, where, answer)
+    check_answer(endpoint.expect, where, answer)
     if seconds < endpoint.floor - FLOOR_SLACK:
         raise LaunchError(
             FlagName.IMPOSSIBLE,

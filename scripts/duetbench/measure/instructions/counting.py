@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from duetbench.core.errors import CountError
 from duetbench.host import proc
@@ -63,16 +63,13 @@ _COMPILE_S: Final = 60.0  # 0.1 s measured
 LAST_WORDS: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Dump:
-    """One dump: its number from 1, and what caused it, such as `--dump-before=getppid`.
-
-    The instructions are those of all threads since the dump before it, or since the last zero.
-    """
+class Dump(NamedTuple):
+    """One dump: its number from 1, and what caused it, such as `--dump-before=getppid`."""
 
     number: int
     trigger: str
     instructions: int
+    """Of all threads since the dump before it, or since the last zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +97,8 @@ class Uncounted:
     unfit: bool = False
 
 
-Collect = Callable[[float], dict[str, InstructionCount | Uncounted]]
+Outcomes = dict[str, InstructionCount | Uncounted]
+Collect = Callable[[float], Outcomes]
 """Waits for the figures; raises `CountError` if there are none."""
 
 
@@ -124,7 +122,7 @@ def count(
     env: Mapping[str, str] | None = None,
     rounds: int = ROUNDS,
     timeout: float = TIMEOUT_S,
-) -> dict[str, InstructionCount | Uncounted]:
+) -> Outcomes:
     """Count the instructions of some units of work, called `targets`; CountError: of none.
 
     `payload` are the interpreter's arguments: a program that calls `phases.run`, from which this
@@ -148,21 +146,17 @@ def started(
 
     `switched`: it may need a C compiler and Valgrind's header, and is twice as fast for that.
     """
-    lacking = missing()
-    if lacking is not None:
-        raise CountError(lacking)
     options = SWITCHED if switched else COUNTED
     with (
         workspace({"targets": list(targets), "rounds": rounds}) as folder,
         Process(python, payload, folder, env or {}, options) as process,
     ):
 
-        def collect(timeout: float) -> dict[str, InstructionCount | Uncounted]:
+        def collect(timeout: float) -> Outcomes:
             process.wait(timeout)
-            return {
-                target: _outcome(report_of(folder / f"{index}.json"), folder, rounds)
-                for index, target in enumerate(targets)
-            }
+            reports = (report_of(folder / f"{index}.json") for index in range(len(targets)))
+            outcomes = (_outcome(report, folder, rounds) for report in reports)
+            return dict(zip(targets, outcomes, strict=True))
 
         yield collect
 
@@ -242,10 +236,8 @@ def report_of(file: Path) -> dict[str, Any]:
 def _outcome(report: dict[str, Any], folder: Path, rounds: int) -> InstructionCount | Uncounted:
     if "reason" in report:
         return Uncounted(report["reason"], report["unfit"])
-    found = figure(read_dumps(folder, report["process"]), report["n"], rounds)
-    if isinstance(found, Uncounted):
-        return found
-    return replace(found, seeded=report["seeded"])
+    count = figure(read_dumps(folder, report["process"]), report["n"], rounds)
+    return count if isinstance(count, Uncounted) else replace(count, seeded=report["seeded"])
 
 
 @contextmanager
@@ -279,8 +271,11 @@ class Process:
     ) -> None:
         """Start it in `folder`, which holds `plan.json` and gets the dumps `<process>.<number>`.
 
-        CountError: what `SWITCHED` and `PROFILED` processes need cannot be compiled.
+        CountError: a program is missing, or what `SWITCHED` and `PROFILED` processes need cannot
+        be compiled.
         """
+        if (lacking := missing()) is not None:
+            raise CountError(lacking)
         self._argv, self._log = _argv(python, payload, folder, options), folder / "log"
         with self._log.open("wb") as output:
             self._popen = subprocess.Popen(
@@ -300,9 +295,7 @@ class Process:
         except subprocess.TimeoutExpired as error:
             raise CountError(
                 f"expected Valgrind to finish in {timeout:.0f} s, and it has not: it is some fifty "
-                f"times slower than the program, so a quieter machine, or requests that do less, "
-                f"would tell; "
-                f"{_last_words(self._log)}"
+                f"times slower than the program; {_last_words(self._log)}"
             ) from error
         if code != 0:
             how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"

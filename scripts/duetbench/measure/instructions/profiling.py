@@ -15,7 +15,7 @@ import statistics
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -53,7 +53,6 @@ stands in the chain as a function, one for each module: their symbols are mostly
 Chains = dict[Chain, Counter[str]]
 """Own instructions of each chain's innermost function, by the symbol that executes them."""
 
-
 Place = tuple[str, str, int]
 """Qualified name, file as its code object has it, first line."""
 
@@ -79,16 +78,11 @@ class _Context(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Own instructions per unit of work of each chain, by symbol.
-
-    Attributes:
-        packages: The folder of the environment's packages.
-        standard: That of the standard library.
-    """
+    """Own instructions per unit of work of each chain, by symbol."""
 
     chains: Mapping[Chain, Mapping[str, float]]
-    packages: Path
-    standard: Path
+    packages: Path  # the folder of the environment's packages
+    standard: Path  # and that of the standard library
 
     @property
     def total(self) -> float:
@@ -104,16 +98,10 @@ def profile(
     padding: int = 0,
     timeout: float = PROFILE_S,
 ) -> Profile:
-    """Profile a unit of work; arguments as of `counting.count`, whose surroundings it has.
+    """Profile a unit of work; arguments, surroundings and errors as of `counting.count`.
 
     `padding` makes the path of its folder longer: memory then lies elsewhere.
-
-    Raises:
-        CountError: It cannot be profiled.
     """
-    lacking = counting.missing()
-    if lacking is not None:
-        raise CountError(lacking)
     with counting.workspace({"targets": [target], "profile": True}, 1 + padding) as folder:
         with counting.Process(python, payload, folder, env or {}, counting.PROFILED) as process:
             process.wait(timeout)
@@ -143,20 +131,13 @@ def _read_profile(folder: Path) -> Profile:
 
 def median(profiles: Sequence[Profile]) -> Profile:
     """The median of what each symbol of each chain has in some profiles of the same code."""
-    every: dict[Chain, Counter[str]] = {}
-    for one in profiles:
-        for chain, own in one.chains.items():
-            every.setdefault(chain, Counter()).update(dict.fromkeys(own, 1))
-    middle = {
-        chain: {
-            symbol: statistics.median(
-                one.chains.get(chain, {}).get(symbol, 0.0) for one in profiles
-            )
-            for symbol in symbols
-        }
-        for chain, symbols in every.items()
-    }
-    return Profile(middle, profiles[0].packages, profiles[0].standard)
+    middle: defaultdict[Chain, dict[str, float]] = defaultdict(dict)
+    for chain, symbol in dict.fromkeys(
+        (chain, symbol) for one in profiles for chain, own in one.chains.items() for symbol in own
+    ):
+        values = [one.chains.get(chain, {}).get(symbol, 0.0) for one in profiles]
+        middle[chain][symbol] = statistics.median(values)
+    return replace(profiles[0], chains=dict(middle))
 
 
 def read_stubs(text: str) -> dict[int, Code]:
@@ -265,8 +246,7 @@ def count_entries(
 ) -> dict[str, dict[Place, Observed] | str]:
     """Observe some units of work, or say of each why not; arguments as of `counting.count`.
 
-    Raises:
-        CountError: Nothing could be observed.
+    CountError: nothing could be observed.
     """
     with counting.workspace({"targets": list(targets), "observe": True}) as folder:
         # Tables of objects are in the order of their addresses.
@@ -286,10 +266,9 @@ def count_entries(
                 f"{python} … {payload[-1]}: expected to observe what is entered: "
                 f"{counting.last_words(error)}"
             ) from error
-        return {
-            target: _read_entries(counting.report_of(folder / f"{index}.json"))
-            for index, target in enumerate(targets)
-        }
+        reports = (folder / f"{index}.json" for index in range(len(targets)))
+        outcomes = (_read_entries(counting.report_of(report)) for report in reports)
+        return dict(zip(targets, outcomes, strict=True))
 
 
 def _read_entries(report: Mapping[str, Any]) -> dict[Place, Observed] | str:
