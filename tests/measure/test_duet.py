@@ -22,7 +22,7 @@ from duetbench.host.machine import CoreTimes
 from duetbench.host.process_group import Session
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.pairs import judged
-from duetbench.measure import duet, launch, oha, oha_results, validity
+from duetbench.measure import duet, launch, oha, oha_results
 from duetbench.measure.runner import assemble
 from duetbench.measure.testbed import SideCase, server_of
 from duetbench.project.project import Project
@@ -319,21 +319,6 @@ def test_endpoints_of_one_application_share_a_server() -> None:
     )  # fmt: skip
     for change in changes:
         assert server_of(case.model_copy(update=change)) != server_of(case), change
-
-
-def facts(used: float, beside: float) -> validity.Facts:
-    return validity.Facts(
-        case=make_case("e/x"), figures={"client_cores": used}, client_beside=beside,
-        server_cores=1, client_cores=1,
-    )  # fmt: skip
-
-
-def test_two_generators_share_their_cores() -> None:
-    """0.5 and 0.4 of a core leave some of it; 0.5 and 0.48 are more than 95 %."""
-    names = {flag.name for flag in validity.judge(facts(0.5, 0.4))}
-    assert FlagName.CLIENT_SATURATED not in names
-    found = [f for f in validity.judge(facts(0.5, 0.48)) if f.name is FlagName.CLIENT_SATURATED]
-    assert "less than 95% of the 1 client cores to be used, found 0.98" in found[0].detail
 
 
 def test_the_other_side_is_no_noise_of_the_host() -> None:

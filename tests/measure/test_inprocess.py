@@ -72,6 +72,9 @@ def test_asv_is_configured_with_absolute_folders(tmp_path: Path) -> None:
     (tmp_path / "asv.conf.json").unlink()
     with pytest.raises(SetupError, match=re.escape("asv.conf.json")):
         runs.configure(Project(tmp_path), tmp_path, None)
+    with pytest.raises(UsageError, match=re.escape("has no asv.conf.json")):
+        runs.require_commit(tmp_path)
+    (tmp_path / "asv.conf.json").touch()
     with pytest.raises(UsageError, match="not in a git repository"):
         runs.require_commit(tmp_path)
 

@@ -1,6 +1,5 @@
 """The in-process drivers: what they hand to an application, and what they accept from it."""
 
-import asyncio
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -120,27 +119,6 @@ def test_a_broken_asgi_answer_is_an_error(drive: Any, messages: tuple[Message, .
     for _ in range(2):
         with pytest.raises(drivers.ProtocolError, match=r"expected|before its answer"):
             driver()
-
-
-def test_all_requests_are_served_by_one_task_on_one_loop(drive: Any) -> None:
-    """What a framework ties to the task or loop that serves, it makes once; closing ends it."""
-    servers = set()
-
-    async def app(_scope: Message, _receive: Any, send: Any) -> None:
-        await asyncio.sleep(0)
-        servers.add((asyncio.current_task(), asyncio.get_running_loop()))
-        await send(start())
-        await send(body())
-
-    driver = drive(app)
-    for _ in range(3):
-        driver()
-    ((task, loop),) = servers
-    driver.close()
-    driver.close()
-    assert task is not None
-    assert task.cancelled()
-    assert loop.is_closed()
 
 
 def test_an_asgi_application_lives_before_its_first_request(drive: Any) -> None:

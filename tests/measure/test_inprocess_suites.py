@@ -23,7 +23,6 @@ from duetbench.project.schema import PROFILES
 ROOT = paths.project_root()
 sys.path.append(str(ROOT))
 endpoints = importlib.import_module("benchmarks._endpoints")
-project = importlib.import_module("benchmarks._project")
 
 QUICKLY = {"repeat": 2, "sample_time": 0.002, "warmup_time": 0.03}
 
@@ -183,59 +182,6 @@ endpoint = ["one"]
 workers = [2, 3]
 pairs = [{{ c = 7 }}]
 """
-
-
-@pytest.mark.parametrize(
-    ("floor", "env", "waits", "variables"),
-    [
-        ('"3 * wait"', "", True, {}),
-        ('"3 * wait"', 'env = { W = "{wait}", S = "{size}" }', False, {"W": "0", "S": "4"}),
-        ('"wait / threads"', 'env = { W = "{wait}" }', True, {"W": "0"}),
-        ("0", 'env = { W = "{wait}", N = "{workers}-{c}" }', False, {"W": "0.3", "N": "2-7"}),
-    ],
-)
-def test_waits_are_cut_where_the_application_lets_them(
-    tmp_path: Path, floor: str, env: str, waits: bool, variables: dict[str, str]
-) -> None:
-    """A parameter in both the floor and a variable is a wait; everything else stays as it is."""
-    folder = tmp_path / "apps" / "some"
-    folder.mkdir(parents=True)
-    (folder / "experiment.toml").write_text(declaration(floor, env), "utf-8")
-    (endpoint,) = endpoints.declared(tmp_path).values()
-    assert (endpoint.id, endpoint.stacks) == ("some/one", {"a", "b"})
-    assert (endpoint.waits, endpoint.env) == (waits, variables)
-
-
-def test_applications_are_imported_from_the_commit_under_test(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Modules of one name do not meet; another environment imports again; nothing stays."""
-    for root in ("old", "new"):
-        for experiment in ("one", "two"):
-            folder = tmp_path / root / "apps" / experiment
-            folder.mkdir(parents=True)
-            (folder / "same.py").write_text(
-                "import os, shared\nfrom neighbour import WHERE\n"
-                'app = (shared.ROOT, WHERE, os.environ.get("SB_WAIT"))\n'
-            )
-            (folder / "neighbour.py").write_text(f"WHERE = {experiment!r}\n")
-        (tmp_path / root / "apps" / "shared.py").write_text(f"ROOT = {root!r}\n")
-    search = list(sys.path)
-
-    def load(root: str, experiment: str, env: dict[str, str] | None = None) -> Any:
-        monkeypatch.setenv("DUETBENCH_CHECKOUT", str(tmp_path / root))
-        return project.load_app(experiment, "same:app", env)
-
-    monkeypatch.delenv("SB_WAIT", raising=False)
-    assert load("old", "one") == ("old", "one", None)
-    assert load("old", "two") == ("old", "two", None)
-    assert load("new", "one", {"SB_WAIT": "0"}) == ("new", "one", "0")
-    assert load("new", "one", {"SB_WAIT": "1"}) == ("new", "one", "1")
-    assert load("old", "one") is load("old", "one")
-    assert "SB_WAIT" not in os.environ
-    assert sys.path == search
-    with pytest.raises(ModuleNotFoundError):
-        project.load_app("three", "same:app")
 
 
 @pytest.mark.real

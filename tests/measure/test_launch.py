@@ -11,7 +11,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psutil
 import pytest
 
@@ -117,29 +116,6 @@ def test_a_good_launch_has_all_figures(
     assert figures["connections_reopened"] == 0
     if counts:
         assert facts.server_handled == facts.client_total
-
-
-@pytest.mark.real
-def test_a_request_of_somebody_else_is_noticed(
-    perform: Perform, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = ports.connections_per_process
-    foreign = []
-
-    def midway(port: int, members: list[psutil.Process]) -> dict[int, int]:
-        for _ in range(3):
-            foreign.append(httpx.get(f"http://127.0.0.1:{port}/json", trust_env=False))
-            assert foreign[-1].is_success
-        return real(port, members)
-
-    monkeypatch.setattr(ports, "connections_per_process", midway)
-    case = shortened(declared("asgi-wsgi/asgi-json/py3.14/w1/c128"))
-    outcome = perform(case, count=True)
-    assert failures(outcome) == {"count_mismatch"}
-    assert not outcome.metrics
-    (flag,) = [flag for flag in outcome.flags if flag.severity == "fail"]
-    sent, handled = (int(word.strip(",;")) for word in flag.detail.split() if word[0].isdigit())
-    assert handled - sent == len(foreign) >= 3
 
 
 @pytest.mark.real

@@ -186,17 +186,6 @@ def test_a_paced_recording_of_oha_gives_its_figures() -> None:
     assert set(found) <= set(METRICS)
 
 
-def test_a_closed_recording_of_oha_keeps_littles_law() -> None:
-    """Four connections at 0.1 s each for 1 s: four in flight, no schedule, no queue."""
-    recorded = oha_results.read_rows(RECORDED / "closed.sqlite")
-    summary = oha_results.read_summary((RECORDED / "closed.json").read_text())
-    found = oha_results.figures(recorded, summary, closed(4, 1), floor=0.1)
-    assert found["in_flight_mean"] == pytest.approx(4, rel=0.01)
-    assert 36 <= found["throughput"] <= 40
-    assert not {"offered", "unsent", "queueing_mean", "service_mean"} & set(found)
-    assert set(found) <= set(METRICS)
-
-
 def test_failures_are_counted_by_kind() -> None:
     refused = oha_results.read_summary((RECORDED / "refused.json").read_text())
     assert (refused.answered, refused.timeouts, refused.errors) == (0, 0, 289)

@@ -122,6 +122,8 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.IMPOSSIBLE, facts({"good": 300_001}), "good not above requests"),
     (FlagName.IMPOSSIBLE, facts({"server_cores": 1.06}), "not above the server's cores"),
     (FlagName.CLIENT_SATURATED, facts({"client_cores": 0.95}), "found 0.95"),
+    # Of two generators none is held back as long as some time is left.
+    (FlagName.CLIENT_SATURATED, facts({"client_cores": 0.5}, client_beside=0.48), "found 0.98"),
     # Of 100 requests, at most 5 may be unsent.
     (FlagName.OVERLOADED, paced({"unsent": 6}), "6 of 100 requests were never sent with at most 5"),
     # The first answer takes 0.199 s of 10 s: 10 * 0.9801 * 0.95 = 9.31 are due.
@@ -177,6 +179,7 @@ def test_a_fault_raises_its_flag_alone(flag: FlagName, seen: Facts, words: str) 
         facts({"throughput": 12_700}, ceiling_unit=12_100),  # 12,100 * 1.05 = 12,705
         facts({"response_min": 0.0091}),
         facts({"client_cores": 0.94}),
+        facts({"client_cores": 0.5}, client_beside=0.4),
         facts({"client_cores": 1.9}, case=case(cores="shared"), connections=()),
         facts(connections=(93, 107)),
         facts(right_sizes=frozenset({27, 28}), sizes={27: 9, 28: 9}),

@@ -29,8 +29,7 @@ from duetbench.project import interpreters, stacks
 from duetbench.project.project import Project
 from duetbench.project.stacks import Stack
 
-_NOT_MEASURING: Final = ("discover", "check")
-"""Commands of asv's `benchmark.py` that measure nothing."""
+_NOT_MEASURING: Final = ("discover", "check")  # of the commands of asv's `benchmark.py`
 
 
 def setup() -> None:

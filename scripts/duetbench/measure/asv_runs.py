@@ -30,12 +30,10 @@ _FOLDERS: Final = ("repo", "benchmark_dir", "results_dir", "env_dir", "html_dir"
 _POLL_S: Final = 0.25
 _FAILED: Final = 2  # exit code of asv when a benchmark failed
 
-_INHERITED_FAMILIES: Final = ("ASV_", "DUETBENCH_")
-"""Variables that benchmarks inherit beside those that servers inherit."""
+_INHERITED_FAMILIES: Final = ("ASV_", "DUETBENCH_")  # beside what servers inherit
 
 GUARD: Final = "guard"
-"""A suite that runs on every stack with results that are recorded: it proves interpreter and
-packages."""
+"""A suite that proves interpreter and packages of every stack whose results are recorded."""
 
 FEW_SAMPLES: Final = ("rounds=1", "repeat=(2,5,0.5)")
 """One process per benchmark, with five samples, or as many, from two on, as half a second holds."""
@@ -57,17 +55,19 @@ def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[Suite
     """
     project = Project.here()
     suites = {suite.suite: suite for suite in read_suites(project.root)}
-    selected = [f"{glob}.*" if glob in suites else glob for glob in selected]
+    selected = [f"{glob}.*" if glob in suites else glob for glob in selected or ["*"]]
     guard = SuiteRun(GUARD, (expression("*", GUARD),), environments(project, project.stacks))
     wanted = [guard] if guarded else []
+    lost = set(selected)
     for name, suite in suites.items():
-        globs = [glob for glob in selected if _touches(glob, name)]
-        if globs or not selected:
-            benches = tuple(expression(glob, name) for glob in globs or ["*"])
+        globs = [glob for glob in selected if fnmatchcase(name, glob.partition(".")[0])]
+        if globs:
+            benches = tuple(expression(glob, name) for glob in globs)
             wanted.append(SuiteRun(name, benches, environments(project, suite.stacks)))
-    if lost := [glob for glob in selected if not any(_touches(glob, name) for name in suites)]:
+        lost -= set(globs)
+    if lost:
         raise UsageError(
-            f"{' and '.join(lost)}: expected globs over benchmark names, which begin with "
+            f"{' and '.join(sorted(lost))}: expected globs over benchmark names, which begin with "
             f"{', '.join(f'{name}.' for name in suites)}, for example 'gil.Cpu*'"
         )
     return tuple(wanted)
@@ -199,8 +199,3 @@ def runner_variables(
         "DUETBENCH_STACK": stack,
         "DUETBENCH_CHECKOUT": str(checkout),
     }
-
-
-def _touches(glob: str, suite: str) -> bool:
-    """Whether a glob can name benchmarks of a suite."""
-    return fnmatchcase(suite, glob.partition(".")[0])

@@ -15,15 +15,11 @@ from duetbench.core.model import Frozen
 from duetbench.measure.entry.duetbench_entry import PATH
 from duetbench.store.files import first_problem
 
-BATCH: Final = 4
-"""Connections opened at once, per expected worker."""
+BATCH: Final = 4  # connections opened at once, per expected worker
 
 MAX_OPEN: Final = 128
-"""Connections held open until all workers have answered; beyond it the oldest are closed.
-
-Servers whose workers share a socket give most connections to one of them: one connection at a time
-could meet the same worker for ever.
-"""
+"""Connections held open until all workers have answered: where workers share a socket, most go to
+one of them, and one at a time could meet the same worker for ever."""
 
 NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For clients of servers on this machine: reading all root certificates would take 20 ms each."""
@@ -131,8 +127,7 @@ def check_identity(
     """Compare every worker with what the case names; LaunchError gil_mismatch or version_mismatch.
 
     A universal lock (`packages`) also holds packages of other systems, so only those that are
-    installed are compared; `required` ones must be. The top-level package of a `loop` that is None
-    or `none` is not checked.
+    installed are compared; `required` ones must be.
     """
     lock: dict[str, str] = {canonicalize_name(name): version for name, version in packages.items()}
     needed = {canonicalize_name(name) for name in required}

@@ -15,7 +15,7 @@ from duetbench.core.model import Case, Flag, Launch, Status
 from duetbench.core.protocol import NO_UNIT, UNIT_REQUESTS
 from duetbench.core.units import utc_now
 from duetbench.host import machine, ports, tree_usage
-from duetbench.measure import identity, oha, oha_results, validity, warmup
+from duetbench.measure import oha, oha_results, validity, warmup
 from duetbench.measure.server import Serving
 from duetbench.measure.testbed import Testbed
 from duetbench.measure.verify import SpotChecks
@@ -84,10 +84,9 @@ class Observation:
     """Observes a server and its generator, from before the first request until the last answer.
 
     `load` starts the generator, `end` follows its last answer, `collect` takes its result. Usage,
-    host and memory span that time, and so do the cores that the case's `commands` have used, such
-    as those of a data base; `connections` are per process in the middle of it (empty: nobody
-    looked); `opened` are those that clients opened, for spot checks too; `handled` is the server's
-    own count.
+    host and memory span that time, and so do the cores that the case's `commands` have used;
+    `connections` are per process in the middle of it (empty: nobody looked); `opened` are those
+    that clients opened, for spot checks too; `handled` is the server's own count.
     """
 
     handled: int | None = None
@@ -185,7 +184,10 @@ def _conclude(
     )
     figures |= {"ready_time": serving.ready_time, "unit_service": unit}
     figures["warm_up"] = observation.warm_up.seconds
-    held = _by_worker(observation.connections, serving.workers)
+    # Of each worker process; of none where workers share a process.
+    pids = {worker.pid for worker in serving.workers}
+    alone = observation.connections and len(pids) == len(serving.workers)
+    held = tuple(observation.connections.get(pid, 0) for pid in sorted(pids) if alone)
     if any(held):
         figures["connections_max_share"] = max(held) / sum(held)
     ceiling, sure = (testbed.ceiling(case, value) for value in (unit, NO_UNIT))
@@ -193,6 +195,7 @@ def _conclude(
         figures["ceiling"] = ceiling
         if "throughput" in figures:
             figures["efficiency"] = figures["throughput"] / ceiling
+    thirds = oha_results.throughput_thirds(result.rows, case.load, status=status)
     judged = validity.judge(
         validity.Facts(
             case=case,
@@ -213,12 +216,7 @@ def _conclude(
             client_total=result.summary.answered + observation.checks.sent,
             right_sizes=serving.right_sizes,
             sizes=oha_results.sizes(result.rows, status),
-            throughputs=(
-                # In a duet only the ratio has to be steady.
-                oha_results.throughput_thirds(result.rows, case.load, status=status)
-                if neighbour is ALONE
-                else ()
-            ),
+            throughputs=thirds if neighbour is ALONE else (),  # else the ratio has to be steady
             times=oha_results.time_thirds(result.rows, case.load, status=status),
         )
     )
@@ -263,13 +261,3 @@ def _costs(
     if memory.uss is not None:
         costs["uss_steady"] = memory.uss.steady
     return costs
-
-
-def _by_worker(
-    connections: dict[int, int], workers: tuple[identity.Identity, ...]
-) -> tuple[int, ...]:
-    """Connections of each worker process; none where workers share a process."""
-    pids = {worker.pid for worker in workers}
-    if len(pids) < len(workers) or not connections:
-        return ()
-    return tuple(connections.get(pid, 0) for pid in sorted(pids))

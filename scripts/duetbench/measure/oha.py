@@ -126,7 +126,7 @@ class Generator:
         self.stop()
 
     def failed(self, expected: str, actual: str) -> LaunchError:
-        """The error of a generator that did something else than expected, with its own words."""
+        """The error of a generator that did something else, with its own words."""
         words = last_words(read_log(self.session.log))
         return LaunchError(
             FlagName.CLIENT_FAILED, f"oha: expected {expected}, found {actual}; it said: {words}"

@@ -117,20 +117,16 @@ def read_rows(database: Path) -> Rows:
 def window(rows: Rows, load: Load, *, status: int, floor: float) -> tuple[float, float]:
     """Choose the time that throughput refers to, its begin and its end on the clock of the rows, s.
 
-    `floor` is the service floor, s.
+    It ends at the deadline, with two exceptions; `floor` is the service floor, s.
 
-    It ends at the deadline, with two exceptions.
-
-    Where requests take long, answers come in waves: at a floor, or because the handlers share a
-    core and finish together. The deadline cuts the last wave, and N/t would fall short of what the
-    server does by up to a service time over the duration. There it ends with the last good answer
-    before the deadline. That can never flatter: a slot gives at most t/floor answers in any time t,
-    so N(t)/t <= slots/floor for every t. And a server that stalls cannot hide in it: with more than
-    `LAST_WAVE` service times of silence before the deadline, the deadline counts.
+    Where requests take long, answers come in waves. The deadline cuts the last one, and N/t would
+    fall short of what the server does by up to a service time over the duration. There it ends with
+    the last good answer before the deadline. That can never flatter: a slot gives at most t/floor
+    answers in any time t, so N(t)/t <= slots/floor for every t. And a server that stalls cannot
+    hide in it: with more than `LAST_WAVE` service times of silence, the deadline counts.
 
     An open load is over when all that it sent has been answered, and not before one floor after the
-    deadline. It begins one floor late as well, since no answer can come before (a closed loop's
-    slots are busy from the start: its ceiling covers that time).
+    deadline. It begins one floor late as well, since no answer can come before.
     """
     begin, deadline = float(rows.start.min()), load.duration
     good = rows.status == status
@@ -187,10 +183,9 @@ def sizes(rows: Rows, status: int) -> dict[int, int]:
 
 
 def throughput_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
-    """Good answers per second in the thirds of a closed loop's load.
+    """Good answers/s in the thirds of a closed loop's load; none where windows are too short.
 
     Of each third the median of four windows, so that a pause of the machine is no change of level.
-    Empty where windows are too short to tell: waves would look like one.
     """
     end = rows.end[rows.status == status]
     length = load.duration / (3 * THIRD_WINDOWS)
@@ -204,10 +199,7 @@ def throughput_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ..
 
 
 def time_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
-    """Median service times of the good answers to what was sent in each third of the load, s.
-
-    Empty with fewer than five in any third.
-    """
+    """Median service times, s, of what was sent in each third; none with fewer than five in one."""
     good = rows.status == status
     start, times = rows.start[good], (rows.end - rows.start)[good]
     third = np.minimum(start / load.duration * 3, 2).astype(int)
@@ -223,16 +215,11 @@ def growth(
 
     The ratio of both sums over the windows between readings, with Student's t interval from what
     single windows differ from it (the ratio estimator; Cochran, Sampling Techniques, 1977, 6.3).
-    Steps, such as an arena that is filled, differ much and make the interval wide; memory that is
-    kept for every answer does not. Windows are what is independent: readings are not.
+    Steps, such as an arena that is filled, make the interval wide; memory that is kept for every
+    answer does not. None with fewer than five windows, or without answers in them.
 
-    Args:
-        course: Moments of the monotonic clock, and bytes held at each.
-        ends: When answers had arrived, on the clock of the rows, s.
-        began: When that clock began, on the monotonic clock, s.
-
-    Returns:
-        None with fewer than five windows, or without answers between the first and the last.
+    `course` has moments of the monotonic clock and the bytes held at each, `ends` when answers had
+    arrived on the clock of the rows, which `began` on the monotonic clock (s).
     """
     from scipy import special  # noqa: PLC0415 - only those who measure wait for its import
 

@@ -23,14 +23,9 @@ from duetbench.measure.oha import Client
 from duetbench.measure.testbed import Testbed, Workspace
 from duetbench.project.servers import SERVERS
 
-FREE_SECONDS: Final = 5.0
-"""For the kernel to close a stopped server's listening socket."""
-
-_SEE_LOG: Final = "see the server's log"
-"""With what messages end that a server's own words may explain."""
-
+FREE_SECONDS: Final = 5.0  # for the kernel to close a stopped server's listening socket
+_SEE_LOG: Final = "see the server's log"  # ends messages that a server's own words may explain
 _POLL_SECONDS: Final = 0.02
-
 _EXPORTER_SECONDS: Final = 2.2  # it collects from the workers once a second
 
 
@@ -41,8 +36,7 @@ class Serving:
         self.testbed, self.log = testbed, log
         self.server = SERVERS[case.server]
         self.workers: tuple[identity.Identity, ...] = ()
-        self.ready_time = 0.0
-        """From the start until every worker had answered, s."""
+        self.ready_time = 0.0  # s from the start until every worker had answered
         self.port = ports.free_port()
         self.workspace = Workspace(testbed, case, self.port, log)
         self.metrics_port = ports.free_port() if count and self.server.counter else None
@@ -54,17 +48,13 @@ class Serving:
     def take(self, case: Case) -> None:
         """Turn to a case that is served with the same command; nothing is known of it yet."""
         self.case, testbed = case, self.testbed
+        # What is really sent: no place is left to be filled, so it is recorded nowhere.
         self.request = request = self.workspace.fill_in(case.endpoint)
-        """What is really sent: no place is left to be filled, so it is recorded nowhere."""
         self.flags: list[Flag] = []
-        self.answers: list[verify.Answer] = []
-        """All right answers that verification has had so far."""
-        self.unit = math.inf
-        """Fastest single request to the idle server so far, s."""
-        self._earlier = len(read_log(self.log))
-        """Letters of the log that are of cases before."""
-        self.load_seconds = 0.0
-        """For how long measured load was offered, s."""
+        self.answers: list[verify.Answer] = []  # the right ones that verification has had
+        self.unit = math.inf  # s of the fastest single request to the idle server
+        self.load_seconds = 0.0  # of measured load
+        self._earlier = len(read_log(self.log))  # letters of the log that are of cases before
         cores = testbed.client_cores(case) if testbed.machine.pinned else None
         self.client = Client(testbed.oha, case.load, self.base, request, cores, case.endpoint)
 

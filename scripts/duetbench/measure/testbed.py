@@ -1,11 +1,10 @@
 """What launches need from the machine and the checkout, and what one launch has for itself.
 
-The first is resolved once per run: `Testbed`. The other is a `Workspace`: scratch folder, working
-copy, variables, and commands. An application that keeps a database finds it as it was, or newly
-made, at each start: a target is started in a fresh copy of its files, `{tmp}` is an empty folder,
-and the commands `before` make in it what the application needs. What they leave running, such as a
-database's server, belongs to the launch: it runs on the server's cores, is no noise of the
-machine's, and ends with the launch.
+The first is a `Testbed`, the other a `Workspace`: scratch folder, working copy, variables, and
+commands. An application that keeps a database finds it as it was, or newly made, at each start: a
+target is started in a fresh copy of its files, `{tmp}` is an empty folder, and the commands
+`before` make in it what the application needs. What they leave running, such as a database's
+server, runs on the server's cores, is no noise of the machine's, and ends with the launch.
 """
 
 import os
@@ -40,16 +39,13 @@ proxy) could change what is measured without anybody seeing it in the record."""
 ENTRY: Final = Path(entry.__file__).parent
 """The folder with the module that servers serve, which has the application; see there."""
 
-COMMAND_SECONDS: Final = 300.0
-"""For one command before or after a server: time to fill a data base."""
-
+COMMAND_SECONDS: Final = 300.0  # for one before or after a server: time to fill a data base
 HIDDEN: Final = 4
 """Letters from which on a private value is taken out of what is said: shorter ones are everywhere,
 and no secrets."""
 
 _PREFIX: Final = "duetbench-launch"
 
-_OF_LAUNCHES: Final = ("tmp", "port")
 _OF_SERVERS: Final = attrgetter(
     *("experiment", "stack", "python", "server", "loop", "workers", "threads", "cores"),
     *("endpoint.app", "endpoint.interface", "endpoint.factory", "env_names", "before", "after"),
@@ -76,30 +72,22 @@ def _filled(endpoint: Endpoint, values: Mapping[str, str]) -> Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Testbed:
-    """Tools, interpreters, stacks and cores for all launches of a run.
+    """Tools, interpreters, stacks and cores for all launches of a run."""
 
-    Attributes:
-        apps: The applications of a checkout, or a copy of it; of a target it need not exist.
-        pythons: The executables of each (stack, interpreter).
-        inherited: The environment that servers inherit.
-        private: Variables that are recorded by their names only. Their values may have the places
-            `{tmp}` and `{port}`, which each launch fills.
-        imports: Folders that a target is imported from, relative to the root of its copy; empty:
-            there are only experiments here.
-        within: The folder of its repository that a target is: launches copy all of that.
-    """
-
-    apps: Path
+    apps: Path  # the applications of a checkout, or a copy of it; of a target it need not exist
     oha: Path
     machine: Machine
-    pythons: Mapping[tuple[str, str], Path]
+    pythons: Mapping[tuple[str, str], Path]  # executables of each (stack, interpreter)
     interpreters: Mapping[str, Interpreter]
     stacks: Mapping[str, Stack]
     logs: Path
-    inherited: Mapping[str, str]
+    inherited: Mapping[str, str]  # environment of servers
     private: Mapping[str, str] = field(default_factory=dict)
+    """Variables that are recorded by their names only; `{tmp}` and `{port}` are filled in them."""
     imports: tuple[str, ...] = ()
+    """Folders that a target is imported from, from the root of its copy; empty: of experiments."""
     within: Path = Path()
+    """The folder of its repository that a target is: launches copy all of that."""
 
     def server_cores(self, case: Case) -> tuple[int, ...]:
         cores = self.machine.server_cores
@@ -165,7 +153,7 @@ class Testbed:
         """
         server, port = SERVERS[case.server], 65_000
         names = {name: f"${name}" for name in case.env_names}
-        names |= {name: f"${name.upper()}" for name in _OF_LAUNCHES}
+        names |= {"tmp": "$TMP", "port": "$PORT"}
         search = self.imports or (f"apps/{case.experiment}", "apps")
         variables = {"PYTHONPATH": ":".join(search), **_variables(case, names)}
         arguments = [a.replace(str(port), "$PORT") for a in server.arguments(case, port, None)]
@@ -189,8 +177,7 @@ class Workspace:
 
     def __init__(self, testbed: Testbed, case: Case, port: int, log: Path) -> None:
         """Make an empty folder; `close` removes it. Cases that share a server share a workspace."""
-        self._testbed, self._case = testbed, case
-        self._log = log
+        self._testbed, self._case, self._log = testbed, case, log
         self._place = proc.make_scratch(_PREFIX, Path(tempfile.gettempdir()))
         self._tmp = self._place / "tmp"
         self._tmp.mkdir()
@@ -198,8 +185,8 @@ class Workspace:
         self._private = {name: fill(text, places) for name, text in testbed.private.items()}
         self._values = {**self._private, **places}
         copy = self._place / "copy" / testbed.within
+        # Where the server and the commands are started.
         self.folder = copy if testbed.target else testbed.folder(case)
-        """Where the server and the commands are started."""
         self._commands: list[Session] = []
         self._opened = self._closed = False
 
@@ -311,9 +298,8 @@ def find_interface(
 ) -> Interface:
     """Import an application in a copy of its repository, as a launch has it; tell what it speaks.
 
-    What that leaves (compiled modules, a data base) is in no side of a comparison. `env` is added
-    to what servers inherit, its places filled as a launch does. UsageError: it cannot be imported,
-    or is neither.
+    What that leaves (compiled modules, a data base) is in no side of a comparison. UsageError: it
+    cannot be imported, or is neither.
     """
     with tempfile.TemporaryDirectory() as folder:
         tmp, copy = Path(folder, "tmp"), Path(folder, "copy") / within

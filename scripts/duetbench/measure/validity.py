@@ -1,7 +1,6 @@
-"""What was wrong with a launch: every flag that follows from what one launch saw.
+"""What was wrong with a launch: every flag that follows from what it saw, the whole list.
 
-Flags that end a launch at once (a wrong body, a server that died) are raised where they are seen;
-these are judged afterwards, all of them, so that the reader gets the whole list.
+Flags that end a launch at once (a wrong body, a server that died) are raised where they are seen.
 """
 
 import math
@@ -20,8 +19,8 @@ LITTLES_LAW: Final = 0.05
 """The connections of a closed loop may be idle, between two requests, so much of the time."""
 
 TURNAROUND: Final = 50e-6
-"""s that the generator may take between an answer and the next request, beside that: with one
-connection and answers in 0.1 ms that pause alone would look like a violation."""
+"""s that the generator may take between an answer and the next request, beside that: where answers
+take 0.1 ms that pause alone would look like a violation."""
 
 CEILING: Final = 1.01
 """Above its ceiling by so much a throughput is impossible: clocks and timers are that good."""
@@ -35,15 +34,13 @@ FLOOR_SLACK: Final = 0.001
 
 ROUNDING: Final = 1e-6  # relative, between figures that are ordered by definition
 
-CORES: Final = 1.05
-"""More core time than the pinned cores have means a wrong clock, or unpinned processes."""
+CORES: Final = 1.05  # more than the pinned cores have: a wrong clock, or unpinned processes
 
 SATURATED: Final = 0.95
 """Share of its cores from which on the generator, not the server, may be what was measured. The
 rest is what the kernel's own work and our readings take."""
 
-KEPT_UP: Final = 0.95
-"""A server that answers less of what is offered was overloaded; the rest is what is in flight."""
+KEPT_UP: Final = 0.95  # of what is offered; the rest is in flight
 
 SCHEDULE_LAG: Final = (0.010, 0.10)
 """s, and share of the median response, that 99 % of the ticks may be late by: a late tick hides
@@ -76,59 +73,36 @@ REOPENED: Final = 0.001
 """Connections per request that may be opened again. One costs a server about two requests (see
 `protocol.SPOT_SHARE`), so these cost 0.2 % of its core time: the smallest change that matters."""
 
-IDLE: Final = 0.25
-"""Cores that server, its commands and the generator use together where nobody is busy."""
-
-WAITS: Final = 0.005
-"""s of a median answer from which on a wait is worth a word."""
-
-POOL: Final = (1.5, 0.75)
-"""Requests at a time, and share of the connections, between which it looks like a pool."""
-
-FEW: Final = 10
-"""Good answers without which not even a p90 exists; see `metrics.PERCENTILES` for the others."""
+IDLE: Final = 0.25  # cores that server, its commands and the generator use where nobody is busy
+WAITS: Final = 0.005  # s of a median answer from which on a wait is worth a word
+POOL: Final = (1.5, 0.75)  # it looks like one: from so many requests at a time to such a share
+FEW: Final = 10  # good answers without which not even a p90 exists; see `metrics.PERCENTILES`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a launch saw. Defaults are of what was not looked at: nothing is judged from it.
-
-    Attributes:
-        case: What was asked for.
-        figures: Metrics by the names of `metrics.py`, as far as they exist.
-        ceiling: Requests per second that arithmetic allows.
-        ceiling_unit: Requests per second that a measured unit allows, where that is less.
-        commands: Cores that what the case's commands left running used.
-        client_beside: Cores that another generator of ours used of the client's.
-        connections: Connections that each worker process held under load.
-        backpressure: Connections that the server accepts at once.
-        server_handled: Requests that the server counted, of `client_total` that were sent to it.
-        right_sizes: Bytes of the bodies that verification found right.
-        sizes: Answers of the declared status under load, by the bytes of their bodies.
-        throughputs: In each third of the load, 1/s.
-        times: Median service time of what was sent in each third of it, s.
-    """
+    """What a launch saw. Defaults are of what was not looked at: nothing is judged from it."""
 
     case: Case
-    figures: Mapping[str, float]
-    ceiling: float | None = None
-    ceiling_unit: float | None = None
+    figures: Mapping[str, float]  # metrics, as far as they exist
+    ceiling: float | None = None  # requests/s that arithmetic allows
+    ceiling_unit: float | None = None  # requests/s that a measured unit allows, where that is less
     server_cores: int
     client_cores: int
-    commands: float = 0.0
-    client_beside: float = 0.0
+    commands: float = 0.0  # cores that what the case's commands left running used
+    client_beside: float = 0.0  # cores that another generator of ours used of the client's
     pinned: bool = True
     pids_before: frozenset[int] = frozenset()
     pids_after: frozenset[int] = frozenset()
-    connections: tuple[int, ...] = ()
+    connections: tuple[int, ...] = ()  # that each worker process held under load
     steady: bool = True
-    backpressure: int | None = None
-    server_handled: int | None = None
+    backpressure: int | None = None  # connections that the server accepts at once
+    server_handled: int | None = None  # requests that the server counted, of `client_total`
     client_total: int = 0
-    right_sizes: frozenset[int] = frozenset()
-    sizes: Mapping[int, int] = field(default_factory=dict)
-    throughputs: tuple[float, ...] = ()
-    times: tuple[float, ...] = ()
+    right_sizes: frozenset[int] = frozenset()  # bytes of bodies that verification found right
+    sizes: Mapping[int, int] = field(default_factory=dict)  # bytes of a body → answers under load
+    throughputs: tuple[float, ...] = ()  # in each third of the load, 1/s
+    times: tuple[float, ...] = ()  # median service time of what was sent in each third, s
 
 
 def judge(facts: Facts) -> tuple[Flag, ...]:
@@ -407,7 +381,7 @@ def _surroundings(facts: Facts) -> Iterator[Flag]:
     if facts.case.workers > facts.server_cores:
         yield _flag(
             FlagName.CORES_INSUFFICIENT,
-            (f"{facts.case.workers} workers on {facts.server_cores} server core(s)"),
+            f"{facts.case.workers} workers on {facts.server_cores} server core(s)",
         )
     if facts.case.cores == "shared":
         yield _flag(

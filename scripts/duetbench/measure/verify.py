@@ -37,13 +37,9 @@ _OVERLAP_SECONDS: Final = 3.0  # something else keeps a machine busy for a secon
 _EXCERPT: Final = 80
 _EXCERPT_OF_PAGE: Final = 300
 _PAGE: Final = 100_000  # characters of a page that are read for its title and text
+_ERROR: Final = re.compile(r"(?i)\b(error|exception|not found|forbidden|unavailable|denied)\b")
 
-_ERROR: Final = re.compile(
-    r"\b(error|exception|not found|forbidden|unavailable|denied)\b", re.IGNORECASE
-)
-
-MIXED: Final = 16
-"""Paths of a mix that are asked for before and after a load, at most."""
+MIXED: Final = 16  # paths of a mix that are asked for before and after a load, at most
 
 
 class Answer(NamedTuple):
@@ -172,10 +168,8 @@ class SpotChecks:
         self._cores = cores
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="spot checks", daemon=True)
-        self.sent = 0
-        """Requests sent so far."""
-        self.problem: LaunchError | None = None
-        """What was wrong with the first answer that was not right."""
+        self.sent = 0  # requests so far
+        self.problem: LaunchError | None = None  # with the first answer that was not right
 
     def __enter__(self) -> Self:
         if self._every < math.inf:

@@ -17,16 +17,12 @@ from duetbench.measure.oha_results import read_summary
 STEADY_WINDOWS: Final = 5
 STEADY_SPREAD: Final = 0.05
 """Of the windows' throughput: the largest distance from the mean, and the largest fitted change.
-
-Windows of one second differ by 1 to 2 % on a quiet two-core machine.
-"""
+Windows of one second differ by 1 to 2 % on a quiet two-core machine."""
 
 RATE_CONNECTIONS: Final = 16
-"""Most connections that warm up a paced or open load: enough to reach every worker.
-
-Rates are often too low to tell a steady window from one more request in it, so their endpoints are
-warmed up in a closed loop; hundreds of connections there would be an overload, not a warm-up.
-"""
+"""Most connections that warm up a paced or open load: enough to reach every worker. Rates are often
+too low to tell a steady window from one more request in it, so their endpoints are warmed up in a
+closed loop; hundreds of connections there would be an overload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +37,7 @@ class WarmUp:
 def is_steady(windows: Sequence[float]) -> bool:
     """Tell whether the last five windows lie within 5 % of their mean and go nowhere.
 
-    A slow climb can stay within the 5 %, so the change that a fitted line makes over the five
-    windows may not exceed 5 % either.
+    A slow climb can do so, so the change of a fitted line over them may not exceed 5 % either.
     """
     if len(windows) < STEADY_WINDOWS:
         return False
@@ -122,8 +117,5 @@ def warm_up(client: Client, *, window: float = 1.0, limit: float = 20.0) -> Warm
 
 
 def wave_size(case: Case) -> int:
-    """Requests that occupy every place of a case at once: its slots, or all its connections.
-
-    A burst of them warms up endpoints that wait too long for windows: it fills every pool once.
-    """
+    """Requests that occupy every place of a case at once, and fill every pool: slots, or all."""
     return min(case.load.connections, case.slots or case.load.connections)

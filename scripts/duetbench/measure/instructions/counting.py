@@ -1,11 +1,10 @@
 """Instructions per unit of work, counted by Valgrind's Callgrind in one process per target.
 
 The same program under the same interpreter executes the same instructions every time, however noisy
-the machine. What would make a difference is held still: the seed of hashes, random numbers, the
-layout of the address space, and the environment; garbage collection happens between the counted
-phases. A unit's figure is the difference between doing it 2n and n times, divided by n, so that
-what is done once per phase is in no figure either. Valgrind runs one thread at a time: the figures
-tell what work costs, and nothing about contention. Whatever ends us ends the process, too.
+the machine. Held still are the seed of hashes, random numbers, the layout of the address space, and
+the environment; garbage is collected between the counted phases. A unit's figure is the difference
+between doing it 2n and n times, divided by n: what is done once per phase is in no figure. Valgrind
+runs one thread at a time: the figures tell what work costs, and nothing about contention.
 """
 
 import json
@@ -40,8 +39,8 @@ _DUMP: Final = re.compile(
     r"^part: *(\d+)$.*?^desc: Trigger: *([^\n]*)$.*?^events: *Ir$.*^totals: *(\d+)\n", re.M | re.S
 )
 
+# Programs that it takes, and Debian's packages of them.
 NEEDED: Final = {"valgrind": "valgrind", "setarch": "util-linux", "setpriv": "util-linux"}
-"""Programs that it takes, and Debian's packages of them."""
 
 # Everything else that the caller's environment says must not reach the counted program.
 _KEPT: Final = ("PATH", "LD_LIBRARY_PATH")
@@ -49,14 +48,11 @@ _PACKAGE: Final = Path(__file__).resolve().parents[2]
 _SOURCE: Final = Path(__file__).with_name("fixed_random.c")
 _MARKS: Final = Path(__file__).with_name("marks.c")
 
+# Options of a process whose instructions are counted; of one that `marks.c` has counted from the
+# first mark on, which is quicker; and told apart by all callers: six or so a Python function.
 COUNTED: Final = (f"--zero-before={phases.ZERO}", f"--dump-before={phases.DUMP}")
-"""Options of a process whose instructions are counted."""
-
 SWITCHED: Final = ("--instr-atstart=no",)
-"""Options of one whose instructions are counted from the first mark on, by `marks.c`: quicker."""
-
 PROFILED: Final = (*SWITCHED, "--separate-callers=500", "--demangle=no")
-"""Options of one whose instructions are told apart by all callers: six or so a Python function."""
 
 _PREFIX: Final = "duetbench-count"
 _COMPILE_S: Final = 60.0  # 0.1 s measured
@@ -74,19 +70,13 @@ class Dump(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InstructionCount:
-    """How many instructions a unit of work takes: the median over the rounds.
-
-    Attributes:
-        spread: Largest minus smallest round, as a share of `per_unit`; a repetition has the same.
-        n: Units in a single phase.
-        seeded: Random numbers were the same as in every other counting (`fixed_random`).
-            If not, what draws some may differ by 0.1 % when it is counted again.
-    """
+    """How many instructions a unit of work takes: the median over the rounds."""
 
     per_unit: float
-    spread: float
-    n: int
+    spread: float  # largest minus smallest round, as a share of `per_unit`
+    n: int  # units in a single phase
     seeded: bool = False
+    """Random numbers were those of every counting (`fixed_random`); else it repeats to 0.1 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +115,8 @@ def count(
 ) -> Outcomes:
     """Count the instructions of some units of work, called `targets`; CountError: of none.
 
-    `payload` are the interpreter's arguments: a program that calls `phases.run`, from which this
-    package can be imported. It gets PATH and `env`. Importing a web framework takes some 20 s.
+    `payload` are the interpreter's arguments: a program that calls `phases.run`. It gets PATH and
+    `env`. Importing a web framework takes some 20 s.
     """
     with started(python, payload, targets, env=env, rounds=rounds) as collect:
         return collect(timeout)
@@ -162,7 +152,7 @@ def started(
 
 
 def figure(parts: Sequence[Dump], n: int, rounds: int) -> InstructionCount | Uncounted:
-    """Compute a target's figure from the parts of its process: warm-up, nothing, n and 2n in turn.
+    """Compute a target's figure from its process: warm-up, nothing, n and 2n in turn.
 
     CountError: the parts are not those of such a process.
     """
@@ -295,14 +285,18 @@ class Process:
         except subprocess.TimeoutExpired as error:
             raise CountError(
                 f"expected Valgrind to finish in {timeout:.0f} s, and it has not: it is some fifty "
-                f"times slower than the program; {_last_words(self._log)}"
+                f"times slower than the program; {self._words()}"
             ) from error
         if code != 0:
             how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
             raise CountError(
                 f"{self._argv[0]} … {self._argv[-1]} {how}, no instructions counted; "
-                f"{_last_words(self._log)}"
+                f"{self._words()}"
             )
+
+    def _words(self) -> str:
+        words = self._log.read_text("utf-8", "replace").strip()
+        return f"it said: {words[-LAST_WORDS:]}" if words else "it said nothing"
 
     def __enter__(self) -> Self:
         return self
@@ -316,11 +310,9 @@ class Process:
 def fixed_random(folder: Path, *, marks: bool = False) -> Path | None:
     """Compile a library for LD_PRELOAD that gives the same random numbers every time.
 
-    With `marks` it switches Callgrind's instrumentation, too; CountError if that cannot be made.
-
-    Python's own hashes get their seed from PYTHONHASHSEED; compiled packages ask the kernel. With
-    another seed the keys of a hash table collide elsewhere: 0.1 % of Pydantic's JSON parser. None:
-    there is no C compiler that could make it.
+    Compiled packages ask the kernel for the seeds of their hashes; where keys collide is 0.1 % of
+    Pydantic's JSON parser. None: there is no C compiler. With `marks` the library switches
+    Callgrind's instrumentation, too; CountError if that cannot be made.
     """
     sources, library = (_SOURCE, _MARKS) if marks else (_SOURCE,), folder / phases.LIBRARY
     # Some libcs have dlsym in a library of its own.
@@ -345,8 +337,7 @@ def last_words(error: Exception) -> str:
 
 def _argv(python: Path, payload: Sequence[str], folder: Path, options: Sequence[str]) -> list[str]:
     return [
-        # However we end, the kernel ends Valgrind. What ends its caller, such as asv when its time
-        # is over, reaches the caller's process group only. Targets see to it themselves.
+        # However we end, the kernel ends Valgrind: what ends us may reach our process group only.
         *("setpriv", "--pdeathsig", "KILL"),
         *("setarch", "-R"),  # no randomised addresses: the hashes of objects depend on them
         *("valgrind", "--quiet", "--vgdb=no", "--tool=callgrind"),
@@ -393,8 +384,3 @@ def _packages() -> Path:
 
 def _joined(*folders: Path | str | None) -> str:
     return os.pathsep.join(str(folder) for folder in folders if folder)
-
-
-def _last_words(log: Path) -> str:
-    words = log.read_text("utf-8", "replace").strip()
-    return f"it said: {words[-LAST_WORDS:]}" if words else "it said nothing"

@@ -1,8 +1,7 @@
 """What runs inside the counted process: pieces of work between two marks.
 
 A mark is a call into libc that does nothing, and that nothing else makes: before `getpgrp`
-Callgrind sets its counters to zero, before `getppid` it writes them down. What lies between two
-pieces of work is in no count.
+Callgrind sets its counters to zero, before `getppid` it writes them down.
 
 Everything is imported once, in a parent that is forked for each target: importing under Valgrind
 takes 20 s, and no target sees what another has left behind (specialised bytecode, filled caches,
@@ -22,16 +21,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import (
-    BuiltinFunctionType,
-    ClassMethodDescriptorType,
-    CodeType,
-    FunctionType,
-    MethodDescriptorType,
-    MethodType,
-    MethodWrapperType,
-    WrapperDescriptorType,
-)
+from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, NoReturn
 
 ZERO: Final = "getpgrp"
@@ -43,15 +33,6 @@ _PR_SET_PDEATHSIG: Final = 1  # prctl(2)
 _TOOL: Final = "duetbench"
 _OF_PLACES: Final = 0x10 | 0x8000000
 """Flags that say where a function is written: in another one, or in a class."""
-
-_NAMED: Final = (
-    BuiltinFunctionType,
-    ClassMethodDescriptorType,
-    MethodDescriptorType,
-    MethodWrapperType,
-    WrapperDescriptorType,
-    type,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +58,10 @@ def run(prepare: Callable[[str], Unit], preload: Callable[[], object] | None = N
     """Do the work of all planned targets, one process each; the main program of a payload.
 
     The plan is a JSON file named by `$DUETBENCH_ICOUNT_PLAN`: targets, rounds, and the folder for
-    the reports, one JSON file for each target with its process and n, or with a reason why not.
-    With `observe` n units are observed instead, without Valgrind; with `profile` instructions are
-    counted function by function. `preload` imports what several targets need; `prepare` makes the
-    unit of a target in its own process, and what it raises is the reason why it has no figure.
+    the reports, one JSON file for each target. With `observe` n units are observed instead, without
+    Valgrind; with `profile` instructions are counted function by function. `preload` imports what
+    several targets need; `prepare` makes the unit of a target in its own process, and what it
+    raises is the reason why it has no figure.
     """
     plan = json.loads(Path(os.environ[PLAN]).read_text("utf-8"))
     if preload is not None:
@@ -105,10 +86,7 @@ def run(prepare: Callable[[str], Unit], preload: Callable[[], object] | None = N
 
 
 def _tie() -> Callable[[], object]:
-    """Give what has the kernel end this process when its parent ends; no fork inherits that.
-
-    Without ctypes nothing does so before the end of a phase.
-    """
+    """Give what has the kernel end this process when its parent ends; no fork inherits that."""
     try:
         import ctypes  # noqa: PLC0415 - an interpreter may have been built without it
 
@@ -146,20 +124,15 @@ def _work(
 
 
 def _observed(unit: Unit) -> dict[str, Any]:
-    if sys.version_info < (3, 12):
-        raise UnfitError("entries are counted from CPython 3.12 on")
-    _warm(unit, _repeat)
-    return {"n": unit.n, "functions": _observe(unit.call, unit.n)}
-
-
-def _observe(call: Callable[[], object], times: int) -> list[list[Any]]:
-    """Count over so many calls, function by function, by the interpreter's own events; exact.
+    """Count function by function, by the interpreter's own events; exact.
 
     Each row is name, file, line, entries (starts and resumptions), bytecodes, calls of each C
     function, and a digest that is equal where the code is, under whatever name and in any place.
-    Needs CPython 3.12 or later.
     """
-    monitoring: Any = sys.monitoring  # type: ignore[attr-defined] # the harness may run on 3.11
+    if sys.version_info < (3, 12):
+        raise UnfitError("entries are counted from CPython 3.12 on")
+    _warm(unit, _repeat)
+    monitoring: Any = sys.monitoring
     events, tool = monitoring.events, monitoring.PROFILER_ID
     codes: dict[int, CodeType] = {}  # hashing a code object itself goes through all its constants
     entries: Counter[int] = Counter()
@@ -176,7 +149,9 @@ def _observe(call: Callable[[], object], times: int) -> list[list[Any]]:
     def leave_python(code: CodeType, _offset: int, called: object, _argument: object) -> None:
         function = called.__func__ if isinstance(called, MethodType) else called
         if not isinstance(function, FunctionType):
-            named = function if isinstance(function, _NAMED) else type(function)
+            # Of an instance the class tells: asked itself, it may do anything.
+            itself = isinstance(function, type) or "__qualname__" in vars(type(function))
+            named = function if itself else type(function)
             calls[id(code)][named.__qualname__] += 1
 
     callbacks: dict[int, Callable[..., None]] = {
@@ -191,12 +166,12 @@ def _observe(call: Callable[[], object], times: int) -> list[list[Any]]:
         for event, callback in callbacks.items():
             monitoring.register_callback(tool, event, callback)
         monitoring.set_events(tool, sum(callbacks))
-        for _ in range(times):
-            call()
+        for _ in range(unit.n):
+            unit.call()
     finally:
         monitoring.set_events(tool, events.NO_EVENTS)
         monitoring.free_tool_id(tool)
-    return [
+    functions = [
         [
             code.co_qualname,
             code.co_filename,
@@ -209,6 +184,7 @@ def _observe(call: Callable[[], object], times: int) -> list[list[Any]]:
         for key, code in codes.items()
         if code.co_filename != __file__
     ]
+    return {"n": unit.n, "functions": functions}
 
 
 def _digest(code: CodeType) -> str:

@@ -2,12 +2,10 @@
 
 A profile counts instructions by chain of calls: CPython runs each Python function through a stub
 (`sys.activate_stack_trampoline`) and names the stubs in a map; Callgrind tells all callers apart. A
-stub costs some hundred instructions each time that its function is entered: figures are good for
-finding a function, and too large for what is entered often.
+stub costs some hundred instructions per entry: figures are too large for what is entered often.
 
-Entries are counted in the same surroundings by the interpreter's `sys.monitoring` instead of
-Valgrind. Two countings of the same code are equal to the digit. They are blind to what compiled
-code costs: they confirm where a change is, and do not rank.
+Entries are counted by the interpreter's `sys.monitoring` instead of Valgrind, equal to the digit.
+They are blind to what compiled code costs: they confirm where a change is, and do not rank.
 """
 
 import shutil
@@ -24,12 +22,8 @@ from duetbench.measure.instructions import counting
 
 PROFILE_S: Final = 180.0
 ENTRIES_S: Final = 120.0  # 3 s measured, most of them for imports
-TRAMPOLINE: Final = "trampoline"
-"""Stands for the symbols of the stubs: no work of the program's own."""
-
-_STUB: Final = "py::"
-"""What the names of stubs begin with, before a function's qualified name and its file."""
-
+TRAMPOLINE: Final = "trampoline"  # for the symbols of the stubs: no work of the program's own
+_STUB: Final = "py::"  # begins the names of stubs, before a function's qualified name and its file
 _EVALUATOR: Final = "py_trampoline_evaluator"
 _MAP: Final = "/tmp/perf-{}.map"  # noqa: S108 - where CPython writes it
 _COST: Final = frozenset("0123456789+-*")
@@ -53,8 +47,7 @@ stands in the chain as a function, one for each module: their symbols are mostly
 Chains = dict[Chain, Counter[str]]
 """Own instructions of each chain's innermost function, by the symbol that executes them."""
 
-Place = tuple[str, str, int]
-"""Qualified name, file as its code object has it, first line."""
+Place = tuple[str, str, int]  # qualified name, file as its code object has it, first line
 
 
 @dataclass(frozen=True, slots=True)
