@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.core.errors import FlagName
-from duetbench.core.model import Case, Flag, Load
+from duetbench.core.model import Flag, Load
 from duetbench.core.protocol import (
     DUET_SECONDS,
     DUET_WARM_UP,
@@ -143,24 +143,20 @@ class SideRun:
         self.warm_up = warmup.WarmUp(0.0, (), steady=False)
         self.metrics: dict[str, float] = {}
 
-    @property
-    def case(self) -> Case:
-        return self.serving.case
-
     def start(self, *, aside: bool) -> None:
         """Start the server, `aside` on the client cores, which have nothing to do before the load.
 
         That takes half the time on two cores. Only if they are as many: servers may count theirs.
         """
-        testbed = self.serving.testbed
-        here, there = testbed.server_cores(self.case), testbed.client_cores(self.case)
+        testbed, case = self.serving.testbed, self.serving.case
+        here, there = testbed.server_cores(case), testbed.client_cores(case)
         self.serving.start(there if aside and len(there) == len(here) else here)
 
     def meet(self) -> None:
         """Wait for the server to be ready, and see to it that it is where it belongs."""
         self.serving.await_ready()
         if self.serving.testbed.machine.pinned:
-            self.serving.session.move(self.serving.testbed.server_cores(self.case))
+            self.serving.session.move(self.serving.testbed.server_cores(self.serving.case))
         self.serving.meet()
 
 
@@ -230,7 +226,7 @@ class _Duets:
 
     def _ask(self, step: Callable[[SideRun], None]) -> None:
         """Question both sides, at once if handlers only wait: others would disturb each other."""
-        if self.order[0].case.endpoint.floor < SLOW_SECONDS:
+        if self.order[0].serving.case.endpoint.floor < SLOW_SECONDS:
             self._each(step)
             return
         # Daemons: an interrupt waits for none of them, and what they ask is killed.
@@ -274,7 +270,7 @@ class _Duets:
         with ExitStack() as stack:
 
             def begin(side: SideRun) -> None:
-                requests = warmup.wave_size(side.case) if self._slow() else 0
+                requests = warmup.wave_size(side.serving.case) if self._slow() else 0
                 seconds = 0.0 if requests else DUET_WARM_UP
                 burst = warmup.Burst(side.serving.client, seconds=seconds, requests=requests)
                 bursts[side] = stack.enter_context(burst)
@@ -300,7 +296,7 @@ class _Duets:
                 observations[side] = Observation(side.serving, tree, side.warm_up)
 
             def offer(side: SideRun) -> None:
-                stack.enter_context(observations[side].load(count=side.case.workers > 1))
+                stack.enter_context(observations[side].load(count=side.serving.case.workers > 1))
 
             for step in (observe, offer):
                 self._each(step)
@@ -316,7 +312,7 @@ class _Duets:
         return None if self._void else observations
 
     def _drift(self, observations: Mapping[SideRun, Observation] | None) -> float | None:
-        load = self.order[0].case.load
+        load = self.order[0].serving.case.load
         if observations is None or self._slow() or load.rate is not None:
             return None
         rows = {side.name: observed.generation.rows for side, observed in observations.items()}

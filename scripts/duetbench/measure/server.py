@@ -127,7 +127,7 @@ class Serving:
         deadline = time.monotonic() + self.case.ready_timeout
         while (count := len(server.ready.findall(read_log(self.log)))) < expected:
             wanted = f"{expected} lines like {server.ready.pattern!r} of {server.name}"
-            self._require_running(wanted)
+            self.require_running(wanted)
             if time.monotonic() > deadline:
                 raise LaunchError(
                     FlagName.NOT_READY,
@@ -151,7 +151,7 @@ class Serving:
             self.base,
             workers_expected=case.workers if visible else 1,
             timeout=self.case.ready_timeout,
-            check=self._require_running,
+            check=self.require_running,
         )
         identity.check_identity(
             identities,
@@ -163,13 +163,18 @@ class Serving:
         )
         return identities
 
-    def _require_running(self, what: str = "an answer") -> None:
+    def require_running(self, what: str = "an answer", flag: FlagName = FlagName.NOT_READY) -> None:
+        """Prove that the server lives, as long as `what` is expected of it; LaunchError `flag`."""
         if (code := self.session.poll()) is not None:
             raise LaunchError(
-                FlagName.NOT_READY,
+                flag,
                 f"expected {what}, but {self.server.name} ended with exit code {code}; "
                 f"{log_words(self.log)}",
             )
+
+    def require_alive(self) -> None:
+        """Prove that the load did not end the server; LaunchError server_died."""
+        self.require_running("it to live under load", FlagName.SERVER_DIED)
 
     def require_same(self) -> None:
         """Identify the workers once more; LaunchError worker_restarted if they are others."""
@@ -227,14 +232,6 @@ class Serving:
             raise LaunchError(
                 FlagName.FOREIGN_LISTENER,
                 f"expected only our server on port {self.port}, but {'; '.join(foreign)}",
-            )
-
-    def require_alive(self) -> None:
-        """Prove that the load did not end the server; LaunchError server_died."""
-        if (code := self.session.poll()) is not None:
-            raise LaunchError(
-                FlagName.SERVER_DIED,
-                f"it ended under load with exit code {code}; {log_words(self.log)}",
             )
 
     @property
