@@ -91,7 +91,7 @@ def test_init_keeps_what_it_can_import_and_the_rest_of_the_file(shop: Path, benc
     failed = "not shop.app:app (FastAPI): expected an application, found: "
     assert f"{failed}ModuleNotFoundError: No module named 'fastapi'" in none.out
     assert (none.code, none.out.count("No module named")) == (2, 2)
-    assert "that can be imported, found none of these: name it with --app" in none.err
+    assert "that can be imported, found none: name it with --app" in none.err
     assert file.read_bytes() == before
 
     write(shop, "src/shop/main.py", WSGI)
@@ -99,7 +99,7 @@ def test_init_keeps_what_it_can_import_and_the_rest_of_the_file(shop: Path, benc
     assert (done.code, done.err) == (0, "")
     assert f"{failed}ModuleNotFoundError" in done.out
     assert "application: shop.main:app (WSGI)\nnot tried: shop.factory:create_app;" in done.out
-    assert "packages: pyproject.toml; Python: 3.14 (.python-version)" in done.out
+    assert "Python 3.14" in done.out
     assert "next: duetbench run" in done.out
     written = file.read_bytes()
     assert written.startswith(before + b"\n\n[tool.duetbench]\n")

@@ -2,7 +2,6 @@
 
 import ast
 import json
-import os
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from duetbench.cli.options import repository
 from duetbench.core.errors import UsageError
 from duetbench.host.console import Console, Narrator
 from duetbench.judge import revisions, targets
-from duetbench.project import settings, target, target_locks, target_python
+from duetbench.project import settings, target
 from duetbench.project.project import Project
 from duetbench.project.schema import read_toml
 from duetbench.project.settings import FILE
@@ -104,11 +103,6 @@ def init_command(
     else:
         named = (one for one in found if one.name == app)
         chosen = next(named, Application(app, "", factory=False, paths=()))
-    within = revisions.within(root)
-    lock, asked = target_locks.lock_of(root), target_python.request(root, within=within)
-    packages = os.path.relpath(lock, root) if lock else "no packages of its own"
-    source = f" ({asked.source})" if asked.text != "any" else ""
-    console.say(f"packages: {packages}; Python: {asked.text}{source}")
     lines = [f"app = {_text(chosen.name)}", *(["factory = true"] if chosen.factory else [])]
     requests = (_text(f"GET {request}") for request in path or chosen.paths[:2] or ("/",))
     lines.append(f"requests = [{', '.join(requests)}]")
@@ -151,10 +145,9 @@ def _first(found: Sequence[Application], project: Project, console: Console) -> 
             if others := ", ".join(other.name for other in found[number:][:_TRIES]):
                 console.say(f"not tried: {others}; choose with --app")
             return one
-    known_ones = ", ".join(sorted({*FRAMEWORKS.values()}))
     raise UsageError(
-        f"{project.root}: expected an application of {known_ones} that can be imported, found "
-        f"{'none of these' if found else 'none'}: name it with --app module:attribute"
+        f"{project.root}: expected an application of {', '.join(sorted({*FRAMEWORKS.values()}))} "
+        "that can be imported, found none: name it with --app module:attribute"
     )
 
 
