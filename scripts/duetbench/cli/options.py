@@ -22,9 +22,6 @@ from duetbench.store import files
 
 DEFAULT_SEED: Final = 1
 
-FOR_WORKFLOWS: Final = "For workflows"
-"""Panel of a verb's help for the options that nobody gives by hand."""
-
 SELECT: Final = "Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable."
 SECONDS: Final = "Load every case for so long, instead of the profile's durations: for trying out."
 
@@ -67,6 +64,12 @@ JsonFileOption = Annotated[
     Option("--output", "-o", "--json", metavar="FILE", help="Write JSON; -: standard output."),
 ]
 
+PlanOption = Annotated[
+    Path | None, Option("--plan", help="Take a shard of this night (`duetbench ci plan`).")
+]
+
+ShardOption = Annotated[int | None, Option("--shard", min=1, help="Which shard of it, from 1.")]
+
 DetailsOption = Annotated[
     bool, Option("--details", help="Print all of the report, as duetbench show does.")
 ]
@@ -89,21 +92,6 @@ def budget_seconds(text: str | None) -> float | None:
     if text is not None and not total:
         raise UsageError(f"--budget {text!r}: expected a time such as {_TIMES}")
     return total
-
-
-def workflow_option(*names: str, help: str, **settings: Any) -> Any:  # noqa: A002 - typer's word
-    """An option that nobody gives by hand."""
-    return Option(*names, help=help, rich_help_panel=FOR_WORKFLOWS, **settings)
-
-
-PlanOption = Annotated[
-    Path | None,
-    workflow_option("--plan", help="Take a shard of this night (`duetbench ci plan --output`)."),
-]
-
-ShardOption = Annotated[
-    int | None, workflow_option("--shard", min=1, help="Which shard of it, from 1.")
-]
 
 
 def clean_up(console: Console) -> list[str]:

@@ -30,7 +30,6 @@ from duetbench.cli.options import (
     machine,
     put,
     repository,
-    workflow_option,
 )
 from duetbench.cli.target_options import (
     Options,
@@ -75,7 +74,7 @@ def run_command(
         str | None, Option("--resume", metavar="RUN", help="Go on with this run, or 'latest'.")
     ] = None,
     count_requests: Annotated[
-        bool, workflow_option("--count-requests", help="Compare the server's own count with ours.")
+        bool, Option("--count-requests", help="Compare the server's own count with ours.")
     ] = False,
     seconds: SecondsOption = None,
     plan_file: PlanOption = None,
