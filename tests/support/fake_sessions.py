@@ -60,7 +60,6 @@ class FakeInstruments:
     now: float = 1000.0
     played: list[tuple[str, bool]] = field(default_factory=list)
     together: list[tuple[str, ...]] = field(default_factory=list)
-    against_itself: int = 0
     launches: list[str] = field(default_factory=list)
     counted: list[str] = field(default_factory=list)
     source: random.Random = field(default_factory=lambda: random.Random(3))
@@ -69,24 +68,21 @@ class FakeInstruments:
         self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
     ) -> tuple[Duet, ...]:
         self.together.append(tuple(head.case.id for _, head in pairs))
-        duets = [self._duet(*pair, head_first, order + n) for n, pair in enumerate(pairs)]
+        duets = [
+            self._duet(head.case.id, head_first, order + n) for n, (_, head) in enumerate(pairs)
+        ]
         failed = [bool(duet.failed) for duet in duets]
         return tuple(duets[: failed.index(True) + 1] if True in failed else duets)
 
-    def _duet(self, base: SideCase, head: SideCase, head_first: bool, order: int) -> Duet:
-        name = head.case.id
-        itself = base.testbed is head.testbed
-        if itself:
-            self.against_itself += 1
-        else:
-            self.played.append((name, head_first))
+    def _duet(self, name: str, head_first: bool, order: int) -> Duet:
+        self.played.append((name, head_first))
         if self.stop == len(self.played):
             raise InterruptedRun(signal.SIGINT)
         self.now += SECONDS
-        if name in self.failing and not itself:
+        if name in self.failing:
             flag = Flag(name=FlagName.NOT_CONCURRENT, detail="one after another")
             return played(name, order, head_first=head_first, flags=(flag,))
-        ratio = 1 + (0 if itself else self.slower.get(name, 0.0))
+        ratio = 1 + self.slower.get(name, 0.0)
         before = figures(self.source)
         noise = {key: self.source.lognormvariate(0, SPREAD) for key in before}
         after = {key: value * noise[key] for key, value in before.items()}

@@ -16,7 +16,7 @@ from duetbench.judge import revisions
 from duetbench.judge.counted import BothSides
 from duetbench.judge.pairs import Sides
 from duetbench.judge.sides import Scope
-from duetbench.judge.why import explain
+from duetbench.judge.why import attribute as explain
 from duetbench.judge.why.attribute import attribute
 from duetbench.project.project import Project
 from duetbench.show.change import print_attribution

@@ -24,7 +24,6 @@ from duetbench.core.metrics import BRIEF, METRICS
 from duetbench.core.model import Case, Launch
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
 from duetbench.host.console import Progress, duration
-from duetbench.host.last_words import reason
 from duetbench.judge.pairs import SIDES, Pair, by_turns, said_once
 from duetbench.measure.testbed import SideCase
 from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain, start
@@ -61,7 +60,6 @@ class Reporter(Progress):
     """One line per duet; on a terminal a bar with the time to the next decisions below them."""
 
     _stage = ""
-    _failures: frozenset[tuple[str, ...]] = frozenset()
 
     def begin(self, cases: int, seconds: float, budget: float | None) -> None:
         """The comparison starts: deciding about so many cases takes `seconds` at least."""
@@ -87,11 +85,7 @@ class Reporter(Progress):
             for side, flag in failing:
                 words = f"{flag.name}: {flag.detail}"
                 reasons[side] = f"{reasons[side]}; {words}" if side in reasons else words
-            # The next duet of a case that fails alike adds nothing but another log.
             text = f"void: {said_once(reasons)}"
-            again = (duet.case, *map(reason, reasons.values()))
-            text = "void, as before" if again in self._failures else text
-            self._failures |= {again}
         else:
             changes = [
                 f"{METRICS[name].title} {duet.head[name] / duet.base[name] - 1:+.1%}"
@@ -192,27 +186,21 @@ class Loop:
         self.order = 0
         self._head_first: dict[Hashable, bool] = defaultdict(lambda: self.source.random() < 0.5)
 
-    def play(
-        self,
-        rule: Rule,
-        ends: Callable[[], float],
-        after_round: Callable[[], None] = lambda: None,
-    ) -> bool:
-        """Play rounds until the rule needs no more; False if time is up before, on the clock."""
+    def play(self, rule: Rule, ends: float) -> bool:
+        """Play rounds until the rule needs no more; False if the clock reaches `ends` before."""
         while waiting := rule.open():
             groups: dict[Hashable, list[Pair]] = defaultdict(list)
             for pair in self.source.sample(waiting, len(waiting)):
                 groups[pair.server].append(pair)
-            before, limit = self.order, ends()
+            before = self.order
             for group in groups.values():
-                while group and self.clock() + self.seconds.of(*group) > limit:
+                while group and self.clock() + self.seconds.of(*group) > ends:
                     group.pop()
                 if group:
-                    remaining = min(self.remaining(rule), limit - self.clock())
+                    remaining = min(self.remaining(rule), ends - self.clock())
                     self.launch(group, rule.add, remaining)
             if self.order == before:
                 return False
-            after_round()
         return True
 
     def launch(

@@ -1,19 +1,13 @@
 """Real servers, generators and counters; of each side several copies take turns.
 
-An installation is a sample, as a launch is. Where its files lie in memory is the same in all of its
-launches, so that two installations of the same packages differ for good: by 0.4 to 0.5 % of CPU per
-request (standard deviation over twenty copies, results/SELFTEST.md), while groups of duets of one
-installation with itself do not differ. No number of duets between the same two averages that out;
-duets between others each time do. Some remains where more duets are held than there are copies: of
-a difference of two installations the share 1 / `COPIES` of the variance.
-
-A copy has files of its own for what processes map into their memory (programs and libraries), and
-links to all else, which every process reads into memory for itself anyway.
+An installation is a sample, as a launch is: where its files lie in memory is the same in all of its
+launches, so that two installations of the same packages differ for good (docs/comparing.md has the
+figures). No number of duets between the same two averages that out; duets between others each time
+do. A copy has files of its own for what processes map into their memory, and links to all else.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import weakref
 from collections import Counter
@@ -145,38 +139,17 @@ def _installed(side: SideCase) -> Hashable:
 
 
 def mirror(source: Path, target: Path) -> None:
-    """Copy what processes map of a folder, and link to all else."""
-    target.mkdir()
-    copied: dict[int, Path] = {}  # by inode: one program may have two names
-    for entry in os.scandir(source):
-        place, there = Path(entry.path), target / entry.name
-        if entry.is_symlink() and not place.readlink().is_absolute():
-            there.symlink_to(place.readlink())
-        elif entry.is_dir(follow_symlinks=False) and (entry.name == _PROGRAMS or _maps(place)):
-            mirror(place, there)
-        elif not _mapped(entry):
-            there.symlink_to(place)
-        elif entry.inode() in copied:
-            there.hardlink_to(copied[entry.inode()])
-        else:
-            copied[entry.inode()] = Path(shutil.copy2(place, there))
-
-
-def _mapped(entry: os.DirEntry[str]) -> bool:
-    if not entry.is_file(follow_symlinks=False):
-        return False
-    library = ".so" in Path(entry.name).suffixes
-    return library or (Path(entry.path).parent.name == _PROGRAMS and _is_program(entry))
-
-
-def _is_program(entry: os.DirEntry[str]) -> bool:
-    with Path(entry.path).open("rb") as file:
-        return file.read(4) == b"\x7fELF"
-
-
-def _maps(folder: Path) -> bool:
-    """Whether a folder has anything that processes map."""
-    return any(
-        _maps(Path(entry.path)) if entry.is_dir(follow_symlinks=False) else _mapped(entry)
-        for entry in os.scandir(folder)
-    )
+    """Copy what processes map of a folder, programs and libraries, and link to all else."""
+    files = (*source.rglob(f"{_PROGRAMS}/*"), *source.rglob("*.so*"))
+    mapped = {file for file in files if file.is_file() and not file.is_symlink()}
+    inside = {folder for file in mapped for folder in file.relative_to(source).parents}
+    for folder in sorted({Path(), *inside}):
+        (target / folder).mkdir()
+        for place in (source / folder).iterdir():
+            there = target / folder / place.name
+            if place in mapped:
+                shutil.copy2(place, there)
+            elif place.is_symlink() and not place.readlink().is_absolute():
+                there.symlink_to(place.readlink())
+            elif folder / place.name not in inside:
+                there.symlink_to(place)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Final
 
 import numpy as np
@@ -143,8 +144,15 @@ class CaseDuets:
     def logs(self, metric: str, first: int | None = None) -> Logs:
         """Log ratios of the usable duets, or of the first so many, as far as they have a metric."""
         having = [duet for duet in self.usable[:first] if _has(duet, metric)]
-        base, head = ([duet.metrics(side)[metric] for duet in having] for side in SIDES)
-        return statistics.log_ratios(base, head)
+        both = np.log([[duet.metrics(side)[metric] for duet in having] for side in SIDES])
+        logs: Logs = both[1] - both[0]
+        return logs
+
+    def means(self, side: SideName) -> dict[str, float]:
+        """Mean figures of a side that the other one's server beside it leaves as they are."""
+        names = (n for n in self.metrics if _stays(n) or self.alone(n))
+        every = {n: [v for duet in self.usable if (v := duet.metrics(side).get(n))] for n in names}
+        return {name: fmean(values) for name, values in every.items() if values}
 
     def alone(self, metric: str) -> bool:
         """Whether a metric is that of launches alone, by turns."""

@@ -21,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from duetbench.core.metrics import METRICS, PERCENTILES
 from duetbench.core.model import Case, Verdict
@@ -102,9 +102,9 @@ class SequentialTest:
         """
         self._hinted.add((key, metric))
 
-    def take(self, key: str, other: Self) -> None:
-        """Take a case from another test: it is one of all that this one's error rate is for."""
-        self.samples[key] = other.samples.pop(key)
+    def take(self, key: str, duets: CaseDuets) -> None:
+        """Take another case: it is one of all that the error rate is for."""
+        self.samples[key] = duets
         self._ps.clear()
 
     def add(self, key: str, duet: Duet) -> None:

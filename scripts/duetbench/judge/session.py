@@ -1,11 +1,7 @@
 """One comparison from its first duet to its verdicts and its record, in bounded time.
 
-Instruction counts of all cases and jobs inside the process, rounds of duets over the cases that
-are open (`duet_loop`), and sequential launches of what moved: `sequential_test` says which cases
-need another duet. Counts come first, since they repeat where clocks scatter. Launches come last: a
-duet's own figures are those of two servers that share their cores, so absolute figures and
-latencies come from launches with nothing beside them, in the order ABBA, which cancels a steady
-drift of the machine. The verdict is the duets' alone.
+Instruction counts of all cases and jobs inside the process, since they repeat where clocks scatter;
+then rounds of duets over the cases that are open (`duet_loop`): `sequential_test` says which are.
 """
 
 import math
@@ -16,25 +12,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Final, Literal
-
-import numpy as np
 
 from duetbench.core import __version__
 from duetbench.core.errors import RecordError
 from duetbench.core.metrics import MATERIAL, Concern
-from duetbench.core.model import LoadModel, Missing, Status
+from duetbench.core.model import Missing
 from duetbench.core.units import utc_now
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import counted, statistics
+from duetbench.judge import counted
 from duetbench.judge.counted import EACH_SECONDS, Counts, Job, differ
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.pairs import Pair, Sides
-from duetbench.judge.sequential_test import SequentialTest, State, events, judge, seconds_to_decide
+from duetbench.judge.sequential_test import SequentialTest, events, judge, seconds_to_decide
 from duetbench.judge.statistics import Method
 from duetbench.project import tools
-from duetbench.project.plan import expected
 from duetbench.store import kinds
 from duetbench.store.comparison import (
     METHOD_VERSION,
@@ -45,25 +37,11 @@ from duetbench.store.comparison import (
     weighed,
 )
 
-FOLLOW_UP: Final = 0.10
-"""Largest share of the budget that is kept for sequential launches of what moved."""
-
 COUNTING: Final = 0.15
 """Share of the budget that instruction counts may take before the first duet."""
 
 FIRST_LOOK: Final = 0.75
 """Share of the budget in which all chosen cases must reach their first look."""
-
-NOISE: Final = 0.12
-"""Share of the budget that duets of base against itself may take: several in five minutes."""
-
-NOISE_DUETS: Final = 5
-"""Duets of base against itself: enough to tell a spread of 0.7 % from one of 2 %."""
-
-NOISE_METRIC: Final = "server_cpu_per_request"
-
-ORDER: Final = (0, 1, 1, 0)
-"""Of sequential launches: base, head, head, base."""
 
 Ending = Literal["complete", "partial"]
 
@@ -162,27 +140,22 @@ class _Session:
         self.method = Method(material={**MATERIAL, **question.material})
         self.started, self.began = utc_now(), clock()
         self.seconds = math.inf if question.seconds is None else question.seconds
-        every = {pair.case.id: pair for pair in question.sides.pairs}
+        self.ends = self.began + self.seconds
+        self.every = every = {pair.case.id: pair for pair in question.sides.pairs}
         self.jobs = {job.series: job for job in question.jobs}
         self.loop = Loop(instruments, reporter, question.seed, clock, turns=True)
         self.first = self.method.looks.counts[0]
         chosen = affordable(list(every.values()), self.loop.seconds.of, self.first, self.seconds)
         self.pairs = {name: pair for name, pair in every.items() if pair in chosen}
         self.test = SequentialTest({name: pair.duets for name, pair in self.pairs.items()})
-        self.left_out = SequentialTest(
-            {name: pair.duets for name, pair in every.items() if name not in self.pairs}
-        )
         inside = {name: job.sides for name, job in self.jobs.items()}
         served = {name: pair.sides for name, pair in every.items()}
         self.counts = Counts(instruments.instructions, {**served, **inside})
-        self.means: dict[str, tuple[dict[str, float], dict[str, float]]] = {}
-        self.noise: list[float] = []  # log ratios of base against itself
-        self.noise_tried, self.noise_seconds = 0, 0.0
         self.notes: list[str] = []
 
     def run(self) -> None:
         """Count, play duets, follow up."""
-        measured, total = len(self.pairs), len(self.question.sides.pairs)
+        measured, total = len(self.pairs), len(self.every)
         seconds = self.first * self.loop.seconds.of(*self.pairs.values())
         seconds += EACH_SECONDS * len(self.jobs)
         self.reporter.begin(measured + len(self.jobs), seconds, self.question.seconds)
@@ -193,12 +166,11 @@ class _Session:
         if self.pairs:
             self.reporter.stage("duets", measured)
         rule = _UntilDecided(self.test, self.pairs)
-        while self.loop.play(rule, self._duets_end, self._measure_noise) and self._admit():
+        while self.loop.play(rule, self.ends) and self._admit():
             pass
         if len(self.pairs) < total:
             few = f"{total - len(self.pairs)} of {total} cases: they were not measured"
             self.note(f"the budget is too small for {few}")
-        self._follow_up()
 
     def note(self, sentence: str) -> None:
         self.notes.append(sentence)
@@ -207,7 +179,8 @@ class _Session:
     def comparison(self, status: Ending) -> Comparison:
         """The comparison with its verdicts; nothing is measured any more."""
         self.test.close()
-        judgements = judge(self.left_out) | judge(self.test)
+        left_out = {pair.case.id: pair.duets for pair in self._waiting()}
+        judgements = judge(SequentialTest(left_out)) | judge(self.test)
         outcomes = {name: self.counts.outcome(name) for name in self.jobs}
         method: dict[str, Any] = self.method.record()
         if self.jobs:
@@ -219,7 +192,7 @@ class _Session:
             wall_seconds=self.clock() - self.began,
             cases=tuple(
                 self._case(pair, tuple(weighed(one, method) for one in judgements[pair.case.id]))
-                for pair in self.question.sides.pairs
+                for pair in self.every.values()
             ),
             micro=tuple(
                 made.model_copy(update={"judgement": weighed(made.judgement, method)})
@@ -234,14 +207,12 @@ class _Session:
                 for name, counts in outcomes.items()
                 if isinstance(counts, str)
             ),
-            noise=None if len(self.noise) < 3 else statistics.sample(np.asarray(self.noise)).sd,
             method={**method, "seed": self.question.seed},
             notes=tuple(self.notes),
         )
 
     def _case(self, pair: Pair, judgements: tuple[Judgement, ...]) -> CaseComparison:
         name = pair.case.id
-        base, head = self.means.get(name, ({}, {}))
         return CaseComparison(
             case=pair.case,
             because=pair.reason,
@@ -249,8 +220,8 @@ class _Session:
             judgements=judgements,
             duets=tuple(pair.duets.all),
             instructions=self.counts.of(name),
-            absolute_base=base,
-            absolute_head=head,
+            absolute_base=pair.duets.means("base"),
+            absolute_head=pair.duets.means("head"),
             seconds_to_decide=seconds_to_decide(name, self.test) if name in self.pairs else None,
         )
 
@@ -264,90 +235,21 @@ class _Session:
                 for metric in pair.duets.computed:
                     self.test.hint(case, metric)
 
+    def _waiting(self) -> list[Pair]:
+        """The cases that the budget has no room for so far."""
+        return [pair for name, pair in self.every.items() if name not in self.pairs]
+
     def _admit(self) -> bool:
         """Give time that decided and void cases have left to others; False where none has room."""
-        waiting = [p for p in self.question.sides.pairs if p.case.id in self.left_out.samples]
-        left, least = self._duets_end() - self.clock(), self.method.looks.least
-        more = affordable(waiting, self.loop.seconds.of, least, left / FIRST_LOOK)
+        left, least = self.ends - self.clock(), self.method.looks.least
+        more = affordable(self._waiting(), self.loop.seconds.of, least, left / FIRST_LOOK)
         if not more or least * self.loop.seconds.of(*more) > left:
             return False
         for pair in more:
             self.pairs[pair.case.id] = pair
-            self.test.take(pair.case.id, self.left_out)
+            self.test.take(pair.case.id, pair.duets)
         self.reporter.stage("duets", len(more))
         return True
-
-    def _duets_end(self) -> float:
-        """Moment at which the last duet has to be over: time is kept to follow up what moved."""
-        moved = [
-            case
-            for case, pair in self.pairs.items()
-            if any(self.test.state(case, metric) is State.MOVED for metric in pair.duets.metrics)
-        ]
-        kept = min(self._launch_seconds(moved), FOLLOW_UP * self.seconds)
-        return self.began + self.seconds - kept
-
-    def _launch_seconds(self, cases: Sequence[str]) -> float:
-        heads = (self.pairs[case].case for case in cases)
-        return sum(len(ORDER) * expected(head, "quick") for head in heads)
-
-    def _follow_up(self) -> None:
-        """Launch what moved, case by case in the time there is."""
-        self.test.close()
-        judged = judge(self.test)
-        moved = [case for case in judged if any(one.moved for one in judged[case])]
-        if moved:
-            self.reporter.stage("closer look", len(moved))
-        for done, case in enumerate(moved):
-            left = self.began + self.seconds - self.clock()
-            if self._launch_seconds([case]) <= left:
-                remaining = min(self._launch_seconds(moved[done:]), left)
-                self.reporter.playing(case, done, remaining)
-                self._launch(case)
-
-    def _launch(self, case: str) -> None:
-        figures: tuple[list[dict[str, float]], ...] = ([], [])
-        for side in ORDER:
-            launch = self.instruments.launch(self.pairs[case].sides[side])
-            if launch.status is not Status.OK:
-                return
-            figures[side].append(launch.metrics)
-        self.means[case] = _means(figures[0]), _means(figures[1])
-
-    def _measure_noise(self) -> None:
-        """Play base against itself, twice a round, so that budgets of few rounds have it too."""
-        for _ in range(2):
-            self._duet_of_base()
-
-    def _duet_of_base(self) -> None:
-        """Play base against itself while that takes a small share of the time."""
-        # A case that computes all the time: its noise is what is reported.
-        computing = [
-            pair
-            for pair in self.pairs.values()
-            if pair.case.load.model is LoadModel.CLOSED and pair.case.endpoint.floor == 0
-        ]
-        pair = min(computing or self.pairs.values(), key=self.loop.seconds.of)
-        seconds = self.loop.seconds.of(pair)
-        dear = self.noise_seconds + seconds > NOISE * self.seconds
-        late = self.clock() + seconds > self._duets_end()
-        if dear or late or self.noise_tried == NOISE_DUETS or not self.test.open():
-            return
-        self.noise_tried += 1
-        began, head_first = self.clock(), self.noise_tried % 2 == 0
-        sides = (pair.base, pair.base)
-        (duet,) = self.instruments.duets([sides], head_first=head_first, order=0)
-        self.noise_seconds += self.clock() - began
-        if not duet.disturbed:
-            before, after = duet.base.get(NOISE_METRIC, 0.0), duet.head.get(NOISE_METRIC, 0.0)
-            if min(before, after) > 0:
-                self.noise.append(math.log(after / before))
-
-
-def _means(launches: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Mean of each metric that all launches have."""
-    names = [name for name in launches[0] if all(name in launch for launch in launches)]
-    return {name: fmean(launch[name] for launch in launches) for name in names}
 
 
 def affordable(

@@ -81,29 +81,8 @@ class Sample:
         return max(self.sd, RESOLUTION) / math.sqrt(self.n)
 
 
-def log_ratios(base: Sequence[float], head: Sequence[float]) -> Logs:
-    """log(head / base), one per duet.
-
-    Raises:
-        ValueError: Different lengths, or a figure that is not positive and finite.
-    """
-    if len(base) != len(head):
-        raise ValueError(f"one figure of each side per duet: found {len(base)} and {len(head)}")
-    both = np.asarray([base, head], dtype=np.float64)
-    if not (np.isfinite(both) & (both > 0)).all():
-        raise ValueError(f"ratios are of positive finite figures; found {both.tolist()}")
-    logs: Logs = np.log(both[1]) - np.log(both[0])
-    return logs
-
-
 def sample(logs: Logs) -> Sample:
-    """Number, mean and standard deviation of log ratios.
-
-    Raises:
-        ValueError: Fewer than two values, or one that is not finite.
-    """
-    if len(logs) < 2 or not np.isfinite(logs).all():
-        raise ValueError(f"at least two finite log ratios; found {np.asarray(logs).tolist()}")
+    """Number, mean and standard deviation of two or more log ratios."""
     return Sample(len(logs), float(logs.mean()), float(logs.std(ddof=1)))
 
 

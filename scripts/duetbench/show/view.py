@@ -62,8 +62,8 @@ _NOTHING: Final = "Nothing to judge"
 _LABELS: Final = 3  # metrics that are named
 _NAMED: Final = 6  # cases that are named where all of them would be too many
 _ROW: Final = (
-    "change and interval are of the duets; base → head is of base's own launches, alone on the "
-    "machine, and that times the change"
+    "change and interval are of the duets; base → head is base's mean figure, and that times the "
+    "change"
 )
 _COULD_SEE: Final = (
     "a change of one figure alone would have been called in 4 of 5 comparisons like this; smaller "
@@ -79,7 +79,7 @@ _APART: Final = (
 class ViewRow:
     """One case, or in-process benchmark (which has a unit and no metric), and metric.
 
-    `figures` are base's from sequential launches, and that times the ratio, so that they agree with
+    `figures` are base's mean, and that times the ratio, so that they agree with
     `change`. `name` is the case in words, `weight` how many times what a person acts on it moved.
     """
 

@@ -232,7 +232,9 @@ class CaseComparison(Frozen):
     duets: tuple[Duet, ...] = ()
     instructions: Instructions | None = None
     absolute_base: dict[str, Figure] = Field(
-        default_factory=dict, description="Means of sequential launches, alternating with head's."
+        default_factory=dict,
+        description="Means of what head's server beside it does not change; in older files, of "
+        "launches alone.",
     )
     absolute_head: dict[str, Figure] = Field(default_factory=dict)
     seconds_to_decide: float | None = Field(

@@ -249,7 +249,7 @@ def play(
     try:
         for head in heads:
             head.count(instruments, lambda: ends - time.monotonic(), reporter)
-        return loop.play(rule, lambda: ends)
+        return loop.play(rule, ends)
     finally:
         reporter.end()
 

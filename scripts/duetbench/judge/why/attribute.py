@@ -1,5 +1,9 @@
-"""Counts both sides of a case, plainly and function by function, and says where they differ."""
+"""Counts both sides of a case, plainly and by function, and says where they differ.
 
+The case is one that is given, or the one that moved most in a change or a comparison.
+"""
+
+import glob
 import hashlib
 import os
 import time
@@ -16,18 +20,27 @@ from typing import Final
 from packaging.utils import canonicalize_name
 
 from duetbench.core import __version__
-from duetbench.core.errors import CountError
+from duetbench.core.errors import CountError, UsageError
+from duetbench.core.metrics import METRICS
 from duetbench.host import paths
 from duetbench.host.console import Narrator
-from duetbench.judge import counted, pairs
+from duetbench.judge import change_locks, counted, pairs, revisions
+from duetbench.judge import sides as sides_
+from duetbench.judge.change_locks import Between
+from duetbench.judge.counted import BothSides
+from duetbench.judge.pairs import Sides
+from duetbench.judge.sides import Scope
 from duetbench.judge.why import ranking
 from duetbench.judge.why.ranking import DRIVER, Calls, Fact, Name
 from duetbench.measure.instructions import profiling
 from duetbench.measure.instructions.profiling import Code, Observed, Place, Profile
 from duetbench.measure.testbed import SideCase
 from duetbench.project import names
+from duetbench.project.project import Project
 from duetbench.store.attribution import APPLICATION, PYTHON, Attribution, Totals
-from duetbench.store.change import StackState
+from duetbench.store.change import Change, StackState
+from duetbench.store.comparison import Comparison
+from duetbench.store.points import INSTRUCTIONS
 
 RUNS: Final = 5
 """Profiles of each side, each with a path of another length: memory lies elsewhere."""
@@ -229,3 +242,69 @@ def name_of(
         if path.is_relative_to(folder):
             return Name(code.name, path.relative_to(folder).as_posix(), package)
     return Name(code.name, path.name, PYTHON if code.file.startswith("<") else APPLICATION)
+
+
+def explain(project: Project, change: Change, narrator: Narrator) -> Attribution:
+    """Attribute a change: count the instructions of the case that moved most, on both stacks.
+
+    Raises:
+        CountError: It is one of memory, or its instructions cannot be counted.
+        UsageError: It is of no case that is declared.
+        HistoryError, SetupError: As of `change_locks.find_locks`, or a stack cannot be made.
+    """
+    # Of a candidate one whose instructions moved.
+    moved = (step.series for step in change.steps if step.series.metric == INSTRUCTIONS)
+    series = next(moved, change.series)
+    if not _executes(series.metric):
+        raise CountError("it is memory that moved, of which instructions say nothing")
+    job = counted.unit_of(series.case)
+    case, profile = counted.carrier(project, series.case)
+    logs, only = paths.state_dir() / "logs", (glob.escape(case.id),)
+    with revisions.copies() as copies:
+        scope = Scope(profile, only, logs, narrator, copies, loaded=False)
+        (pair,) = _of_locks(project, change, scope).pairs
+        attributed = attribute(replace(pair.base, job=job), replace(pair.head, job=job), narrator)
+    same = {name: getattr(change, name) for name in ("id", "base", "head", "packages")}
+    return attributed.model_copy(update={**same, "change": change.id})
+
+
+def sides_of_comparison(project: Project, comparison: Comparison, scope: Scope) -> Sides:
+    """Prepare what was compared: revisions as they are, or else the stack whose packages moved.
+
+    Raises:
+        UsageError: Neither can be prepared again.
+        HistoryError, SetupError: As of `change_locks.find_locks`, or a stack cannot be made.
+    """
+    base, head = comparison.base, comparison.head
+    if base.kind == head.kind == "revision" and base.commit and head.commit and not head.dirty:
+        return sides_.of_revisions(project, base.commit, head.commit, scope)
+    stacks = dict.fromkeys(move.stack for move in comparison.packages)
+    if len(stacks) != 1:
+        raise UsageError(
+            f"{comparison.id}: expected revisions, or packages of one stack that moved, found "
+            f"{len(stacks)} stacks: give both sides themselves (--lock, --base-with, --head-with)"
+        )
+    return _of_locks(project, change_locks.between(comparison, next(iter(stacks))), scope)
+
+
+def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
+    """The case that moved most surely, on both sides; None: none did otherwise than in memory."""
+    judged = {
+        case.case.id: max(map(change_locks.least, moved))
+        for case in comparison.cases
+        if (moved := [one for one in case.judgements if one.moved and _executes(one.metric)])
+    }
+    surest = max(judged, key=judged.__getitem__, default=None)
+    return next((pair.sides for pair in sides.pairs if pair.case.id == surest), None)
+
+
+def _executes(metric: str) -> bool:
+    """Whether instructions may say something about a metric: not about memory."""
+    return metric not in METRICS or METRICS[metric].unit != "B"
+
+
+def _of_locks(project: Project, moved: Change | Between, scope: Scope) -> Sides:
+    locks = change_locks.find_locks(project, moved, scope.narrator)
+    stack = moved.base.stack
+    before, after = (f"{stack} before", locks.base), (f"{stack} after", locks.head)
+    return sides_.of_locks(project, stack, before, after, scope)
