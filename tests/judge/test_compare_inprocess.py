@@ -62,7 +62,7 @@ def test_the_models_are_counted_once_per_environment_with_their_experiment() -> 
 )
 def test_a_count_is_judged_with_a_fixed_resolution(ratio: float, verdict: Verdict) -> None:
     job, *_ = counted.jobs([models()])
-    micro = job.judge(Instructions(base=1e6, head=1e6 * ratio, spread=0.02))
+    micro = job.judge(Instructions(base=1e6, head=1e6 * ratio, spread=0.02), {})
     assert (micro.judgement.verdict, micro.unit) == (verdict, "instructions")
     assert micro.judgement.ratio == pytest.approx(ratio)
     assert micro.judgement.low == pytest.approx(ratio / 1.001)

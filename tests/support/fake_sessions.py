@@ -114,7 +114,6 @@ class SilentReporter(Reporter):
     """A reporter that remembers."""
 
     duets: list[Duet] = field(default_factory=list)
-    stages: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     ended: int = 0
 
@@ -123,12 +122,8 @@ class SilentReporter(Reporter):
         assert seconds > 0
         assert budget is None or budget > 0
 
-    def stage(self, name: str, cases: int) -> None:
-        assert cases > 0
-        self.stages.append(name)
-
-    def playing(self, what: str, done: int, remaining: float) -> None:
-        assert what
+    def work(self, name: str, done: int, remaining: float) -> None:
+        assert name
         assert done >= 0
         assert remaining >= 0
 

@@ -103,6 +103,7 @@ def find(sides: Sides, *, everything: bool = False) -> Sides:
     ]
     same = tuple(path for path in changed if same_code(path, base.root, head.root))
     target = head.project.target is not None
+    ours = paths.others(sides.repository).get("project", {}).get("name") == "duetbench"
     diff = Diff(
         files=tuple(path for path in changed if path not in same),
         same=same,
@@ -113,7 +114,7 @@ def find(sides: Sides, *, everything: bool = False) -> Sides:
             for side in (base, head)
             for file in (side.root / "apps").glob(f"*/{FILE}")
         ),
-        own=not target and _ours(sides.repository),
+        own=not target and ours,
         target=target,
         new=frozenset(path for side in (base, head) if side.declared for path in side.lent),
     )
@@ -151,7 +152,8 @@ def watch_doubtful(
         moves = any(
             move.stack == pair.case.stack and move.package in there for move in diff.packages
         )
-        if moves or (diff.target and any(_is_code(path, diff) for path in diff.files)):
+        code = (path for path in diff.files if path.endswith(".py"))
+        if moves or (diff.target and any(_may_be_read(path, diff) for path in code)):
             groups[tuple(map(_loading, cases))].append(pair)
     for group in groups.values():
         seen = readers[0].watch([pair.base.case for pair in group])
@@ -165,12 +167,8 @@ def _loading(case: Case) -> Hashable:
     return server_of(case.model_copy(update={"workers": 1, "threads": None, "cores": "split"}))
 
 
-def _is_code(path: str, diff: Diff) -> bool:
-    return path.endswith(".py") and _area(path, own=diff.own) in {APPLICATIONS, CODE}
-
-
-def _ours(root: Path) -> bool:
-    return bool(paths.others(root).get("project", {}).get("name") == "duetbench")
+def _may_be_read(path: str, diff: Diff) -> bool:
+    return _area(path, own=diff.own) in {APPLICATIONS, CODE}
 
 
 def _plain(path: str) -> str:
@@ -269,7 +267,7 @@ def _affects(path: str, case: Case, diff: Diff, loaded: Dependencies) -> bool:
     parts = PurePosixPath(path).parts
     if path in loaded.files:
         return True
-    if _area(path, own=diff.own) not in {APPLICATIONS, CODE}:
+    if not _may_be_read(path, diff):
         return False
     if parts[0] == "apps" and not diff.target:
         # Of packages, those that moved tell; what points stand against is loaded by nothing.

@@ -26,7 +26,7 @@ from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase, Workspace
 from duetbench.project.project import Project
 from duetbench.store.change import INPROCESS
-from duetbench.store.comparison import Instructions, Judgement, MicroComparison
+from duetbench.store.comparison import Instructions, Judgement, MicroComparison, weighed
 from duetbench.store.points import INSTRUCTIONS
 
 BothSides = tuple[SideCase, SideCase]
@@ -173,10 +173,10 @@ def unit(side: SideCase) -> str:
     return f"request/{case.experiment}/{case.endpoint.name}"
 
 
-def _together(
-    base: counting.InstructionCount | counting.Uncounted,
-    head: counting.InstructionCount | counting.Uncounted,
-) -> Instructions | str:
+Count = counting.InstructionCount | counting.Uncounted
+
+
+def _together(base: Count, head: Count) -> Instructions | str:
     if isinstance(base, counting.Uncounted):
         return base.reason
     if isinstance(head, counting.Uncounted):
@@ -274,28 +274,29 @@ class Job:
         """Its name among the cases of trends."""
         return _series(self.benchmark, self.head.case)
 
-    def judge(self, counts: Instructions) -> MicroComparison:
+    def judge(self, counts: Instructions, method: Mapping[str, object]) -> MicroComparison:
         """Judge both sides' counts: a change beyond the floor, or none."""
         ratio = counts.head / counts.base
         verdict = Verdict.NO_CHANGE
         if abs(math.log(ratio)) > math.log1p(FLOOR) + math.log1p(RESOLUTION):
             verdict = Verdict.SLOWER if ratio > 1 else Verdict.FASTER
         base, head = self.base.case, self.head.case
+        judgement = Judgement(
+            metric="",
+            verdict=verdict,
+            ratio=ratio,
+            low=ratio / (1 + RESOLUTION),
+            high=ratio * (1 + RESOLUTION),
+            detectable=FLOOR + RESOLUTION,
+            duets=1,
+        )
         return MicroComparison(
             benchmark=self.name,
             python=" → ".join(dict.fromkeys((base.python, head.python))),
             stack=head.stack,
             series=self.series,
             unit=INSTRUCTIONS,
-            judgement=Judgement(
-                metric="",
-                verdict=verdict,
-                ratio=ratio,
-                low=ratio / (1 + RESOLUTION),
-                high=ratio * (1 + RESOLUTION),
-                detectable=FLOOR + RESOLUTION,
-                duets=1,
-            ),
+            judgement=weighed(judgement, method),
             base=(counts.base,),
             head=(counts.head,),
         )

@@ -17,8 +17,6 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.metadata
-import itertools
-import os
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,6 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
@@ -49,9 +48,6 @@ _NAMED: Final = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::\w+)?")
 
 SOURCES: Final = ("src", "")
 """Folders of a repository, beside `apps/`, in which its code is searched."""
-
-_NUMBERS: Final = itertools.count(1)
-"""Of servers whose files are watched, for the names of their logs."""
 
 _FOLDERS: Final = frozenset({"apps", *SOURCES})
 """Texts that name a folder of the search path, and no package in one."""
@@ -160,7 +156,7 @@ class Reader:
 
     def watch(self, cases: Sequence[Case]) -> Dependencies:
         """Find what cases of one server load by letting it answer them, once each."""
-        log = self.testbed.logs / f"watch-{next(_NUMBERS)}-{os.getpid()}.log"
+        log = self.testbed.logs / f"watch-{uuid4().hex}.log"
         try:
             used, folder = used_files(cases, self.testbed, log)
         except LaunchError as error:
@@ -301,19 +297,14 @@ def _imported(path: Path, name: str) -> _Read:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             if match := _NAMED.fullmatch(node.value):
                 read.texts.append(match[1])
-        elif isinstance(node, ast.Attribute | ast.Name) and _searches(node):
-            read.searched = f"{path.name} changes the search path"
+        elif isinstance(node, ast.Attribute | ast.Name):
+            owner = getattr(getattr(node, "value", None), "id", "")
+            name = node.id if isinstance(node, ast.Name) else node.attr
+            if name == "addsitedir" or (owner, name) == ("sys", "path"):
+                read.searched = f"{path.name} changes the search path"
     for words in (read.names, read.texts):
         words[:] = [word for word in words if len(word.encode()) <= _LONGEST]
     return read
-
-
-def _searches(node: ast.Attribute | ast.Name) -> bool:
-    """Whether an expression is `sys.path`, or the function that adds to it."""
-    if isinstance(node, ast.Name):
-        return node.id == "addsitedir"
-    owner = getattr(node.value, "id", "")
-    return node.attr == "addsitedir" or (owner, node.attr) == ("sys", "path")
 
 
 def installed(python: Path) -> Installed:

@@ -59,22 +59,11 @@ MakeInstruments = Callable[[Path], Instruments]
 class Reporter(Progress):
     """One line per duet; on a terminal a bar with the time to the next decisions below them."""
 
-    _stage = ""
-
     def begin(self, cases: int, seconds: float, budget: float | None) -> None:
         """The comparison starts: deciding about so many cases takes `seconds` at least."""
         limit = "" if budget is None else f", at most {duration(budget)}"
         sentence = f"cases: {cases}; a first answer takes about {duration(seconds)}{limit}"
         self.start(sentence, seconds, until="to the next decisions")
-
-    def stage(self, name: str, cases: int) -> None:
-        """A stage with so many cases starts."""
-        self._stage = name
-        self.say(f"{name}: {cases}")
-
-    def playing(self, what: str, done: int, remaining: float) -> None:
-        """A duet or launch starts; the stage's next decisions take `remaining` s about."""
-        self.work(f"{self._stage} {what}".strip(), done, remaining)
 
     def played(self, duet: Duet) -> None:
         """A duet ended: changes of head against base, or why it does not count."""
@@ -211,7 +200,7 @@ class Loop:
         head_first = self._head_first[server]
         self._head_first[server] = not head_first
         name = f"{group[0].label} {group[0].case.id}".strip()
-        self.reporter.playing(name, self.order, remaining)
+        self.reporter.work(name, self.order, remaining)
         sides = [pair.sides for pair in group]
         duets = self.instruments.duets(sides, head_first=head_first, order=self.order)
         for pair, duet in zip(group, duets, strict=False):  # a failure ended the others

@@ -88,13 +88,8 @@ class CaseDuets:
         self.usable = [duet for duet in self.all if duet.usable]
         names, enough = (*self.leading, *self.tails), SHARE * len(self.usable)
         self.metrics = tuple(n for n in names if self.count(n) >= enough and not self._grows(n))
-        reasons: dict[SideName, str] = {}
-        for side in reversed(SIDES):
-            failures = [failure(duet, side) for duet in self.all]
-            words = [failure for failure in failures if failure is not None]
-            if len(words) >= FAILURES:
-                reasons[side] = words[0]
-        self.void = said_once(reasons)
+        failures = {s: [w for d in self.all if (w := failure(d, s))] for s in reversed(SIDES)}
+        self.void = said_once({s: w[0] for s, w in failures.items() if len(w) >= FAILURES})
 
     def settle(self) -> None:
         """Use duets that warnings alone have disturbed, where these are most of them.
@@ -276,18 +271,18 @@ def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:
     ours, theirs = ([f for f in x.flags if f.name != FlagName.NOT_STEADY] for x in (base, head))
     flags = (*duet.flags_base, *ours), (*duet.flags_head, *theirs)
     void = any(flag.severity == "fail" for side in flags for flag in side)
-    figures: list[dict[str, float]] = []
-    for together, alone in ((duet.base, base.metrics), (duet.head, head.metrics)):
-        own = {name: together[name] for name in together if _stays(name)}
-        own |= {name: alone[name] for name in alone if not _stays(name)}
-        figures.append({} if void else own)
+    figures = [
+        {name: value for name, value in together.items() if _stays(name)}
+        | {name: value for name, value in alone.items() if not _stays(name)}
+        for together, alone in ((duet.base, base.metrics), (duet.head, head.metrics))
+    ]
     return duet.model_copy(
         update={
-            "base": figures[0],
-            "head": figures[1],
+            "base": {} if void else figures[0],
+            "head": {} if void else figures[1],
             "flags_base": flags[0],
             "flags_head": flags[1],
-            "alone": tuple(sorted(name for name in figures[1] if not _stays(name))),
+            "alone": () if void else tuple(sorted(n for n in figures[1] if not _stays(n))),
             "seconds": duet.seconds + base.seconds + head.seconds,
         }
     )
@@ -376,9 +371,9 @@ def _differences(base: Case, head: Case, *, cross: bool) -> list[str]:
     before, after = _flat(base), _flat(head)
     ignored = _MAY_DIFFER | (_BY_INTERPRETER if cross else frozenset())
     return [
-        f"{name} {short(str(before.get(name)), _LONGEST)} → {short(str(after.get(name)), _LONGEST)}"
-        for name in sorted((before.keys() | after.keys()) - ignored)
-        if before.get(name) != after.get(name)
+        f"{name} {short(str(before[name]), _LONGEST)} → {short(str(after[name]), _LONGEST)}"
+        for name in sorted(after.keys() - ignored)
+        if before[name] != after[name]
     ]
 
 

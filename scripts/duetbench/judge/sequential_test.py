@@ -20,8 +20,7 @@ import statistics as figures
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from duetbench.core.metrics import METRICS, PERCENTILES
 from duetbench.core.model import Case, Verdict
@@ -62,12 +61,8 @@ FACTORS: Final[dict[Factor, Callable[[Case], str]]] = {
 """Properties that cases can share. Of two that hold the same cases, the earlier one is named."""
 
 
-class State(StrEnum):
-    """State of one metric of one case."""
-
-    OPEN = "open"
-    MOVED = "moved"
-    SAME = "same"
+State = Literal["open", "moved", "same"]
+"""State of one metric of one case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +115,8 @@ class SequentialTest:
         """End the test; what was still open gets its last look with what it has."""
         if not self._closed:
             self._final = frozenset(self.open())
-            for samples in [self.samples[key] for key in self.samples if self._undecided(key)]:
-                samples.settle()
+            for key in [key for key in self.samples if self.undecided(key)]:
+                self.samples[key].settle()
             self._closed = True
             self._ps.clear()
 
@@ -206,9 +201,9 @@ class SequentialTest:
     def state(self, key: str, metric: str) -> State:
         """State of one metric; open if it cannot be judged."""
         if (key, metric) in self.sizes():
-            return State.MOVED
+            return "moved"
         same = self.settling().get((key, metric), 1.0) <= self.method.settling_rate
-        return State.SAME if same else State.OPEN
+        return "same" if same else "open"
 
     def level(self, key: str, metric: str, called: int = 1) -> float:
         """Two-sided error rate of one of a look's tests, if so many pairs are called with it."""
@@ -224,7 +219,7 @@ class SequentialTest:
         floor, state = METRICS[metric].floor, self.state(key, metric)
         low, high = statistics.interval(sample, CONFIDENCE_RATE * share)
         mean = self.sizes().get((key, metric), sample.mean)
-        if state is State.SAME:
+        if state == "same":
             sample, share = self._longer(sample)
         detectable = statistics.detectable(
             sample, floor, alpha=self.level(key, metric) * share, power=self.method.power
@@ -245,12 +240,13 @@ class SequentialTest:
         most = math.ceil(last * self.method.patience)
         if samples.void or len(samples.usable) >= last or len(samples.all) >= most:
             return False
-        return self._undecided(key)
+        return bool(self.undecided(key))
 
-    def _undecided(self, key: str) -> bool:
+    def undecided(self, key: str) -> list[str]:
+        """The metrics of a case for which its duets go on."""
         samples = self.samples[key]
         deciding = (metric for metric in samples.leading if metric in samples.metrics)
-        return any(self.state(key, metric) is State.OPEN for metric in deciding)
+        return [metric for metric in deciding if self.state(key, metric) == "open"]
 
 
 def judge(test: SequentialTest) -> dict[str, tuple[Judgement, ...]]:
@@ -318,12 +314,12 @@ def _verdict(key: str, metric: str, test: SequentialTest) -> tuple[Verdict, str]
     sample = test.evidence(key, metric).sample
     fewer = samples.count(metric) < len(samples.usable)
     part = f"from the duets that have it: {_lack(samples, metric)}" if fewer else ""
-    if state is State.OPEN or sample is None:
+    if state == "open" or sample is None:
         luck = test.adjusted()[key, metric] <= test.method.rate
         return Verdict.INCONCLUSIVE, _LUCK if luck else part
     if reason := samples.drifted(metric):
         return Verdict.INCONCLUSIVE, reason
-    if state is State.SAME:
+    if state == "same":
         return Verdict.NO_CHANGE, part
     worse = (sample.mean > 0) == (METRICS[metric].better == "lower")
     return Verdict.SLOWER if worse else Verdict.FASTER, part
@@ -335,21 +331,13 @@ def seconds_to_decide(key: str, test: SequentialTest) -> float | None:
     Each open metric is taken to stay where it is: inside the tolerance, and then so many duets are
     missing until "no change" can be said; or beyond the threshold. The longest wait counts. Duets
     of the same scatter and length as those so far are meant, and as many other changes as were
-    seen.
-
-    Returns:
-        None where nothing is open, or no time can be named: too few usable duets to know the
-        scatter, or more would be missing than a comparison takes, however long it may take.
+    seen. None where nothing is open, or no time can be named: too few usable duets to know the
+    scatter, or more would be missing than a comparison takes, however long it may take.
     """
     samples = test.samples[key]
     if samples.void or len(samples.usable) < 2:
         return None
-    open_ = [
-        metric
-        for metric in samples.metrics
-        if metric in samples.leading and test.state(key, metric) is State.OPEN
-    ]
-    counts = [_lacking(key, metric, test) for metric in open_]
+    counts = [_lacking(key, metric, test) for metric in test.undecided(key)]
     known = [lacking for lacking in counts if lacking is not None]
     if not known or len(known) < len(counts):
         return None
@@ -426,15 +414,10 @@ def _undecided(one: Judgement, toward: set[bool]) -> bool:
 def _together(judged: Iterable[Judgement]) -> tuple[float, float, float]:
     """Geometric means over cases: of the ratio, and of either end of its interval.
 
-    An interval of the mean alone, as if the cases were independent and their duets of a fixed
-    number, would be too narrow: each case ends early where it looks large, those that moved were
-    chosen for it, and both push all cases the same way. Of twenty cases slower by 1 % such an
-    interval held the truth in three of four tries only.
+    An interval of the mean alone would be too narrow: each case ends early where it looks large,
+    and those that moved were chosen for it. Of twenty cases slower by 1 % it held the truth in
+    three of four tries only.
     """
-    ends = [
-        (judgement.ratio, judgement.low, judgement.high)
-        for judgement in judged
-        if judgement.ratio and judgement.low and judgement.high
-    ]
+    ends = [(one.ratio, one.low, one.high) for one in judged if one.ratio and one.low and one.high]
     ratio, low, high = (figures.geometric_mean(values) for values in zip(*ends, strict=True))
     return ratio, low, high

@@ -33,7 +33,6 @@ from duetbench.store.comparison import (
     CaseComparison,
     Comparison,
     Duet,
-    Judgement,
     weighed,
 )
 
@@ -109,24 +108,8 @@ def unmeasured(question: Question) -> Comparison:
     return _record(question, "complete", utc_now(), notes=(question.sides.nothing,))
 
 
-class _UntilDecided:
-    """Plays every case until the test has decided about it."""
-
-    def __init__(self, test: SequentialTest, pairs: Mapping[str, Pair]) -> None:
-        self.test, self.pairs = test, pairs
-
-    def open(self) -> Sequence[Pair]:
-        return [self.pairs[case] for case in self.test.open()]
-
-    def missing(self, pair: Pair) -> int:
-        return self.test.method.looks.missing(len(pair.duets.usable))
-
-    def add(self, pair: Pair, duet: Duet) -> None:
-        self.test.add(pair.case.id, duet)
-
-
 class _Session:
-    """A comparison under way."""
+    """A comparison under way: the loop's rule, by which a case is played until it is decided."""
 
     def __init__(
         self,
@@ -154,7 +137,7 @@ class _Session:
         self.notes: list[str] = []
 
     def run(self) -> None:
-        """Count, play duets, follow up."""
+        """Count, then play duets."""
         measured, total = len(self.pairs), len(self.every)
         seconds = self.first * self.loop.seconds.of(*self.pairs.values())
         seconds += EACH_SECONDS * len(self.jobs)
@@ -163,14 +146,20 @@ class _Session:
             few = f"{total - measured} of {total} cases"
             self.reporter.note(f"{few} get what time the others leave of the budget")
         self._count()
-        if self.pairs:
-            self.reporter.stage("duets", measured)
-        rule = _UntilDecided(self.test, self.pairs)
-        while self.loop.play(rule, self.ends) and self._admit():
+        while self.loop.play(self, self.ends) and self._admit():
             pass
         if len(self.pairs) < total:
             few = f"{total - len(self.pairs)} of {total} cases: they were not measured"
             self.note(f"the budget is too small for {few}")
+
+    def open(self) -> Sequence[Pair]:
+        return [self.pairs[case] for case in self.test.open()]
+
+    def missing(self, pair: Pair) -> int:
+        return self.method.looks.missing(len(pair.duets.usable))
+
+    def add(self, pair: Pair, duet: Duet) -> None:
+        self.test.add(pair.case.id, duet)
 
     def note(self, sentence: str) -> None:
         self.notes.append(sentence)
@@ -181,48 +170,42 @@ class _Session:
         self.test.close()
         left_out = {pair.case.id: pair.duets for pair in self._waiting()}
         judgements = judge(SequentialTest(left_out)) | judge(self.test)
-        outcomes = {name: self.counts.outcome(name) for name in self.jobs}
-        method: dict[str, Any] = self.method.record()
+        method: dict[str, Any] = {**self.method.record(), "seed": self.question.seed}
         if self.jobs:
             method["inprocess_floor"] = counted.FLOOR
+        micro, absent = [], []
+        for name, job in self.jobs.items():
+            counts = self.counts.outcome(name)
+            if isinstance(counts, str):
+                absent.append(Missing(case=name, reason=counts))
+            else:
+                micro.append(job.judge(counts, method))
+        cases = [
+            CaseComparison(
+                case=pair.case,
+                because=pair.reason,
+                commands=pair.head.testbed.commands(pair.case),
+                judgements=tuple(weighed(one, method) for one in judgements[name]),
+                duets=tuple(pair.duets.all),
+                instructions=self.counts.of(name),
+                absolute_base=pair.duets.means("base"),
+                absolute_head=pair.duets.means("head"),
+                seconds_to_decide=seconds_to_decide(name, self.test)
+                if name in self.pairs
+                else None,
+            )
+            for name, pair in self.every.items()
+        ]
         return _record(
             self.question,
             status,
             self.started,
             wall_seconds=self.clock() - self.began,
-            cases=tuple(
-                self._case(pair, tuple(weighed(one, method) for one in judgements[pair.case.id]))
-                for pair in self.every.values()
-            ),
-            micro=tuple(
-                made.model_copy(update={"judgement": weighed(made.judgement, method)})
-                for made in (
-                    self.jobs[name].judge(counts)
-                    for name, counts in outcomes.items()
-                    if not isinstance(counts, str)
-                )
-            ),
-            absent=tuple(
-                Missing(case=name, reason=counts)
-                for name, counts in outcomes.items()
-                if isinstance(counts, str)
-            ),
-            method={**method, "seed": self.question.seed},
+            cases=tuple(cases),
+            micro=tuple(micro),
+            absent=tuple(absent),
+            method=method,
             notes=tuple(self.notes),
-        )
-
-    def _case(self, pair: Pair, judgements: tuple[Judgement, ...]) -> CaseComparison:
-        name = pair.case.id
-        return CaseComparison(
-            case=pair.case,
-            because=pair.reason,
-            commands=pair.head.testbed.commands(pair.case),
-            judgements=judgements,
-            duets=tuple(pair.duets.all),
-            instructions=self.counts.of(name),
-            absolute_base=pair.duets.means("base"),
-            absolute_head=pair.duets.means("head"),
-            seconds_to_decide=seconds_to_decide(name, self.test) if name in self.pairs else None,
         )
 
     def _count(self) -> None:
@@ -248,7 +231,6 @@ class _Session:
         for pair in more:
             self.pairs[pair.case.id] = pair
             self.test.take(pair.case.id, pair.duets)
-        self.reporter.stage("duets", len(more))
         return True
 
 
