@@ -11,7 +11,7 @@ from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Flag, Verdict
 from duetbench.judge.pairs import CaseDuets, judged
-from duetbench.judge.sequential_test import SequentialTest, judge, seconds_to_decide
+from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.judge.statistics import Method, Sample, interval, moved_p
 from duetbench.store.comparison import Duet, Judgement
 from synthetic import make_case
@@ -61,7 +61,6 @@ def test_a_case_is_open_until_its_first_look() -> None:
     found = only(test)
     assert found.verdict is Verdict.NO_CHANGE
     assert (found.duets, found.excluded) == (6, 0)
-    assert seconds_to_decide(CASE, test) is None
 
 
 def test_no_change_is_said_with_interval_and_what_would_have_been_seen() -> None:
@@ -241,7 +240,6 @@ def test_a_side_that_fails_twice_is_not_comparable() -> None:
     assert found.reason == "head: wrong_body: expected hi, found ho"
     assert (found.ratio, found.low, found.p) == (None, None, None)
     assert (found.duets, found.excluded) == (4, 2)
-    assert seconds_to_decide(CASE, test) is None
 
 
 def test_both_sides_that_fail_are_named_and_an_interruption_is_nobodys_failure() -> None:
@@ -413,32 +411,6 @@ def test_a_case_stays_open_for_the_metric_that_needs_more() -> None:
     test.close()
     assert only(test).verdict is Verdict.NO_CHANGE
     assert only(test, metric="pss_steady").verdict is Verdict.INCONCLUSIVE
-
-
-@pytest.mark.parametrize(("had", "spread", "lacks"), [(16, 0.02, 26), (16, 0.03, None)])
-def test_the_time_to_decide_follows_from_the_scatter(
-    had: int, spread: float, lacks: int | None
-) -> None:
-    """±2 % around nothing: 42 duets settle 1 %, 41 do not quite, and 26 lack.
-
-    With the 1.5 % of the last look: 2.2482 + 0.8505 times 0.020656 / sqrt 42 = 0.00988 < 0.00995;
-    with 41: 2.2503 + 0.8507, 0.01000. ±3 % would need more than the last look takes.
-    """
-    test = sampled(*duets(CASE, CPU, around(0.0, had, spread)))
-    assert test.open() == (CASE,)
-    assert only(test).verdict is Verdict.INCONCLUSIVE
-    assert seconds_to_decide(CASE, test) == (lacks and pytest.approx(lacks * 8))
-
-
-def test_the_time_to_decide_counts_all_that_is_judged() -> None:
-    """+1 % ± 1 % is one of three pairs, none of which moved: its last look has 0.05 / 2 / 3 * 0.3.
-
-    With t(26) = 3.0669 and 0.8557, 27 duets are enough: 3.9226 * 0.010445 / sqrt 27 = 0.00788,
-    below 0.0100 - 0.0020; 26 are not (0.00806). Fifteen lack.
-    """
-    test = sampled(*duets(CASE, CPU, around(0.01, 12, 0.01)))
-    assert test.state(CASE, CPU) == "open"
-    assert seconds_to_decide(CASE, test) == pytest.approx(15 * 8)
 
 
 def test_the_parameters_are_on_record() -> None:

@@ -17,7 +17,6 @@ from duetbench.judge.statistics import (
     Sample,
     adjusted,
     detectable,
-    duets_needed,
     interval,
     likeliest,
     moved_p,
@@ -81,16 +80,6 @@ def test_equal_duets_are_believed_as_far_as_figures_resolve() -> None:
     assert moved_p(constant, 0.002) == 1.0
     assert moved_p(sample(np.full(5, 0.02)), 0.002) < 1e-5
     assert same_p(sample(np.zeros(5)), 0.01) < 1e-5
-
-
-def test_needed_duets_are_the_fewest_that_do() -> None:
-    """At n duets (t(1-a) + t(power)) sd / sqrt n is within the distance; at n - 1 it is not."""
-    found = duets_needed(0.01, 0.01, alpha=0.05, power=0.8)
-    # Printed tables, one-sided 5 % and 20 %: df 7: 1.895 + 0.896 = 2.791 < sqrt 8 = 2.828;
-    # df 6: 1.943 + 0.906 = 2.849 > sqrt 7 = 2.646.
-    assert found == 8
-    assert duets_needed(0.01, 1e-5, alpha=0.05, power=0.8) is None
-    assert duets_needed(0.01, -0.01, alpha=0.05, power=0.8) is None
 
 
 def test_adjusted_p_values_are_benjamini_and_hochbergs() -> None:

@@ -7,7 +7,7 @@ from duetbench.core.model import Case
 from duetbench.host import paths
 from duetbench.judge.counted import differ
 from duetbench.judge.pairs import CaseDuets
-from duetbench.judge.sequential_test import SequentialTest, judge, seconds_to_decide
+from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.project.project import Project
 from duetbench.store import files
 from duetbench.store.comparison import Comparison, Duet, Judgement
@@ -34,8 +34,6 @@ def judged(cases: list[Case], duets: Iterable[Duet], hinted: set[str]) -> Iterat
     test.close()
     for case, judgements in judge(test).items():
         yield from (_line(case, one) for one in judgements)
-        if seconds := seconds_to_decide(case, test):
-            yield f"{case} decided in {seconds:.6g} s more"
 
 
 def _line(name: str, found: Judgement) -> str:

@@ -24,10 +24,10 @@ from duetbench.core.metrics import BRIEF, METRICS
 from duetbench.core.model import Case, Launch
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
 from duetbench.host.console import Progress, duration
-from duetbench.judge.pairs import SIDES, Pair, by_turns, said_once
+from duetbench.judge.pairs import Pair, by_turns, said_once
 from duetbench.measure.testbed import SideCase
 from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain, start
-from duetbench.store.comparison import Duet, Instructions, SideName
+from duetbench.store.comparison import Duet, Instructions
 
 
 class Instruments(Protocol):
@@ -67,21 +67,16 @@ class Reporter(Progress):
 
     def played(self, duet: Duet) -> None:
         """A duet ended: changes of head against base, or why it does not count."""
-        sided = [(side, flag) for side in SIDES for flag in duet.flags(side)]
-        failing = [(side, flag) for side, flag in sided if flag.severity == "fail"]
-        if failing:
-            reasons: dict[SideName, str] = {}
-            for side, flag in failing:
-                words = f"{flag.name}: {flag.detail}"
-                reasons[side] = f"{reasons[side]}; {words}" if side in reasons else words
-            text = f"void: {said_once(reasons)}"
+        failures = {side: "; ".join(duet.failures(side)) for side in duet.failed}
+        if failures:
+            text = f"void: {said_once(failures)}"
         else:
             changes = [
                 f"{METRICS[name].title} {duet.head[name] / duet.base[name] - 1:+.1%}"
                 for name in BRIEF
                 if duet.base.get(name) and duet.head.get(name)
             ]
-            warnings = sorted({flag.name for _, flag in sided})
+            warnings = sorted({flag.name for flag in (*duet.flags_base, *duet.flags_head)})
             text = ", ".join(changes) + (f"  [{', '.join(warnings)}]" if warnings else "")
             text = text if duet.usable else f"not used: {text}"
         self.say(f"[{duet.order + 1}] {duet.case}  {text}")

@@ -88,8 +88,11 @@ class CaseDuets:
         self.usable = [duet for duet in self.all if duet.usable]
         names, enough = (*self.leading, *self.tails), SHARE * len(self.usable)
         self.metrics = tuple(n for n in names if self.count(n) >= enough and not self._grows(n))
-        failures = {s: [w for d in self.all if (w := failure(d, s))] for s in reversed(SIDES)}
-        self.void = said_once({s: w[0] for s, w in failures.items() if len(w) >= FAILURES})
+        # Where somebody stopped the comparison the case has done nothing wrong.
+        whole = [duet for duet in self.all if not duet.interrupted]
+        failures = {side: [f for duet in whole for f in duet.failures(side)[:1]] for side in SIDES}
+        many = {side: failures[side][0] for side in SIDES[::-1] if len(failures[side]) >= FAILURES}
+        self.void = said_once(many)
 
     def settle(self) -> None:
         """Use duets that warnings alone have disturbed, where these are most of them.
@@ -294,14 +297,6 @@ def _stays(metric: str) -> bool:
 
 def _has(duet: Duet, metric: str) -> bool:
     return all(0 < duet.metrics(side).get(metric, 0) < math.inf for side in SIDES)
-
-
-def failure(duet: Duet, side: SideName) -> str | None:
-    """Describe how a side failed; None if it did not."""
-    if any(flag.name == FlagName.INTERRUPTED for flag in (*duet.flags_base, *duet.flags_head)):
-        return None  # somebody stopped the comparison: the case has done nothing wrong
-    flags = duet.flags(side)
-    return next((f"{flag.name}: {flag.detail}" for flag in flags if flag.severity == "fail"), None)
 
 
 def said_once(reasons: Mapping[SideName, str]) -> str:

@@ -325,50 +325,6 @@ def _verdict(key: str, metric: str, test: SequentialTest) -> tuple[Verdict, str]
     return Verdict.SLOWER if worse else Verdict.FASTER, part
 
 
-def seconds_to_decide(key: str, test: SequentialTest) -> float | None:
-    """Estimate of the time that would decide what is inconclusive about a case, s.
-
-    Each open metric is taken to stay where it is: inside the tolerance, and then so many duets are
-    missing until "no change" can be said; or beyond the threshold. The longest wait counts. Duets
-    of the same scatter and length as those so far are meant, and as many other changes as were
-    seen. None where nothing is open, or no time can be named: too few usable duets to know the
-    scatter, or more would be missing than a comparison takes, however long it may take.
-    """
-    samples = test.samples[key]
-    if samples.void or len(samples.usable) < 2:
-        return None
-    counts = [_lacking(key, metric, test) for metric in test.undecided(key)]
-    known = [lacking for lacking in counts if lacking is not None]
-    if not known or len(known) < len(counts):
-        return None
-    return max(known) * figures.fmean(one.seconds for one in samples.all)
-
-
-def _lacking(key: str, metric: str, test: SequentialTest) -> int | None:
-    """Samples that lack until the last look shows a change or that there is none.
-
-    Scatter and mean are taken to stay; the nearer answer counts. None: more than a test takes.
-    """
-    samples, method = test.samples[key], test.method
-    had, looks = len(samples.usable), method.looks
-    sample, scale = statistics.sample(samples.logs(metric)), METRICS[metric]
-    beyond = abs(sample.mean) - math.log1p(scale.floor)
-    within = math.log1p(scale.tolerance) - abs(sample.mean)
-    # What Benjamini-Hochberg leaves to one more beside those that passed already.
-    settled = sum(p <= method.settling_rate for p in test.settling().values())
-    moved = sum(p <= method.rate for p in test.adjusted().values())
-    rate = (
-        method.settling_rate * (settled + 1) / len(test.settling())
-        if within >= beyond
-        else test.level(key, metric, moved + 1) / 2
-    )
-    alpha = looks.shares[-1] * rate
-    total = statistics.duets_needed(sample.sd, max(within, beyond), alpha=alpha, power=method.power)
-    if total is None or total > looks.last or had >= looks.last:
-        return None
-    return max(1, total - had, looks.least - had)
-
-
 def events(cases: Sequence[CaseComparison]) -> tuple[Event, ...]:
     """Find the events of a comparison: at most one per metric and direction, widest first."""
     judged: dict[str, list[tuple[Case, Judgement]]] = defaultdict(list)

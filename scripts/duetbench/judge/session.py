@@ -24,7 +24,7 @@ from duetbench.judge import counted
 from duetbench.judge.counted import EACH_SECONDS, Counts, Job, differ
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.pairs import Pair, Sides
-from duetbench.judge.sequential_test import SequentialTest, events, judge, seconds_to_decide
+from duetbench.judge.sequential_test import SequentialTest, events, judge
 from duetbench.judge.statistics import Method
 from duetbench.project import tools
 from duetbench.store import kinds
@@ -190,9 +190,6 @@ class _Session:
                 instructions=self.counts.of(name),
                 absolute_base=pair.duets.means("base"),
                 absolute_head=pair.duets.means("head"),
-                seconds_to_decide=seconds_to_decide(name, self.test)
-                if name in self.pairs
-                else None,
             )
             for name, pair in self.every.items()
         ]

@@ -26,8 +26,6 @@ Percentiles are rounded to three digits, so a ratio of two of them scatters by
 0.001 * sqrt(2 / 12) even where all duets agree to the last bit.
 """
 
-_MOST_DUETS: Final = 5000  # beyond which asking for more is no advice
-
 
 @dataclass(frozen=True, slots=True)
 class Looks:
@@ -136,17 +134,6 @@ def detectable(sample: Sample, floor: float, *, alpha: float, power: float) -> f
     """
     missed = float(quantile(power, sample.n - 1)) * sample.error
     return math.expm1(math.log1p(floor) + reach(sample, alpha) + missed)
-
-
-def duets_needed(sd: float, distance: float, *, alpha: float, power: float) -> int | None:
-    """Count the duets that detect a `distance` on the log scale; None: thousands.
-
-    `alpha` is the error rate on that one side.
-    """
-    n = np.arange(2, _MOST_DUETS)
-    errors = quantile(1 - alpha, n - 1) + quantile(power, n - 1)
-    enough = np.flatnonzero(errors * max(sd, RESOLUTION) / np.sqrt(n) <= distance)
-    return int(n[enough[0]]) if len(enough) else None
 
 
 def adjusted(ps: Sequence[float], weights: Sequence[float]) -> list[float]:

@@ -122,8 +122,11 @@ class Duet(Frozen):
     @property
     def failed(self) -> tuple[SideName, ...]:
         """The sides that failed by themselves."""
-        sides = get_args(SideName)
-        return tuple(s for s in sides if any(f.severity == "fail" for f in self.flags(s)))
+        return tuple(side for side in get_args(SideName) if self.failures(side))
+
+    def failures(self, side: SideName) -> list[str]:
+        """How a side failed by itself."""
+        return [f"{f.name}: {f.detail}" for f in self.flags(side) if f.severity == "fail"]
 
     @property
     def usable(self) -> bool:
@@ -136,6 +139,12 @@ class Duet(Frozen):
         flags = (*self.flags_base, *self.flags_head)
         bad = frozenset(f.name for f in flags if f.name in DISTURBING or f.severity == "fail")
         return bad - {FlagName.MEMORY_GROWS}
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody stopped the comparison meanwhile."""
+        flags = (*self.flags_base, *self.flags_head)
+        return any(flag.name is FlagName.INTERRUPTED for flag in flags)
 
     def growth(self, side: SideName) -> Flag | None:
         """How a side keeps memory for every request; None if it does not."""
@@ -241,8 +250,7 @@ class CaseComparison(Frozen):
         default=None,
         ge=0,
         le=1e300,
-        description="Estimate of the time that would decide what is inconclusive; null where "
-        "nothing is, or none can be named.",
+        description="In older files: estimate of the time that would decide what is inconclusive.",
     )
 
 
