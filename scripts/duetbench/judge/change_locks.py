@@ -32,34 +32,30 @@ _SEARCHED: Final = 2000  # commits of one lock: five years of nights
 
 def share_out(
     project: Project, names: Collection[str], pins: Sequence[Requirement]
-) -> tuple[dict[str, tuple[Requirement, ...]], tuple[str, ...]]:
+) -> tuple[dict[str, list[Requirement]], tuple[str, ...]]:
     """Decide which pins go into which stacks; a stack that declares a version of its own keeps it.
 
     Raises:
         UsageError: A pin would change no stack.
     """
-    shares: dict[str, tuple[Requirement, ...]] = {}
+    shares: dict[str, list[Requirement]] = {name: [] for name in names}
     notes: list[str] = []
-    for name in names:
-        present = [p for p in pins if canonicalize_name(p.name) in project.lock(name).packages]
-        own = {str(pin): _excluding(project, name, pin) for pin in present}
-        notes += [f"stack {name} declares {held} and keeps it" for held in own.values() if held]
-        shares[name] = tuple(pin for pin in present if own[str(pin)] is None)
+    for name, share in shares.items():
+        packages, declared = project.lock(name).packages, _requirements(project, name)
+        for pin in pins:
+            package = canonicalize_name(pin.name)
+            (version,) = (part.version for part in pin.specifier)
+            own = (one for one in declared if canonicalize_name(one.name) == package)
+            held = [one for one in own if not one.specifier.contains(version, prereleases=True)]
+            if package in packages and held:
+                notes.append(f"stack {name} declares {held[0]} and keeps it")
+            elif package in packages:
+                share.append(pin)
     for pin in pins:
-        if not any(pin in many for many in shares.values()):
+        if not any(pin in share for share in shares.values()):
             why = "; ".join(notes) or f"expected a package of the stacks {', '.join(names)}"
             raise UsageError(f"--with {pin} changes nothing: {why}")
     return shares, tuple(notes)
-
-
-def _excluding(project: Project, stack: str, pin: Requirement) -> str | None:
-    """The stack's own requirement on a package, if it excludes what is asked for."""
-    (version,) = (part.version for part in pin.specifier)
-    for own in _requirements(project, stack):
-        same = canonicalize_name(own.name) == canonicalize_name(pin.name)
-        if same and not own.specifier.contains(version, prereleases=True):
-            return str(own)
-    return None
 
 
 def _requirements(project: Project, stack: str) -> list[Requirement]:

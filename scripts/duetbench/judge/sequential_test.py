@@ -267,22 +267,20 @@ def judge(test: SequentialTest) -> dict[str, tuple[Judgement, ...]]:
 def _judged(key: str, test: SequentialTest) -> Iterator[Judgement]:
     samples = test.samples[key]
     counts: dict[str, Any] = {"duets": len(samples.usable), "excluded": samples.excluded}
+    none = Verdict.NOT_COMPARABLE
     if reason := samples.void:
-        void = {"metric": samples.leading[0], "verdict": Verdict.NOT_COMPARABLE, **counts}
-        yield Judgement(reason=reason, **void)
+        yield Judgement(metric=samples.leading[0], verdict=none, reason=reason, **counts)
         return
     if leak := samples.leak:
-        lasting = {**counts, "verdict": Verdict.NOT_COMPARABLE}
-        yield Judgement(metric=_MEMORY, reason=leak, **lasting)
-    present, lost = samples.metrics, samples.lost
+        yield Judgement(metric=_MEMORY, verdict=none, reason=leak, **counts)
     for metric in (*samples.leading, *samples.tails):
-        waited, count = metric in samples.leading, samples.count(metric)
-        if metric in lost:
+        waited = metric in samples.leading
+        counts["duets"] = samples.count(metric)
+        if metric in samples.lost:
             reason = f"{METRICS[metric].title}: {_lack(samples, metric)}"
-            verdict = Verdict.NOT_COMPARABLE if waited else Verdict.INCONCLUSIVE
-            lacking = {**counts, "verdict": verdict, "duets": count}
-            yield Judgement(metric=metric, reason=reason, **lacking)
-        elif metric in present and (waited or samples.usable):
+            verdict = none if waited else Verdict.INCONCLUSIVE
+            yield Judgement(metric=metric, verdict=verdict, reason=reason, **counts)
+        elif metric in samples.metrics and (waited or samples.usable):
             verdict, reason = _verdict(key, metric, test)
             looked = test.evidence(key, metric).sample is not None
             yield Judgement(
@@ -292,7 +290,7 @@ def _judged(key: str, test: SequentialTest) -> Iterator[Judgement]:
                 p=test.adjusted()[key, metric] if looked else None,
                 alone=samples.alone(metric),
                 **test.figures(key, metric),
-                **{**counts, "duets": count},
+                **counts,
             )
 
 

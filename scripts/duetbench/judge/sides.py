@@ -275,9 +275,9 @@ class Anchored:
         record = self._part.record.model_copy(update={"label": label, "kind": "stack"})
         part = replace(self._part, record=record, lock=locked.__getitem__)
         lost = tuple(
-            Missing(case=case.id, reason=reasons[case.stack, case.python])
+            Missing(case=case.id, reason=reason)
             for case in self.base.cases
-            if (case.stack, case.python) in reasons
+            if (reason := reasons.get((case.stack, case.python)))
         )
         return _side(part, tuple(cases), cases, self._scope, self._generator), lost
 

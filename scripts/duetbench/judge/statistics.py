@@ -9,7 +9,7 @@ duets of unknown scatter.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,13 +92,13 @@ def interval(sample: Sample, alpha: float) -> tuple[float, float]:
 
 def reach(sample: Sample, alpha: float) -> float:
     """Largest distance of a mean from the truth, but for alpha (both sides), on the log scale."""
-    return float(quantile(1 - alpha / 2, sample.n - 1)) * sample.error
+    return float(special.stdtrit(sample.n - 1, 1 - alpha / 2)) * sample.error
 
 
 def moved_p(sample: Sample, floor: float) -> float:
     """Two-sided P value of the minimal-effect test; `floor` is relative."""
     beyond = abs(sample.mean) - math.log1p(floor)
-    return min(1.0, 2 * _tail(beyond / sample.error, sample.n - 1))
+    return min(1.0, 2 * float(special.stdtr(sample.n - 1, -beyond / sample.error)))
 
 
 def likeliest(sample: Sample, last: Sample, edge: float) -> float:
@@ -122,9 +122,8 @@ def likeliest(sample: Sample, last: Sample, edge: float) -> float:
 def same_p(sample: Sample, tolerance: float) -> float:
     """P value of the equivalence test: small where |log ratio| is below log(1 + tolerance)."""
     edge = math.log1p(tolerance)
-    return max(
-        _tail((edge - mean) / sample.error, sample.n - 1) for mean in (sample.mean, -sample.mean)
-    )
+    # The larger of both sides' is that on which the mean lies.
+    return float(special.stdtr(sample.n - 1, (abs(sample.mean) - edge) / sample.error))
 
 
 def detectable(sample: Sample, floor: float, *, alpha: float, power: float) -> float:
@@ -132,7 +131,7 @@ def detectable(sample: Sample, floor: float, *, alpha: float, power: float) -> f
 
     Floor + (t of 1 - alpha/2 + t of the power) standard errors, on the log scale.
     """
-    missed = float(quantile(power, sample.n - 1)) * sample.error
+    missed = float(special.stdtrit(sample.n - 1, power)) * sample.error
     return math.expm1(math.log1p(floor) + reach(sample, alpha) + missed)
 
 
@@ -154,16 +153,6 @@ def adjusted(ps: Sequence[float], weights: Sequence[float]) -> list[float]:
     enough = np.sort(rates)[ranks, ranks]
     result: list[float] = np.minimum(1, np.maximum(rates, enough[:, None]).min(axis=0)).tolist()
     return result
-
-
-def _tail(t: float, freedom: int) -> float:
-    """P(T > t) of Student's t."""
-    return float(special.stdtr(freedom, -t))
-
-
-def quantile(p: float, freedom: Any) -> Any:
-    """Student's t of a probability, for one number of degrees of freedom or an array of them."""
-    return special.stdtrit(freedom, p)
 
 
 CONFIDENCE_RATE: Final = 0.05
