@@ -1,21 +1,17 @@
 """Finds the cases that a change can affect: only these are judged, and each says why.
 
-A wrong "not affected" would be the only harmful mistake, so what is unknown counts as affected:
+A wrong "not affected" would be the only harmful mistake, so what is unknown counts as affected.
 
-- a module affects the cases whose application imports it, or whose imports are not all known,
-- another file of the applications affects every case of its experiment; declarations affect
-  nothing: head's hold for both sides, see `lending`,
-- in any other repository than ours, another file around the applications affects every case: any
-  of them may read it; locks of a target do not, since their packages tell,
-- a package affects the cases that load it (see `dependencies`): those that declare it, and of the
-  others where it is installed those whose servers have loaded it once they answer; one that came
-  or went and that no case is known to load affects all cases of its stack, since some packages
-  pick up others when present,
-- an interpreter affects its cases,
-- the harness affects nothing: the one that runs measures both sides. It is found in our own
-  repository only,
-- documents, results and what is for git or CI alone affect nothing; nor does a file whose code is
-  the same on both sides (see `same_code`).
+- A module affects the cases whose application imports it, or whose imports are not all known.
+- Any other file of an application affects every case of its experiment, and in other repositories
+  than ours any file around the applications every case. Declarations and locks affect nothing:
+  head's declarations hold for both sides (`lending`), and the packages of a lock tell.
+- A package affects the cases that load it (`dependencies`): those that declare it, and those whose
+  servers have loaded it once they answer. One that came or went and that no case is known to load
+  affects its whole stack, since some packages pick up others when present.
+- An interpreter affects its cases.
+- The harness (in our own repository), documents, results, and files for git or CI affect nothing;
+  nor does a file whose code is the same on both sides.
 """
 
 import ast

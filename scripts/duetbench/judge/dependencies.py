@@ -1,15 +1,13 @@
 """Dependencies of a case: files of the applications, and packages of its environment.
 
-The packages are the closure of *Requires-Dist* (core metadata; markers and extras evaluated for the
-environment) from the server, what its arguments make it load, and what the application imports.
-Application modules are parsed, not executed. A package that another one picks up without declaring
-it (``try: import orjson``) is not seen so: where that would be the answer, `Reader.watch` has both
-sides serve the case, and asks what they have loaded.
+The packages are the closure of *Requires-Dist* from the server, what its arguments make it load,
+and what the application imports. Modules are parsed, not executed, so that a package which another
+one picks up without declaring it (``try: import orjson``) is missed. Where that would be the
+answer, `Reader.watch` has both sides serve the case, and asks what they have loaded.
 
-In another repository than ours an application may load the code around `apps/` as well, once it has
-put its folder on the search path; a target's is all around. Frameworks load by name and by
-convention (Django's settings and what they list), so there a package is reached as a whole, also by
-a text that names it.
+In another repository than ours an application may load the code around `apps/` as well; a target's
+is all around. Frameworks load by name and by convention (Django's settings and what they list), so
+there a package is reached as a whole, also by a text that names it.
 """
 
 from __future__ import annotations

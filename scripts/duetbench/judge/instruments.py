@@ -34,7 +34,7 @@ COPIES: Final = 6
 """Of each side: as many as the duets of the first look."""
 
 ROOM_GB: Final = 5.0
-"""Free space without which nothing is copied, 10⁹ bytes: a copy has about 0.08."""
+"""Free space without which nothing is copied, 10⁹ bytes: a copy has about 0.1."""
 
 _PREFIX: Final = "rotation"
 _PROGRAMS: Final = "bin"

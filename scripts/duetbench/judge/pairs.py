@@ -312,11 +312,10 @@ def judged(case: Case) -> tuple[tuple[str, ...], tuple[str, ...]]:
     More judged pairs are a stricter correction for all of them, so each has to earn its place.
 
     - The throughput of a closed loop that waits for nothing is what the server can do.
-    - Where handlers wait, throughput stands at its ceiling whatever the change costs, until
-      concurrency is lost. Efficiency sees that, and the median latency sees the rest. (A ceiling
-      that contains the measured single request would move with the change, and hide it.)
+    - Where handlers wait, throughput stands at its ceiling until concurrency is lost. Efficiency
+      sees that, the median latency the rest. (A ceiling that contains the measured single request
+      would move with the change, and hide it.)
     - A paced or open load gives the throughput itself: latency and CPU show the cost.
-    - p99 exists from 1,000 requests on, in each duet.
     """
     times = case.load.times
     situations: set[Situation] = {"always", times}

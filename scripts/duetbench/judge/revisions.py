@@ -1,14 +1,11 @@
 """Asks git about the two sides: revisions, files that differ, and copies of their files.
 
-Each side of a comparison is measured in a copy of its own, made for it and removed at its end: what
-an application writes (a data base beside its module) is never there at the next start. A copy is no
-`git worktree`: nothing is registered in the repository, so that a killed comparison leaves nothing
-in it, none of its hooks runs, and what is not committed can be compared as well. The paths of all
-copies are equally long, since the size of the environment moves a program's stack and with it its
-speed (Mytkowicz et al., ASPLOS 2009, doi 10.1145/1508244.1508275).
-
-An application may lie in a folder of its repository, and read what lies beside that: a copy is of
-the whole repository, and what is given is the same folder in it.
+Each side is measured in a copy of its own, removed at its end: what an application writes (a data
+base beside its module) is never there at the next start. A copy is no `git worktree`: a killed
+comparison leaves nothing in the repository, no hook runs, and uncommitted files can be compared.
+The paths of all copies are equally long, since the size of the environment moves a program's stack
+and with it its speed (Mytkowicz et al., ASPLOS 2009, doi 10.1145/1508244.1508275). A copy is of the
+whole repository, and what is given is the folder in it that the application lies in.
 """
 
 import os

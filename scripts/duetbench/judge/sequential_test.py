@@ -7,12 +7,9 @@
     test.close()
     judge(test)
 
-It only collects: every answer is computed from the samples so far, and each can be asked at any
-time. docs/comparing.md says why.
-
-Many cases that moved alike are one event: a release that makes every case of a server slower is one
-piece of news, not forty rows. What the moved cases share is looked for among a few factors, and the
-narrowest one that explains them is named: "granian" says more than "the machine".
+Every answer is computed from the samples so far, and can be asked for at any time; the reasons are
+in docs/comparing.md. Many cases that moved alike are one event: `events` names the narrowest
+factor that explains them.
 """
 
 import math

@@ -138,11 +138,10 @@ def detectable(sample: Sample, floor: float, *, alpha: float, power: float) -> f
 def adjusted(ps: Sequence[float], weights: Sequence[float]) -> list[float]:
     """P values adjusted for their number: the false discovery rate at which each would be called.
 
-    Benjamini & Hochberg, J. R. Statist. Soc. B 57 (1995) 289, of p over weight (Genovese, Roeder &
-    Wasserman, Biometrika 93 (2006) 509): weights are known beforehand, and 1 on average. None is
-    made smaller than it was, so that an interval at the rate agrees with it. Metrics of one case go
-    together (what costs CPU costs throughput), which the method bears (Benjamini & Yekutieli,
-    Annals of Statistics 29 (2001) 1165).
+    Benjamini & Hochberg's, of p over weight (Genovese, Roeder & Wasserman, Biometrika 93 (2006)
+    509): weights are known beforehand, and 1 on average. None is made smaller than it was, so that
+    an interval at the rate agrees with it. That metrics of one case go together (what costs CPU
+    costs throughput) it bears (Benjamini & Yekutieli, Annals of Statistics 29 (2001) 1165).
     """
     if not ps:
         return []
