@@ -179,7 +179,7 @@ def test_no_change_is_corrected_for_all_judged_pairs() -> None:
         test = sampled(*ours, *others, cases=CASES)
         assert test.evidence(CASE, CPU).same == pytest.approx(0.048, abs=1e-4)
         assert test.settling()[CASE, CPU] == pytest.approx(p, abs=4e-4)
-        assert test.state(CASE, CPU) is state
+        assert test.state(CASE, CPU) == state
         verdict = Verdict.NO_CHANGE if state == "same" else Verdict.INCONCLUSIVE
         assert only(test).verdict is verdict
 

@@ -294,8 +294,6 @@ def _nothing(diff: Diff, *, lone: bool) -> str:
         reasons.append(f"no measured case loads the packages that moved ({moved})")
     if areas == [_HARNESS]:
         reasons.append("only the harness differs, and the one that runs now measures both sides")
-    elif areas and reasons:
-        reasons.append(f"of the files, only {' and '.join(areas)} differ")
     elif areas:
         reasons.append(f"only {' and '.join(areas)} differ, and no measured case depends on them")
     if diff.same:

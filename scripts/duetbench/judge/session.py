@@ -138,18 +138,14 @@ class _Session:
 
     def run(self) -> None:
         """Count, then play duets."""
-        measured, total = len(self.pairs), len(self.every)
         seconds = self.first * self.loop.seconds.of(*self.pairs.values())
         seconds += EACH_SECONDS * len(self.jobs)
-        self.reporter.begin(measured + len(self.jobs), seconds, self.question.seconds)
-        if measured < total:
-            few = f"{total - measured} of {total} cases"
-            self.reporter.note(f"{few} get what time the others leave of the budget")
+        self.reporter.begin(len(self.pairs) + len(self.jobs), seconds, self.question.seconds)
         self._count()
         while self.loop.play(self, self.ends) and self._admit():
             pass
-        if len(self.pairs) < total:
-            few = f"{total - len(self.pairs)} of {total} cases: they were not measured"
+        if lost := len(self._waiting()):
+            few = f"{lost} of {len(self.every)} cases: they were not measured"
             self.note(f"the budget is too small for {few}")
 
     def open(self) -> Sequence[Pair]:

@@ -186,6 +186,9 @@ class Fact:
     code: str = ""
 
 
+_NOWHERE: Final = Fact(line=1, entries=0.0, bytecodes=0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Calls:
     """The calls of one side, with what is known of its functions."""
@@ -311,7 +314,8 @@ def _rows(
     for name, total in sorted(sums.items(), key=lambda item: -abs(item[1].moved)):
         if abs(total.moved) < threshold * totals[0] or totals[0] == totals[1]:
             continue
-        facts = base.facts.get(name), head.facts.get(name)
+        facts = [calls.facts.get(name) or _NOWHERE for calls in (base, head)]
+        known = facts != [_NOWHERE, _NOWHERE]  # else nobody looked, or it is compiled code
         caller = total.callers.most_common(1)[0][0]
         state = "both" if name in names[0] and name in names[1] else "went"
         yield Row(
@@ -321,8 +325,8 @@ def _rows(
             base=total.base.total(),
             head=total.head.total(),
             share=total.moved / (totals[1] - totals[0]),
-            entries=_pair(facts, lambda fact: fact.entries),
-            bytecodes=_pair(facts, lambda fact: fact.bytecodes),
+            entries=(facts[0].entries, facts[1].entries) if known else None,
+            bytecodes=(facts[0].bytecodes, facts[1].bytecodes) if known else None,
             native=tuple(_native(total)),
         )
 
@@ -335,15 +339,6 @@ def _blame(name: Name, both: Aligned, caller: Name, sums: Mapping[Name, _Sum]) -
     sums[name].add(both.base.own, both.head.own, caller)
     for inner, below in both.below.items():
         _blame(inner, below, name, sums)
-
-
-def _pair(
-    facts: tuple[Fact | None, Fact | None], what: Callable[[Fact], float]
-) -> tuple[float, float] | None:
-    """A fact of both sides; None: nobody looked, or it is compiled code."""
-    if facts == (None, None):
-        return None
-    return what(facts[0]) if facts[0] else 0.0, what(facts[1]) if facts[1] else 0.0
 
 
 def _native(total: _Sum) -> Iterable[Native]:
