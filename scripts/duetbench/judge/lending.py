@@ -49,12 +49,16 @@ def lend_module(module: str, to: Path, source: Path) -> tuple[str, ...]:
     if there is None or lying(to) is not None:
         return ()
     around = [folder / "__init__.py" for folder in there.parents]
-    lent = [place for place in (there, *around) if (source / place).is_file()]
-    lent = [place for place in lent if not (to / place).exists()]
+    return tuple(_lend([there, *around], source, to))
+
+
+def _lend(places: Iterable[Path], source: Path, to: Path) -> list[str]:
+    """Copy files that only the source has; gives them from the copy's root."""
+    lent = [one for one in places if (source / one).is_file() and not (to / one).exists()]
     for place in lent:
         (to / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source / place, to / place)
-    return tuple(place.as_posix() for place in lent)
+    return [place.as_posix() for place in lent]
 
 
 def declares(root: Path) -> bool:
@@ -157,12 +161,9 @@ class Borrower:
             return None
         # Lent is what the case's application consists of, where this side has nothing.
         apps = there / "apps"
-        for source in sorted((*(apps / case.experiment).rglob("*"), *apps.iterdir())):
-            path = source.relative_to(there)
-            if source.is_file() and source.name not in _DECLARING and not (here / path).exists():
-                (here / path).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(source, here / path)
-                self.files.append(path.as_posix())
+        files_ = sorted((*(apps / case.experiment).rglob("*"), *apps.iterdir()))
+        places = [file.relative_to(there) for file in files_ if file.name not in _DECLARING]
+        self.files += _lend(places, there, here)
         return case
 
 

@@ -81,10 +81,7 @@ def compare(
     Raises:
         InterruptedComparison: The partial one has been saved, and is attached.
         RecordError: The comparison could not be saved at its end.
-        ValueError: There is nothing to judge.
     """
-    if not question.sides.pairs and not question.jobs:
-        raise ValueError("nothing to judge: see Sides.nothing")
     session = _Session(question, reporter, instruments, clock)
     try:
         session.run()
@@ -235,11 +232,10 @@ def affordable(
     Half a look at every case would decide none. The others are reported as not measured.
     `seconds` are those of a round of cases.
     """
-    ranks_of: dict[Hashable, Iterator[int]] = defaultdict(count)
-    # Each kind's first comes before any kind's second.
-    ranks = [next(ranks_of[_kind(pair)]) for pair in pairs]
+    ranks: dict[Hashable, Iterator[int]] = defaultdict(count)
     chosen: list[Pair] = []
-    for _, pair in sorted(zip(ranks, pairs, strict=True), key=lambda ranked: ranked[0]):
+    # Each kind's first comes before any kind's second.
+    for pair in sorted(pairs, key=lambda pair: next(ranks[_kind(pair)])):
         if not chosen or looks * seconds(*chosen, pair) <= FIRST_LOOK * total:
             chosen.append(pair)
     return chosen
