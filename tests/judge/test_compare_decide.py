@@ -137,20 +137,6 @@ def test_hinted_pairs_share_half_of_the_error_rate() -> None:
     assert len(broken.weights()) == 9
 
 
-def test_a_hint_moves_the_threshold_and_nothing_else() -> None:
-    """+0.65 % ± 0.16 %, six duets: p is 0.0011, and 0.0278 for its look's 4 %.
-
-    Hinted, it is one of twelve with a weight of 3: 0.0278 * 12 / 3 = 0.11; without a hint 0.33.
-    """
-    logs = around(0.0065, 6, 0.0015)
-    for hinted, weight in (([CASE], 3), ([], 1)):
-        others = [duet(case) for case in CASES[1:]]
-        test = sampled(*duets(CASE, CPU, logs), *others, cases=CASES, hinted=hinted)
-        assert test.evidence(CASE, CPU).moved == pytest.approx(0.0278, abs=1e-4)
-        assert test.adjusted()[CASE, CPU] == pytest.approx(12 / weight * 0.0278, rel=1e-3)
-        assert len(test.adjusted()) == 12
-
-
 def test_when_time_is_up_the_rest_of_the_error_rate_is_spent() -> None:
     test = sampled(*duets(CASE, CPU, around(0.4, 4, 0.01)))
     assert test.open() == (CASE,)
@@ -182,19 +168,6 @@ def test_no_change_is_corrected_for_all_judged_pairs() -> None:
         assert test.state(CASE, CPU) == state
         verdict = Verdict.NO_CHANGE if state == "same" else Verdict.INCONCLUSIVE
         assert only(test).verdict is verdict
-
-
-@pytest.mark.parametrize("mean", [0.0162, 0.0167])
-def test_a_verdict_takes_more_than_the_printed_interval(mean: float) -> None:
-    """Ten duets ± 1 %, 0.00316 of standard error, at the second look: 8 % of the error rate.
-
-    The interval leaves the floor from 0.0020 + 3.8345 * 0.00316 = 0.0141 on; as the only one of
-    three that moved it is called from 0.0020 + 4.5771 * 0.00316 = 0.0165 on.
-    """
-    found = only(sampled(*duets(CASE, CPU, around(mean, 10, 0.01 * math.sqrt(9 / 10)))))
-    assert found.verdict is (Verdict.SLOWER if mean > 0.0165 else Verdict.INCONCLUSIVE)
-    assert found.low is not None
-    assert found.low > 1.002
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -347,13 +320,6 @@ def test_sides_that_drift_apart_have_no_lasting_ratio(
     said = f"moved by {math.expm1(drift):+.1%} from the first half of the load to the second"
     assert (said in found.reason) is not steady
     assert ("on average over 10 duets" in found.reason) is not steady
-
-
-def test_nothing_measured_is_not_called_clean() -> None:
-    test = sampled()
-    test.close()
-    found = only(test)
-    assert (found.verdict, found.reason) == (Verdict.INCONCLUSIVE, "no time for a duet")
 
 
 def without(metric: str, side: str, made: Duet) -> Duet:

@@ -142,22 +142,3 @@ def test_no_change_is_rarely_said_of_what_changed() -> None:
         wrong = sum(len(said - {"pss_steady"}) for said in found)
         shares.append(wrong / max(1, sum(map(len, found))))
     assert sum(shares) / len(shares) <= 0.05
-
-
-@pytest.mark.parametrize(
-    ("size", "raw", "shown"),
-    [(0.005, 0.0079, 0.0069), (0.0075, 0.0086, 0.0078), (0.01, 0.0104, 0.0102), (0.02, 0.02, 0.02)],
-)
-def test_sizes_allow_for_what_was_needed_to_be_called(
-    size: float, raw: float, shown: float
-) -> None:
-    """The mean of what is called is too large, most of all where little is called."""
-    source, means, shrunk = np.random.default_rng(20261126), [], []
-    for _ in range(160):
-        found, test = compare(source, 1, normal, slower={0: size})
-        ((name, (judged, *_)),) = found.items()
-        sample = test.evidence(name, CPU).sample
-        if judged.verdict is Verdict.SLOWER and judged.ratio and sample:
-            means.append(math.expm1(sample.mean))
-            shrunk.append(judged.ratio - 1)
-    assert [np.mean(means), np.mean(shrunk)] == pytest.approx([raw, shown], abs=0.0008)
