@@ -51,36 +51,30 @@ STATES = {
     side: StackState(stack="current", digest=digest, as_of=f"2026-11-{day}")
     for side, digest, day in (("base", "0", 18), ("head", "1", 19))
 }
-DAYS = "compare --stack-as-of 2026-11-19 --stack-as-of 2026-11-20"
+BOTH = "compare --stack-as-of 2026-11-18 --stack-as-of 2026-11-19"
 WITH = "compare --with granian==2.8.6 --select a/b"
 
 
 def of_series(case: str, metric: str) -> dict[str, Any]:
-    return {"series": SeriesName(machine="m", case=case, metric=metric), "culprit": None}
+    series = SeriesName(machine="m", case=case, metric=metric)
+    return {"series": series, "culprit": None, **STATES}
 
 
 @pytest.mark.parametrize(
-    ("changed", "run", "expected"),
+    ("changed", "expected"),
     [
-        ({"culprit": None, **STATES}, True,
-         ["compare --stack-as-of 2026-11-18 --stack-as-of 2026-11-19 --select a/b"]),
-        (STATES, True,
-         ["compare --stack-as-of 2026-11-18 --stack-as-of 2026-11-19 --select a/b", WITH,
-          "backfill --from 2026-11-18 --to 2026-11-19 --releases granian --select a/b"]),
-        ({}, True, [f"{DAYS} --select a/b", WITH]),
-        (of_series("a'; rm x", "throughput"), True, [f"{DAYS} --select 'a'\"'\"'; rm x'"]),
-        (of_series("inprocess/x", "seconds"), True, [DAYS]),
-        ({}, False, [WITH]),
-        ({"culprit": None}, False, []),
+        (STATES, [f"{BOTH} --select a/b", WITH]),
+        (of_series("a'; rm x", "throughput"), [f"{BOTH} --select 'a'\"'\"'; rm x'"]),
+        (of_series("inprocess/x", "seconds"), [BOTH]),
+        ({}, [WITH]),
+        ({"culprit": None}, []),
     ],
-    ids=["recorded", "several", "from-runs", "quoted", "in-process", "no-day", "nothing-known"],
-)  # fmt: skip
+    ids=["recorded", "quoted", "in-process", "no-day", "nothing-known"],
+)
 def test_the_commands_measure_both_sides_again(
-    changed: dict[str, Any], run: bool, expected: list[str]
+    changed: dict[str, Any], expected: list[str]
 ) -> None:
-    days = (int(datetime(2026, 11, day, 3, tzinfo=UTC).timestamp()) for day in (19, 20))
-    before, after = days if run else (None, None)
-    found = [command for _, command in change.commands(a_record(**changed), before, after)]
+    found = [command for _, command in change.commands(a_record(**changed))]
     assert found == [f"duetbench {line} --profile nightly" for line in expected]
 
 

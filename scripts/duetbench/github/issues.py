@@ -171,7 +171,7 @@ def change_body(record: Change, site: str, why: Attribution | None = None) -> st
     if why is not None:
         parts.append(inert(brief(why)))
         parts.append(f"[All rows and the flame graph]({site}{addresses.attribution(why.id)})")
-    if again := commands(record, None, None):
+    if again := commands(record):
         # Indented, not fenced: no text can close an indented block.
         parts.append("To see for yourself:")
         parts.append("\n".join(f"    {' '.join(command.split())}" for _, command in again))

@@ -2,7 +2,6 @@
 
 import shlex
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from rich.console import Console
@@ -115,31 +114,19 @@ def _effect(effect: Effect) -> str:
     return f"{formats.percent(effect.ratio)} ({within}, {effect.duets} duets)"
 
 
-def commands(record: Change, before: int | None, after: int | None) -> tuple[tuple[str, str], ...]:
-    """Make the commands that measure a change again, each with what it does.
-
-    `before` and `after` are times (s since 1970) of the runs next to it, for records without dates.
-    """
+def commands(record: Change) -> tuple[tuple[str, str], ...]:
+    """Make the commands that measure a change again, each with what it does."""
     options = ["--select", record.series.case] if record.series.metric in METRICS else []
     options += ["--profile", "nightly"]
-    days = [
-        state.as_of or (f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d}" if time else None)
-        for state, time in ((record.base, before), (record.head, after))
-    ]
+    base, head = record.base.as_of, record.head.as_of
     lines = []
-    if days[0] and days[1] and days[0] != days[1]:
-        dates = [word for day in days for word in ("--stack-as-of", day or "")]
-        lines.append(("The stacks of both days, alive together", ["compare", *dates, *options]))
+    if base and head and base != head:
+        words = ["compare", "--stack-as-of", base, "--stack-as-of", head, *options]
+        lines.append(("The stacks of both days, alive together", words))
     if record.culprit is not None and record.culprit.previous:
         other = f"{record.culprit.package}=={record.culprit.previous}"
         words = ["compare", "--with", other, *options]
         lines.append(("The locks against the release before", words))
-    narrowed = record.narrowed is not None and record.narrowed.complete
-    # Only stacks of a date say which releases there were.
-    if record.releases and not narrowed and record.base.as_of and record.head.as_of:
-        span = ["--from", record.base.as_of, "--to", record.head.as_of]
-        words = ["backfill", *span, "--releases", record.releases[0].package, *options]
-        lines.append(("Each release that may lie between", words))
     return tuple((label, shlex.join(["duetbench", *words])) for label, words in lines)
 
 

@@ -121,14 +121,13 @@ class Evidence:
     def side(self, case: str, metric: str) -> Side:
         """The figures of a case, by run."""
         there = [run.cases[case] for run in self.runs if case in run.cases]
+        disturbing = DISTURBING
+        if METRICS[metric].unit == "B":  # whatever takes time from a process takes no memory
+            disturbing &= {FlagName.MEMORY_GROWS, FlagName.ENV_CHANGED}
         raised: Counter[str] = Counter()
         for flag in (flag for summary in there for flag in summary.warnings):
-            raised[flag.name] += flag.launches * (flag.name in DISTURBING)
+            raised[flag.name] += flag.launches * (flag.name in disturbing)
         half = sum(summary.measured for summary in there) / 2
-        if METRICS[metric].unit == "B":  # whatever takes time from a process takes no memory
-            raised = Counter(
-                {name: raised[name] for name in (FlagName.MEMORY_GROWS, FlagName.ENV_CHANGED)}
-            )
         kin = (other.id for other in self.cases.values() if there and _akin(other, there[0]))
         return Side(
             case.partition("/")[2],

@@ -110,14 +110,7 @@ def build(
     for path in sorted(STATICS.rglob("*.*")):
         folder.put(f"static/{path.relative_to(STATICS).as_posix()}", path.read_bytes())
     no_asv = asv_site.bring(root, results, folder.put, narrator) if with_asv else asv_site.LEFT_OUT
-    site = gather(
-        root,
-        results,
-        sources,
-        base=base,
-        downloads=_copy(folder, results, sources),
-        notes=(no_asv,) if no_asv and with_asv else (),
-    )
+    site = gather(root, results, sources, base=base, downloads=_copy(folder, results, sources))
     pages: dict[str, PageFile] = {}
     for kind in KINDS:
         try:
@@ -127,6 +120,7 @@ def build(
         except Exception as problem:  # in what is made of all files together
             name = kind.__module__.rpartition(".")[2]
             site.broken.append(f"{name}: some pages are missing ({type(problem).__name__})")
+    missing = [no_asv] if no_asv and with_asv else []
     if no_asv:
         how = "With asv's results in a checkout, `duetbench site` makes them"
         title = "asv's own pages are not here"
@@ -138,7 +132,7 @@ def build(
         pages=sum(name.endswith(".html") for name in pages),
         written=folder.written,
         removed=folder.remove_others(),
-        notes=(*site.notes, *site.broken),
+        notes=(*site.sources.problems, *sources.notes, *missing, *site.broken),
     )
 
 

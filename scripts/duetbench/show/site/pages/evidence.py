@@ -78,10 +78,6 @@ def feed(changes: Iterable[Change], base: str = "") -> str:
 
 def _change_page(site: Site, record: Change) -> Iterator[PageFile]:
     name, text = record.series, describe(record)
-    before, after = (
-        None if run not in site.nights else site.nights[run].time
-        for run in (record.before_run or "", record.after_run or "")
-    )
     yield render(
         site,
         "change.html.j2",
@@ -97,7 +93,7 @@ def _change_page(site: Site, record: Change) -> Iterator[PageFile]:
             ((move, record.blame(move)) for move in record.packages),
             key=lambda pair: (pair[1] == "no", pair[1] != "yes", pair[0].package),
         ),
-        commands=commands(record, before, after),
+        commands=commands(record),
         shares=(
             *map(share_effect, record.shares),
             *([narrowed_line(record.narrowed)] if record.narrowed else ()),

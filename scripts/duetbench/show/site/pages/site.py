@@ -126,7 +126,6 @@ class Site:
     planned: frozenset[str]
     packages: Mapping[str, ReleasedPackage]
     points: frozenset[str]
-    notes: tuple[str, ...]
     broken: list[str] = field(default_factory=list)
 
     @property
@@ -244,7 +243,6 @@ def gather(
     *,
     base: str = "",
     downloads: Mapping[str, str],
-    notes: tuple[str, ...] = (),
 ) -> Site:
     """Gather what a `Site` has; DeclarationError: a declaration of the checkout is wrong."""
     wrong: list[str] = []
@@ -272,7 +270,6 @@ def gather(
         planned=frozenset(chain.from_iterable(night.cases for night in nights.values())),
         packages=_packages(sources, nights.values(), changes),
         points=frozenset(point.id for point in sources.points),
-        notes=(*sources.problems, *sources.notes, *notes),
     )
 
 
