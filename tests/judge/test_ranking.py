@@ -102,10 +102,6 @@ def test_what_does_not_move_the_same_way_in_all_runs_is_not_named() -> None:
     """Both medians are 12 larger; where memory lies decides about one of them."""
     head = {**BASE, "serve": 112.0, "serve route": 212.0}
     elsewhere = {**BASE, "serve": 112.0, "serve route": 195.0}
-    runs = [
-        (calls(BASE), calls(head)),
-        (calls(BASE), calls(elsewhere)),
-        (calls(BASE), calls(head)),
-    ]
+    runs = [(calls(BASE), calls(head)), (calls(BASE), calls(elsewhere)), (calls(BASE), calls(head))]
     assert set(rows(rank(calls(BASE), calls(head), 0.005))) == {"serve", "route"}
     assert rows(rank(calls(BASE), calls(head), 0.005, runs)) == {"serve": ("both", 100, 112, None)}

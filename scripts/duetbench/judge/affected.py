@@ -128,10 +128,7 @@ def find(sides: Sides, *, everything: bool = False) -> Sides:
 
 
 def watch_doubtful(
-    diff: Diff,
-    common: Sequence[Pair],
-    readers: Sequence[Reader],
-    loaded: dict[str, Dependencies],
+    diff: Diff, common: Sequence[Pair], readers: Sequence[Reader], loaded: dict[str, Dependencies]
 ) -> None:
     """Add what servers load to what is known of cases that would else be left out, unproven."""
     orphans = _orphans(diff.packages, common, loaded)

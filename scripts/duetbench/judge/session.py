@@ -28,13 +28,7 @@ from duetbench.judge.sequential_test import SequentialTest, events, judge
 from duetbench.judge.statistics import Method
 from duetbench.project import tools
 from duetbench.store import kinds
-from duetbench.store.comparison import (
-    METHOD_VERSION,
-    CaseComparison,
-    Comparison,
-    Duet,
-    weighed,
-)
+from duetbench.store.comparison import METHOD_VERSION, CaseComparison, Comparison, Duet, weighed
 
 COUNTING: Final = 0.15
 """Share of the budget that instruction counts may take before the first duet."""

@@ -384,11 +384,7 @@ def _selected(
 
 
 def _side(
-    part: _Part,
-    cases: tuple[Case, ...],
-    needed: Sequence[Case],
-    scope: Scope,
-    generator: Path,
+    part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: Scope, generator: Path
 ) -> Side:
     pythons = sorted({case.python for case in needed})
 
