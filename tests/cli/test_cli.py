@@ -160,6 +160,15 @@ def test_what_no_verb_expects_does_not_look_like_a_finding(
     assert capsys.readouterr().err.startswith(sentence)
 
 
+def test_a_module_of_an_extra_is_named_with_the_command_that_brings_it() -> None:
+    """What all of duetbench needs is none's."""
+    said = duetbench.cli.lacking(ModuleNotFoundError(name="asv_runner.one"), ["site", "-o", "a b"])
+    again = "uvx --from 'duetbench[asv]' duetbench site -o 'a b'"
+    assert str(said).endswith(f"it comes with duetbench[asv]: {again}")
+    assert duetbench.cli.lacking(ModuleNotFoundError(name="asvs"), []) is None
+    assert duetbench.cli.lacking(KeyError("asv"), []) is None
+
+
 def test_a_closed_pipe_is_no_failure_of_the_verb() -> None:
     """`duetbench … | head -1`: what `ls` and `grep` answer, and no word about it."""
     reading, writing = os.pipe()

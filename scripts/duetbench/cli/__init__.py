@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from duetbench.cli.verbs import VerbGroup
+from duetbench.cli.verbs import VERBS, group_of
 from duetbench.core import __version__
 from duetbench.core.errors import EXIT_CODES, FAILED, DuetbenchError
 from duetbench.host.signals import InterruptedRun
@@ -19,7 +19,7 @@ CLOSED_PIPE: Final = 141
 _CODES = "\n\n".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
 
 app = typer.Typer(
-    cls=VerbGroup,
+    cls=group_of(VERBS),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     epilog=f"Exit codes\n\n{_CODES}",  # a blank line each: typer joins the others

@@ -103,16 +103,13 @@ class _Group(TyperGroup):
         return list(self.listed)
 
 
-class VerbGroup(_Group):
-    """The group of all `VERBS`."""
-
-    listed = VERBS
+def group_of(listed: Table) -> type[TyperGroup]:
+    """The group of a table's verbs."""
+    return type("VerbGroup", (_Group,), {"listed": listed})
 
 
 ci_app, dev_app = (
-    typer.Typer(
-        cls=type(name, (_Group,), {"listed": listed}), no_args_is_help=True, help=VERBS[name][1]
-    )
+    typer.Typer(cls=group_of(listed), no_args_is_help=True, help=VERBS[name][1])
     for name, listed in (("ci", CI), ("dev", DEV))
 )
 
