@@ -14,7 +14,6 @@ from packaging.version import Version
 
 from comparing import NOISY, WRONG, busy
 from comparing import duet as duet_of
-from duetbench.cli.verbs import VERBS
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Flag
 from duetbench.core.protocol import DUET_PROTOCOL
@@ -309,4 +308,3 @@ def _released(index: Index) -> None:
 def test_without_an_anchor(anchored: Path) -> None:
     with pytest.raises(UsageError, match="declare the present state as one"):
         load_anchor(anchored)
-    assert {"anchor", "backfill"} <= set(VERBS)
