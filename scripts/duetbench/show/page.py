@@ -78,11 +78,7 @@ def answer_table(answers: Iterable[Answer]) -> FigureTable:
         tuple(
             FigureRow(
                 (answer.statement,),
-                (
-                    Cell(answer.expected),
-                    Cell(formats.ratio(answer.published)),
-                    Cell(answer.figure),
-                ),
+                (Cell(answer.expected), Cell(formats.ratio(answer.published)), Cell(answer.figure)),
                 ": ".join(filter(None, (answer.verdict, answer.reason))),
                 answer.verdict,
             )

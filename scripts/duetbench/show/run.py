@@ -15,13 +15,7 @@ from duetbench.project import names
 from duetbench.show import formats, page
 from duetbench.show.claims import ANSWERED, Evidence, tally
 from duetbench.show.formats import GLOSSARY, MOST, WORDS, bullets, escape, facts, grid, print_rows
-from duetbench.show.page import (
-    Cell,
-    FigureTable,
-    RunPage,
-    Section,
-    answer_table,
-)
+from duetbench.show.page import Cell, FigureTable, RunPage, Section, answer_table
 from duetbench.trend.summary import CaseSummary, RunSummary
 
 _FIGURES: Final = 3  # of a case that stand in its line

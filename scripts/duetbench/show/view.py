@@ -494,22 +494,15 @@ def _steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
 def _leaks(comparison: Comparison) -> Iterator[str]:
     """Say which side keeps memory for every request, and how much."""
     for case in comparison.cases:
-        kept = {
-            side: [
-                duet.metrics(side).get("memory_per_request", 0.0)
-                for duet in case.duets
-                if duet.growth(side)
-            ]
-            for side in get_args(SideName)
-        }
-        if any(kept.values()):
-            words = ", ".join(
-                f"{side} keeps {f'{units.count(fmean(sizes))} bytes' if sizes else 'nothing'} of "
-                "every request"
-                for side, sizes in kept.items()
-            )
+        words = []
+        for side in get_args(SideName):
+            growing = [duet.metrics(side) for duet in case.duets if duet.growth(side)]
+            sizes = [metrics.get("memory_per_request", 0.0) for metrics in growing]
+            kept = f"{units.count(fmean(sizes))} bytes" if sizes else "nothing"
+            words.append(f"{side} keeps {kept} of every request")
+        if any(duet.growth(side) for duet in case.duets for side in get_args(SideName)):
             yield (
-                f"{case.case.id}: {words}. Such memory has no lasting figure to be "
+                f"{case.case.id}: {', '.join(words)}. Such memory has no lasting figure to be "
                 "judged, and time may grow with it; requests that leave the application as it was "
                 "have one."
             )

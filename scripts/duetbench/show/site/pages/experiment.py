@@ -11,25 +11,12 @@ from markupsafe import Markup
 from duetbench.core.errors import DISTURBING
 from duetbench.core.units import count
 from duetbench.project import names
-from duetbench.project.published import (
-    KEYS,
-    SHARED_PAGE,
-    ChartLayout,
-    Published,
-)
+from duetbench.project.published import KEYS, SHARED_PAGE, ChartLayout, Published
 from duetbench.project.schema import PROFILES
 from duetbench.show import addresses, inprocess
 from duetbench.show.claims import ANSWERED, Answer, Evidence, tally
 from duetbench.show.page import Section, answer_table, facts, ordered, select
-from duetbench.show.site.charts import (
-    Caption,
-    Dot,
-    PlotPoint,
-    Quantity,
-    Value,
-    forest,
-    plot,
-)
+from duetbench.show.site.charts import Caption, Dot, PlotPoint, Quantity, Value, forest, plot
 from duetbench.show.site.pages.site import PageFile, Site, barred, render
 from duetbench.store.change import INPROCESS
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary

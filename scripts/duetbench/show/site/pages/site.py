@@ -237,12 +237,7 @@ def json_file(address: str, document: Mapping[str, Any]) -> PageFile:
 
 
 def gather(
-    root: Path,
-    results: Path,
-    sources: Sources,
-    *,
-    base: str = "",
-    downloads: Mapping[str, str],
+    root: Path, results: Path, sources: Sources, *, base: str = "", downloads: Mapping[str, str]
 ) -> Site:
     """Gather what a `Site` has; DeclarationError: a declaration of the checkout is wrong."""
     wrong: list[str] = []

@@ -101,11 +101,7 @@ def newest_figure(case: str, tables: Sequence[Table]) -> tuple[str, str]:
 
 
 def document(
-    site: Site,
-    case: str,
-    series: Mapping[Table, Nights],
-    changes: Sequence[Change],
-    only: str = "",
+    site: Site, case: str, series: Mapping[Table, Nights], changes: Sequence[Change], only: str = ""
 ) -> dict[str, Any]:
     """The data file of a case: all series of these nights, or of one metric, and what happened."""
     every = (_table(site, table, case, of, changes, only) for table, of in series.items())
