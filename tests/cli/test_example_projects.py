@@ -56,7 +56,7 @@ def measured(bench: Bench) -> tuple[Run, Launch]:
     """The only launch of the only run, which must have gone well, wherever it was recorded."""
     (path,) = run_files.runs(next((bench.folder / "state").rglob("results")))
     assert SECRET not in path.read_text("utf-8")
-    run = run_files.load(path)
+    run = files.read(Run, path)
     ((launch,),) = (result.launches for result in run.results)
     assert launch.metrics["good"] == launch.metrics["requests"] > 100, launch.flags
     return run, launch

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from attributing import attribution
 from duetbench.cli import app
 from duetbench.core.errors import ArtifactError
-from duetbench.core.model import Artefact, Commands, RunStatus
+from duetbench.core.model import Artefact, Commands, Run, RunStatus
 from duetbench.github import archives, incoming
 from duetbench.github.archives import Acceptance
 from duetbench.project.project import Project
@@ -88,7 +88,7 @@ def test_what_a_killed_shard_has_saved_counts(inbox: Path) -> None:
     result = accepted(inbox)
     assert (result.exit_code, len(result.accepted), result.refused) == (1, 3, {})
     assert "1 of 2 cases are missing: its run ended before it came to them" in result.missing[0]
-    assert run_files.load(inbox.parent / "accepted" / RUN) == part
+    assert files.read(Run, inbox.parent / "accepted" / RUN) == part
 
 
 # What shard 1 could send.

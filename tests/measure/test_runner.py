@@ -14,7 +14,7 @@ from duetbench.host.console import Progress
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure import runner
 from duetbench.project.plan import launch_order
-from duetbench.store import run_files
+from duetbench.store import files, run_files
 from synthetic import failed, make_case, make_run, ok
 
 CASES = tuple(make_case(f"experiment/{name}") for name in "abc")
@@ -113,13 +113,13 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
 
     def perform(_case: Case) -> tuple[FlagName, str] | None:
         partial = run_files.partials(tmp_path)
-        known = [x for p in partial for r in run_files.load(p).results for x in r.launches]
+        known = [x for p in partial for r in files.read(Run, p).results for x in r.launches]
         assert len(known) == saved[0]
         saved[0] += 1
         return GOOD
 
     run, path = execute(plan, fresh(plan), perform, tmp_path, told)
-    assert (run_files.load(path).id, run_files.load(path).results) == (run.id, run.results)
+    assert (files.read(Run, path).id, files.read(Run, path).results) == (run.id, run.results)
     assert run.status is RunStatus.COMPLETE
     assert run.finished is not None
     assert not run_files.partials(tmp_path)
@@ -146,7 +146,7 @@ def test_nothing_usable_is_said_and_saved(tmp_path: Path) -> None:
     assert path.name in str(caught.value)
     assert all(
         x.flags == (Flag(name=BAD[0], detail=BAD[1]),)
-        for r in run_files.load(path).results
+        for r in files.read(Run, path).results
         for x in r.launches
     )
 
@@ -167,7 +167,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
         execute(plan, fresh(plan), perform, tmp_path, told)
     assert told.ended == 1
     (path,) = run_files.partials(tmp_path)
-    partial = run_files.load(path)
+    partial = files.read(Run, path)
     assert partial.notes[0].startswith("interrupted by SIGTERM at ")
     before = {x.order: x for r in partial.results for x in r.launches}
     assert sorted(before) == [0, 1, 2]

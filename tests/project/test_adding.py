@@ -20,10 +20,10 @@ import synthetic
 from bench import Bench
 from comparing import CPU
 from duetbench import cli
-from duetbench.core.model import StackRecord, Status
+from duetbench.core.model import Run, StackRecord, Status
 from duetbench.host import paths
 from duetbench.measure.testbed import SideCase
-from duetbench.store import run_files
+from duetbench.store import files, run_files
 from duetbench.store.comparison import Duet
 from fake_sessions import FakeInstruments, compared_by
 from foreign import commands
@@ -210,7 +210,7 @@ def test_the_example_is_planned_measured_and_shown(
         heard.append(done.out)
     assert "echo" in heard[0]
     assert "echo/py3.14t" in heard[1]
-    run = run_files.load(run_files.runs(root / "results")[-1])
+    run = files.read(Run, run_files.runs(root / "results")[-1])
     assert [result.case.id for result in run.results] == ["echo/echo/py3.14", "echo/echo/py3.14t"]
     for result in run.results:
         (launch,) = result.launches

@@ -27,7 +27,7 @@ def test_labels_mean_what_everybody_means_by_them(tmp_path: Path) -> None:
         description="New: [1.2](https://forge.example/a/web/releases/tag/v1.2.0)",
     )  # fmt: skip
     installed(place, "quiet", "0.1")
-    assert packages.of_environment(tmp_path / "bin" / "python") == {
+    assert packages.of_folder(tmp_path) == {
         ("py-web", "1.2.0"): VersionLinks(
             links={
                 "home": "https://web.example",

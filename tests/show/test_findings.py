@@ -14,7 +14,7 @@ from duetbench.project.published import Published, load_published, read_suites
 from duetbench.show import inprocess
 from duetbench.show.claims import ANSWERED, Answer, Evidence, check
 from duetbench.show.page import Section, reference_runs
-from duetbench.store import asv_results, run_files
+from duetbench.store import asv_results, files
 from duetbench.trend.summary import RunSummary, summarise
 
 ROOT = Path(__file__).parents[2]
@@ -136,7 +136,7 @@ def test_what_was_not_measured_is_never_claimed() -> None:
 def stored() -> dict[str, tuple[Evidence, tuple[Section, ...]]]:
     """The experiments of this checkout, from two of its runs."""
     paths = (path for path in RUNS.rglob("*.json") if path.name.startswith("20261120"))
-    return experiments([summarise(run_files.load(path)) for path in paths])
+    return experiments([summarise(files.read(Run, path)) for path in paths])
 
 
 def experiments(

@@ -8,10 +8,11 @@ import pytest
 
 import made_up
 import site_builds
+from duetbench.core.model import Run
 from duetbench.show import addresses
 from duetbench.show.site.pages import case, trends
 from duetbench.show.site.pages.site import Site
-from duetbench.store import run_files
+from duetbench.store import files, run_files
 from made_up import Imagined
 from site_builds import JSON, a_run, failed, scattered
 
@@ -81,7 +82,7 @@ def test_every_case_of_every_run_has_a_page(real: dict[str, str], reference_resu
     measured = {
         addresses.case(result.case.id)
         for path in run_files.runs(reference_results)
-        for result in run_files.load(path).results
+        for result in files.read(Run, path).results
     }
     assert measured
     assert measured <= real.keys()

@@ -18,7 +18,7 @@ from duetbench.core.model import Case, Flag, Launch, Profile, Run, Status
 from duetbench.host import proc
 from duetbench.measure import verify
 from duetbench.project.project import Project
-from duetbench.store import run_files
+from duetbench.store import files, run_files
 
 PROJECT = Path(__file__).parents[2]
 PATIENCE = 60.0
@@ -176,11 +176,11 @@ class Bench:
 
     def recorded(self) -> Run:
         (path,) = run_files.runs(self.results)
-        return run_files.load(path)
+        return files.read(Run, path)
 
     def unfinished(self) -> Run | None:
         paths = run_files.partials(self.results)
-        return run_files.load(paths[0]) if paths else None
+        return files.read(Run, paths[0]) if paths else None
 
     def alive(self) -> list[psutil.Process]:
         return carrying(self.token)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from detecting import BUMPED, CPU, detect, recorded, run_of, table
+from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.store.change import Step
-from duetbench.store.points import INSTRUCTIONS
 from duetbench.trend.candidates import LONE, PRICE, Piece, fitted, steps
 
 E = 0.01

@@ -32,8 +32,8 @@ from duetbench.store.comparison import (
     PackageChange,
 )
 from duetbench.trend import bisect
-from duetbench.trend.confirm import RealDuets
-from fake_sessions import SilentReporter, played
+from duetbench.trend.confirm import compare_stacks
+from fake_sessions import played
 from histories import QUICK
 from repos import borrow_cache, commit, git, make_tiny, write
 from tiny_index import serving, serving_beta
@@ -118,8 +118,10 @@ def making(instruments: object) -> Any:
 @pytest.mark.usefixtures("unserved")
 def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None:
     """From the locks of then, installed, on the applications of now; what cannot differ is out."""
-    told = SilentReporter()
-    found = RealDuets(Project(bumps.root), 7, told, QUIET, making(None))(bumps.candidate(), 90.0)
+    told = QUIETLY
+    found = compare_stacks(
+        Project(bumps.root), bumps.candidate(), 90.0, seed=7, reporter=told, make=making(None)
+    )
     ((question, reporter),) = seen
     assert (question.seed, question.seconds, reporter) == (7, 90.0, told)
     sides = question.sides.base, question.sides.head

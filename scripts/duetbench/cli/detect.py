@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -142,7 +143,9 @@ def _confirm(
     clean_up(errors())
     console = Console()
     narrator = Narrator(console)
-    judge = confirm.RealDuets(project, seed, Reporter(console), narrator, Real)
+    judge = partial(
+        confirm.compare_stacks, project, seed=seed, reporter=Reporter(console), make=Real
+    )
 
     def explain(record: Change) -> None:
         hook("why:explain_change")(project, record, results, narrator)

@@ -1,5 +1,6 @@
 """`duetbench ci plan`: share a night's cases out over the machines."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -14,12 +15,14 @@ from duetbench.cli.options import (
     repository,
 )
 from duetbench.core.errors import NothingMeasuredError
+from duetbench.core.units import utc_now
 from duetbench.github import actions
 from duetbench.host.console import Console, duration
 from duetbench.measure import runner
 from duetbench.project import plan as planning
 from duetbench.project.settings import anchor_file, load_anchor
-from duetbench.store import files
+from duetbench.store import files, run_files
+from duetbench.store.night import NightPlan
 from duetbench.trend import nights
 
 
@@ -54,9 +57,13 @@ def plan_command(
     shards = nights.share_out(plan, project.settings.fleet)
     commit, _ = runner.revision(root)
     anchor = load_anchor(root).name if anchor_file(root).is_file() else None
-    night = nights.make(shards, commit=commit, anchor=anchor)
+    created = utc_now()
+    name = run_files.run_id(created, plan.profile, commit)
+    night = NightPlan(id=name, created=created, commit=commit, anchor=anchor, shards=shards)
     files.write(output, night)
-    actions.outputs(nights.outputs(night))
+    include = [{"shard": one.number, "runner": one.machine or nights.RUNNER} for one in shards]
+    matrix = json.dumps({"include": include}, separators=(",", ":"))
+    actions.outputs({"matrix": matrix, "shards": str(len(include)), "night": night.id})
     for shard in shards:
         where = f" on {shard.machine}" if shard.machine else ""
         console.say(

@@ -167,7 +167,7 @@ def _earlier(resume: str | None, results: Path) -> Run | None:
     path = unfinished[-1] if resume == "latest" else run_files.find(results, resume)
     if path not in unfinished:
         raise UsageError(f"{path.name} is a finished run: it is never added to; start a new one")
-    return run_files.load(path)
+    return files.read(Run, path)
 
 
 def _given(context: Context, earlier: Run | None, assigned: Assignment | None) -> Plan | None:
@@ -252,7 +252,7 @@ def _advice(project: Project, begun: Run, results: Path, target: Sequence[str]) 
     path = run_files.partial_path_for(results, begun)
     if not path.is_file():
         return ""
-    run = run_files.load(path)
+    run = files.read(Run, path)
     usable = sum(1 for _ in runner.resumable(run))
     newest = run_files.partials(results)[-1] == path
     words = ["duetbench", "run", "--resume", "latest" if newest else run.id, *target]

@@ -141,7 +141,7 @@ def schema_command(
 
 
 def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown: bool) -> None:
-    summary = summarise(run_files.load(path))
+    summary = summarise(files.read(Run, path))
     chosen = pages.narrowed(summary, select)
     if not chosen.cases:
         raise UsageError(

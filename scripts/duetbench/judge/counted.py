@@ -19,7 +19,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from duetbench.core.errors import CountError, LaunchError, UsageError
-from duetbench.core.metrics import METRICS
+from duetbench.core.metrics import INSTRUCTIONS, METRICS
 from duetbench.core.model import Case, Endpoint, Profile, Verdict
 from duetbench.host import paths, ports
 from duetbench.measure.instructions import counting
@@ -27,7 +27,6 @@ from duetbench.measure.testbed import SideCase, Workspace
 from duetbench.project.project import Project
 from duetbench.store.change import INPROCESS
 from duetbench.store.comparison import Instructions, Judgement, MicroComparison, weighed
-from duetbench.store.points import INSTRUCTIONS
 
 BothSides = tuple[SideCase, SideCase]
 """A case, or a job in its environment, as base and as head have it."""

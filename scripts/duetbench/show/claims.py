@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.units import Formatter, Interval
+from duetbench.core.units import Formatter, Interval, student
 from duetbench.project.published import CaseShape, Published, Shape
 from duetbench.show import formats
-from duetbench.trend.summary import CaseSummary, RunSummary, student, values
+from duetbench.trend.summary import CaseSummary, RunSummary, values
 
 Logs = NDArray[np.float64]
 _OWN: Final = 4  # launches from which on a case's scatter is its own

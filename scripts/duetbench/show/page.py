@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Machine, RunStatus
+from duetbench.core.model import Machine, Run, RunStatus
 from duetbench.project.published import KEYS, KeyValue, Published, TableLayout
 from duetbench.project.servers import SERVERS
 from duetbench.show import claims, formats
@@ -112,7 +112,7 @@ class RunPage:
 def reference_runs(results: Path) -> list[RunSummary]:
     """Read the newest runs of each machine and profile, as far as they can be read."""
     recent = run_files.recent(run_files.runs(results))
-    return files.attempted(recent, lambda path: summarise(run_files.load(path)), [])
+    return files.attempted(recent, lambda path: summarise(files.read(Run, path)), [])
 
 
 def narrowed(summary: RunSummary, globs: Sequence[str]) -> RunSummary:

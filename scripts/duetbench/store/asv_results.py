@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -113,11 +112,10 @@ def _load(lists: Sequence[Any], path: Path) -> Results:
     from asv.results import Results  # noqa: PLC0415
     from asv.util import load_json  # noqa: PLC0415
 
-    with _understood(path):
-        machine = load_json(str(path.with_name(_MACHINE)), api_version=Machine.api_version)
-        result = Results.load(str(path), machine_name=machine["machine"])
-        _snapshot([result], lists[0])
-        return result
+    machine = load_json(str(path.with_name(_MACHINE)), api_version=Machine.api_version)
+    result = Results.load(str(path), machine_name=machine["machine"])
+    _snapshot([result], lists[0])
+    return result
 
 
 def _benchmarks(file: Path) -> Any:
@@ -127,20 +125,7 @@ def _benchmarks(file: Path) -> Any:
 
     conf = Config()
     conf.results_dir = str(file.parent)
-    with _understood(file):
-        return Benchmarks.load(conf)
-
-
-@contextmanager
-def _understood(file: Path) -> Iterator[None]:
-    """Turn whatever goes wrong with a file that is not as asv wrote it into a RecordError."""
-    try:
-        yield
-    except Exception as problem:  # asv's own code may stumble over anything
-        raise RecordError(
-            f"{file}: expected asv's results, found {type(problem).__name__}: {problem}; "
-            "run `asv update`, or remove the file that is wrong"
-        ) from problem
+    return Benchmarks.load(conf)
 
 
 def newest(snapshots: Iterable[Snapshot], *prefixes: str) -> Snapshot | None:

@@ -6,9 +6,9 @@ instructions an entry, so a function's figures are only good for its share of th
 The format is in docs/why.md.
 """
 
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal
 
-from pydantic import Field, field_serializer, field_validator, model_validator
+from pydantic import Field, field_serializer, field_validator
 
 from duetbench.core.model import Amount, Artefact, Figure, Frozen, When
 from duetbench.store.change import StackState
@@ -49,18 +49,12 @@ class Row(Frozen):
 
     function: Function
     caller: Function | None = Field(default=None, description="The one that most of it is below.")
-    state: Literal["both", "came", "went"] = Field(
-        description="Whether both sides have it, only the newer one, or only the older one."
-    )
+    state: Literal["both", "came", "went"] = Field(description="Which side has it.")
     base: Amount = Field(description="Instructions per request, trampolined.")
     head: Amount = Field(description="Instructions per request, trampolined.")
     share: Figure = Field(description="Of the change of the trampolined totals; may be negative.")
-    entries: tuple[Amount, Amount] | None = Field(
-        default=None, description="How often it is entered per request, exact: base and head."
-    )
-    bytecodes: tuple[Amount, Amount] | None = Field(
-        default=None, description="Bytecodes that it executes per request, exact."
-    )
+    entries: tuple[Amount, Amount] | None = Field(default=None, description="Per request.")
+    bytecodes: tuple[Amount, Amount] | None = Field(default=None, description="Per request, too.")
     native: tuple[Native, ...] = Field(default=(), description="What moved most comes first.")
 
 
@@ -112,9 +106,7 @@ class Attribution(Artefact):
     when: When
     duetbench: str = Field(description="Version.")
     case: str
-    asked: str | None = Field(
-        default=None, description="The request, of an application of somebody's own: GET /items/7."
-    )
+    asked: str | None = Field(default=None, description="The request of an --app: GET /items/7.")
     python: str = Field(description="Version and build, as 3.14.7t.")
     base: StackState
     head: StackState
@@ -124,11 +116,7 @@ class Attribution(Artefact):
     totals: Totals = Field(description="Of plain counts: exact.")
     counted: Totals = Field(description="Trampolined: what rows and tree add up to.")
     runs: int = Field(ge=1, description="Trampolined counts of each side; figures are medians.")
-    threshold: float = Field(
-        ge=0,
-        description="Share of the total below which no function is named: what equal sides "
-        "were seen to differ by.",
-    )
+    threshold: float = Field(ge=0, description="Share of the total that equal sides differ by.")
     seconds: Amount = Field(description="What it took.")
     rows: tuple[Row, ...] = Field(description="What moved most comes first; none: nothing moved.")
     own: tuple[PackageTotal, ...] = Field(description="By package.")
@@ -162,10 +150,3 @@ class Attribution(Artefact):
         if [len(nodes) for depth, nodes in below.items() if depth == 0] != [1] or len(below) > 1:
             raise ValueError("expected a tree: one node of depth 0, and it first")
         return below[0][0]
-
-    @model_validator(mode="after")
-    def _rows_are_in_order(self) -> Self:
-        sizes = [abs(row.head - row.base) for row in self.rows]
-        if sizes != sorted(sizes, reverse=True):
-            raise ValueError("rows are not in the order of what moved most")
-        return self

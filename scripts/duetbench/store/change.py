@@ -92,14 +92,8 @@ class Narrowed(Frozen):
     """
 
     series: SeriesName = Field(description="On which machine, and what was looked at.")
-    steps: tuple[Share, ...] = Field(
-        min_length=1,
-        description="Each of one release over the one before it that was measured; what went as "
-        "the whole comes first, the largest first.",
-    )
-    complete: bool = Field(
-        default=False, description="Whether no release lies between the two of any step."
-    )
+    steps: tuple[Share, ...] = Field(min_length=1)  # the one that went as the whole comes first
+    complete: bool = Field(default=False, description="No release lies within any step.")
 
 
 class Cause(Frozen):
@@ -125,13 +119,8 @@ class Step(Frozen):
 
     series: SeriesName
     ratio: Ratio = Field(description="The level after over the level before.")
-    within: tuple[Ratio, Ratio] | None = Field(
-        default=None,
-        description="Where the points have standard errors: the ratio's 95 % interval.",
-    )
-    strength: Figure = Field(
-        description="Height of the step over its standard error, or over the scatter beside it.",
-    )
+    within: tuple[Ratio, Ratio] | None = Field(default=None, description="95 % interval.")
+    strength: Figure = Field(description="Height of the step over its standard error.")
     before_run: str = Field(description="The last run on the old level.")
     after_run: str = Field(description="The first run on the new level.")
     when: When = Field(description="Start of that run.")
@@ -155,14 +144,8 @@ class Change(Artefact):
         "while it makes something slower."
     )
     series: SeriesName
-    others: tuple[SeriesName, ...] = Field(
-        default=(), description="Series that moved with it: the same duets say so."
-    )
-    unplayed: tuple[SeriesName, ...] = Field(
-        default=(),
-        description="Series with a step at the same time, which no duet has played: whether they "
-        "moved, and by this, is not known.",
-    )
+    others: tuple[SeriesName, ...] = Field(default=(), description="Moved in the same duets.")
+    unplayed: tuple[SeriesName, ...] = Field(default=(), description="Stepped; no duet played it.")
     when: When = Field(description="Start of the first run after the change.")
     before_run: str | None = Field(default=None, description="The last run before the change.")
     after_run: str | None = Field(default=None, description="The first run after the change.")
@@ -178,24 +161,12 @@ class Change(Artefact):
     high: float = Field(ge=1e-3, le=1e3, description="95 % interval of the ratio.")
     verdict: Verdict
     culprit: Release | None = None
-    shares: tuple[Share, ...] = Field(
-        default=(), description="What a search for the cause found, each played alone."
-    )
-    narrowed: Narrowed | None = Field(
-        default=None,
-        description="Where several releases lie between the versions of the largest share: those "
-        "that did it.",
-    )
+    shares: tuple[Share, ...] = Field(default=(), description="What a search for it found.")
+    narrowed: Narrowed | None = Field(default=None, description="Of the largest share.")
     evidence: str | None = Field(default=None, description="Id of the latest comparison.")
-    confirmed_on: str | None = Field(
-        default=None,
-        description="The machine of its duets, and so of the ratio, where it is another one than "
-        "that of the series.",
-    )
+    confirmed_on: str | None = Field(default=None, description="Machine of its duets, if another.")
     method: str = Field(default="", description="How it was found and confirmed, in a sentence.")
-    note: str = Field(
-        default="", description="Why it was closed or not confirmed, where the release is fixed, …"
-    )
+    note: str = Field(default="", description="Why it was closed, or not confirmed.")
 
     @property
     def confirmed(self) -> bool:
@@ -273,7 +244,5 @@ class Candidates(Artefact):
 
     format: Literal[1] = FORMAT_VERSION
     candidates: tuple[Change, ...] = ()
-    unexplained: tuple[Step, ...] = Field(
-        default=(), description="Steps where no stack changed: the machine's, or our own."
-    )
+    unexplained: tuple[Step, ...] = Field(default=(), description="Without a change of a stack.")
     known: int = Field(default=0, ge=0, description="Candidates that were judged already.")

@@ -99,15 +99,8 @@ class Duet(Frozen):
     )
     flags_base: tuple[Flag, ...] = ()
     flags_head: tuple[Flag, ...] = ()
-    kept: bool = Field(
-        default=False,
-        description="Used although a warning disturbs it, as one did in most duets of the case.",
-    )
-    alone: tuple[str, ...] = Field(
-        default=(),
-        description="Metrics of launches of each side alone, one right after the other: in the "
-        "duet each side keeps the other from cores that it could use.",
-    )
+    kept: bool = Field(default=False, description="Used although disturbed, as most of the case.")
+    alone: tuple[str, ...] = Field(default=(), description="Metrics of launches alone, by turns.")
     base: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")
     head: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")
 
@@ -173,11 +166,7 @@ class Judgement(Frozen):
         default=None,
         description="Head over base; of what moved the likeliest, given that it was called.",
     )
-    low: float | None = Field(
-        default=None,
-        ge=1e-300,
-        description="Lower end of the ratio's own 95 % interval: two-sided, valid at every look.",
-    )
+    low: float | None = Field(default=None, ge=1e-300, description="End of the 95 % interval.")
     high: float | None = Field(default=None, le=1e300, description="Upper end of the same.")
     detectable: float | None = Field(
         default=None,
@@ -186,9 +175,7 @@ class Judgement(Frozen):
         description="Smallest relative change that would have been called with 80 % power, had it "
         "been the only one among all that was judged.",
     )
-    p: float | None = Field(
-        default=None, ge=0, le=1, description="Adjusted for all that was judged."
-    )
+    p: float | None = Field(default=None, ge=0, le=1, description="Adjusted for all judged.")
     duets: int = Field(default=0, description="Usable ones (in process: pairs of processes).")
     excluded: int = Field(default=0, description="Duets not used: disturbed or failed.")
     alone: bool = Field(default=False, description="From launches of each side alone, by turns.")
@@ -304,10 +291,7 @@ class Comparison(Artefact):
     duetbench: str
     oha: str
     machine: Machine
-    cross: bool = Field(
-        default=False,
-        description="Whether two interpreters are compared: no change to a stack, but a choice.",
-    )
+    cross: bool = Field(default=False, description="Whether two interpreters are compared.")
     base: SideRecord
     head: SideRecord
     packages: tuple[PackageChange, ...] = ()
@@ -317,10 +301,7 @@ class Comparison(Artefact):
     cases: tuple[CaseComparison, ...] = ()
     micro: tuple[MicroComparison, ...] = ()
     events: tuple[Event, ...] = ()
-    noise: Amount | None = Field(
-        default=None,
-        description="Standard deviation of the CPU ratio of one A/A duet in this session.",
-    )
+    noise: Amount | None = Field(default=None, description="SD of an A/A duet's CPU ratio.")
     method: dict[str, float | int | str] = Field(
         default_factory=dict, description="Thresholds and error rates that the verdicts used."
     )

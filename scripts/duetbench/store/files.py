@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -41,10 +41,7 @@ _ROOM: Final = 500_000
 """Bytes: several times as many as a night's file has."""
 _REMEDIES: Final = {
     errno.ENOSPC: "the disk is full: free some space",
-    errno.EDQUOT: "your disk quota is used up: free some space",
-    errno.EFBIG: "the file size limit is too low: raise it (ulimit -f)",
     errno.EACCES: "no permission: make the folder writable for you",
-    errno.EPERM: "no permission: make the folder writable for you",
     errno.EROFS: "the file system is read-only: remount it, or use another checkout",
 }
 
@@ -54,11 +51,11 @@ def encode(value: Artefact) -> bytes:
     return (value.model_dump_json(indent=value.indent) + "\n").encode()
 
 
-def parse(kind: type[_Kind], data: bytes, name: str, *, quoted: bool = True) -> _Kind:
+def parse(kind: type[_Kind], data: bytes, name: str) -> _Kind:
     """Turn the bytes of a file into its value; raises RecordError.
 
     Strict JSON: no NaN, no infinity, no key twice, no text for a number, no unknown key.
-    An error calls it `name`, and repeats what was found only if `quoted`.
+    An error calls it `name`.
     """
     version = kind.model_fields["format"].default
     expected = f"{name}: expected {kind.noun} of format {version}"
@@ -67,7 +64,7 @@ def parse(kind: type[_Kind], data: bytes, name: str, *, quoted: bool = True) -> 
         return kind.model_validate_json(data, strict=True)
     except ValidationError as problem:
         every = problem.errors(include_url=False, include_context=False)
-        messages = [_problem(error, quoted=quoted) for error in every[:_SHOWN_PROBLEMS]]
+        messages = [_problem(error) for error in every[:_SHOWN_PROBLEMS]]
         messages += [f"and {len(every) - len(messages)} more"] if len(every) > len(messages) else []
         raise RecordError(
             f"{expected}: {'; '.join(messages)}. A file of a newer duetbench needs a newer "
@@ -111,7 +108,7 @@ def attempted(
         try:
             values.append(read_one(path))
         except Exception as problem:
-            reason = f"{path}: cannot be used ({type(problem).__name__}: {problem}); it is left out"
+            reason = f"{path}: cannot be used ({type(problem).__name__}: {problem})"
             problems.append(str(problem) if isinstance(problem, RecordError | OSError) else reason)
     return values
 
@@ -145,15 +142,15 @@ def schema(kind: type[Artefact]) -> str:
 
 def first_problem(error: ValidationError) -> str:
     """The first mistake: its place, the rule and what was found."""
-    return _problem(error.errors(include_url=False, include_context=False)[0], quoted=True)
+    return _problem(error.errors(include_url=False, include_context=False)[0])
 
 
-def _problem(error: ErrorDetails, *, quoted: bool) -> str:
+def _problem(error: ErrorDetails) -> str:
     place = ".".join(map(str, error["loc"])) or "the file"
     # What is wrong with an object as a whole says so itself; the object says nothing more.
     plain = isinstance(error["input"], str | int | float | None)
     silent = error["type"] == "missing" or (error["type"] == "value_error" and not plain)
-    value = f", found {error['input']!r:.60}" if quoted and not silent else ""
+    value = f", found {error['input']!r:.60}" if not silent else ""
     return f"{place}: {error['msg'].removeprefix('Value error, ')}{value}"
 
 
@@ -161,37 +158,23 @@ def _require_object(data: bytes, expected: str) -> None:
     """Refuse what is no strict JSON object with a format; raises RecordError."""
     try:
         document = json.loads(
-            data.decode("utf-8"),
-            parse_constant=_no_constant,
-            parse_float=_finite,
-            object_pairs_hook=_unique,
+            data.decode(), parse_constant=_finite, parse_float=_finite, object_pairs_hook=_unique
         )
-    except UnicodeDecodeError as problem:
-        raise RecordError(f"{expected} (JSON), found bytes that are no text") from problem
-    except json.JSONDecodeError as problem:
-        if data.strip() and data.lstrip()[:1] != b"{":
-            raise RecordError(f"{expected} (a JSON object), found text that is none") from problem
-        content = "an empty file" if not data.strip() else f"{problem.msg} at line {problem.lineno}"
-        raise RecordError(
-            f"{expected} (JSON), found {content}; it is truncated or damaged: restore it from git, "
-            "or remove it"
-        ) from problem
     except (ValueError, RecursionError) as problem:
-        raise RecordError(f"{expected} in strict JSON, found {problem}") from problem
+        content = problem if data.strip() else "an empty file"
+        raise RecordError(
+            f"{expected} in strict JSON, found {content}; if it is truncated or damaged, restore "
+            "it from git, or remove it"
+        ) from problem
     if not isinstance(document, dict) or "format" not in document:
-        kind = "an object without it" if isinstance(document, dict) else "something else"
-        raise RecordError(f"{expected} (a JSON object with the key 'format'), found {kind}")
-
-
-def _no_constant(text: str) -> NoReturn:
-    raise ValueError(text)
+        raise RecordError(f"{expected}, which is a JSON object with the key 'format', found none")
 
 
 def _finite(text: str) -> float:
     """A number; 1e999 is written like one, and is infinite."""
     value = float(text)
     if not math.isfinite(value):
-        _no_constant(text)
+        raise ValueError(text)
     return value
 
 
@@ -236,20 +219,6 @@ def replace(path: Path, data: bytes) -> None:
         temporary.replace(path)
 
 
-def swap(path: Path, data: bytes, beside: Path) -> None:
-    """Write a file as a whole that may be lost with the power: it can be made, or fetched, again.
-
-    Its bytes stand `beside` it, in the same folder, until they are whole. Raises OSError; what was
-    there before is unharmed.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        beside.write_bytes(data)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
 @contextlib.contextmanager
 def written_beside(path: Path, data: bytes) -> Iterator[Path]:
     """Write bytes to a file beside `path`, safely on the disk, for as long; or RecordError."""
@@ -284,6 +253,7 @@ def require_writable(path: Path) -> None:
     """Try whether a file can be written, with room for a new one; RecordError: it cannot."""
     new = not path.exists()
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as file:
             if new:
                 file.write(bytes(_ROOM))
@@ -301,12 +271,6 @@ def require_writable(path: Path) -> None:
 
 def require_room(folder: Path) -> None:
     """Try whether a results folder can be written, before hours are spent; raises RecordError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise RecordError(
-            f"{folder}: cannot be made ({problem.strerror}); {remedy(problem)}. Nothing was done"
-        ) from problem
     require_writable(folder / f".{os.getpid()}.tmp")
 
 

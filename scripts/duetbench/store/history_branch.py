@@ -14,7 +14,6 @@ from typing import Final
 
 from duetbench.core.errors import HistoryError, RecordError
 from duetbench.host.git import GitError, HopelessError, Patience, Remote, author, run
-from duetbench.store.files import swap
 from duetbench.store.kinds import File, kind_of
 
 RESULTS: Final = "results"
@@ -193,6 +192,13 @@ def _lay_out(work: Path, results: Path, tip: str | None) -> PullResult:
             "away, and pull again"
         )
     for path, data in needed.items():
+        place = results / path
         # One name for all: a pull that was killed leaves one, which is replaced.
-        swap(results / path, data, (results / path).with_name(f".{Path(path).name}.pulled"))
+        beside = place.with_name(f".{place.name}.pulled")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            beside.write_bytes(data)
+            beside.replace(place)
+        finally:
+            beside.unlink(missing_ok=True)
     return PullResult(tip, len(needed) - len(replaced), tuple(replaced), unchanged)

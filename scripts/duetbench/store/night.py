@@ -20,9 +20,7 @@ class Shard(Frozen):
     """What one machine measures in a night."""
 
     number: int = Field(ge=1)
-    machine: str | None = Field(
-        default=None, pattern=_NAME, description="Id of the machine; null: whichever takes it."
-    )
+    machine: str | None = Field(default=None, pattern=_NAME, description="Null: whichever.")
     plan: Plan
 
 
@@ -35,9 +33,7 @@ class NightPlan(Artefact):
     id: str = Field(pattern=_NAME, description="When, what and of which commit, as of a run.")
     created: Moment = Field(description="UTC, ISO 8601.")
     commit: str | None
-    anchor: str | None = Field(
-        default=None, description="Name of the anchor that the cases are played against."
-    )
+    anchor: str | None = Field(default=None, description="Name; what the cases play against.")
     shards: tuple[Shard, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -62,9 +58,7 @@ class ShardRecord(Frozen):
     missing: tuple[str, ...] = Field(default=(), description="Cases without any launch.")
     failed: tuple[str, ...] = Field(default=(), description="Cases without a usable launch.")
     reason: str = Field(default="", description="Why something is missing, as far as it is known.")
-    without_point: tuple[Missing, ...] = Field(
-        default=(), description="Cases without an anchored point, and why."
-    )
+    without_point: tuple[Missing, ...] = Field(default=(), description="Without an anchored point.")
 
 
 class NightRecord(Artefact):

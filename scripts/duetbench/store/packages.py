@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from email.message import Message
 from email.parser import HeaderParser
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal, get_args
 from urllib.parse import urlsplit
@@ -108,18 +109,11 @@ def remember(results: Path, every: LinksByVersion, to: Path | None = None) -> tu
     return tuple(written)
 
 
-def of_environment(program: Path) -> LinksByVersion:
-    """Read the metadata of the environment of a Python executable."""
-    links: dict[tuple[str, str], VersionLinks] = {}
-    for place in program.parents[1].glob("lib/python*/site-packages"):
-        links |= of_folder(place)
-    return links
-
-
 def of_folder(folder: Path) -> LinksByVersion:
-    """Read the metadata of all packages that are installed in a folder."""
+    """Read the metadata of all packages that are installed in a folder, or an environment."""
     links: dict[tuple[str, str], VersionLinks] = {}
-    for path in sorted(folder.glob("*.dist-info/METADATA")):
+    metadata = "*.dist-info/METADATA"
+    for path in chain(*map(folder.glob, (metadata, f"lib/python*/site-packages/{metadata}"))):
         message = HeaderParser().parsestr(path.read_text("utf-8", "replace"))
         package, version = canonicalize_name(str(message["Name"])), str(message["Version"])
         links[package, version] = _links(message, package, version)

@@ -6,12 +6,10 @@ part which machine it was, cancels.
 """
 
 import math
-from functools import cache
 from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
-from duetbench.core import metrics
 from duetbench.core.model import (
     Artefact,
     Frozen,
@@ -21,12 +19,10 @@ from duetbench.core.model import (
     StackRecord,
     When,
 )
-from duetbench.core.units import Interval
+from duetbench.core.units import NORMAL, Interval, student
 from duetbench.store.change import Release
 
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
-
-INSTRUCTIONS: Final = metrics.INSTRUCTIONS
 
 CANARY: Final = "anchor/"
 """Prefix of a case's id where the anchor is measured against a copy of itself."""
@@ -43,14 +39,8 @@ class AnchoredPoint(Frozen):
     metric: str = Field(description="Of the registry; `instructions`; `seconds` inside a process.")
     ratio: float = Field(ge=1e-3, le=1e3, description="Geometric mean over the duets.")
     se: float = Field(ge=0, le=7, description="Standard error of the ratio's logarithm.")
-    anchor: float = Field(
-        gt=0,
-        le=1e18,
-        description="Mean of the anchor's own figures there and then, in SI units: for the eye.",
-    )
-    duets: int = Field(
-        ge=1, le=10_000, description="Usable ones, or pairs of processes, or counts."
-    )
+    anchor: float = Field(gt=0, le=1e18, description="Mean of its own figures, for the eye.")
+    duets: int = Field(ge=1, le=10_000, description="Usable ones, or counts.")
     excluded: int = Field(default=0, ge=0, le=10_000, description="Disturbed or failed ones.")
 
     @property
@@ -60,7 +50,8 @@ class AnchoredPoint(Frozen):
     @property
     def interval(self) -> Interval:
         """The ratio with its interval: Student's t over its duets, which may be few."""
-        half = _width(self.duets) * self.se
+        # What one count knows of its scatter is no sample's.
+        half = (student(self.duets - 1) if self.duets > 1 else NORMAL) * self.se
         return Interval(
             self.ratio, math.exp(self.log - half), math.exp(self.log + half), self.duets
         )
@@ -93,9 +84,7 @@ class Points(Artefact):
         description="Place in time of the stack: of a night its start, else the date as of which "
         "it was resolved, or on which the release came out."
     )
-    release: Release | None = Field(
-        default=None, description="The one release in which the stack differs from the anchor's."
-    )
+    release: Release | None = Field(default=None, description="What differs from the anchor.")
     started: When
     seconds: float = Field(ge=0, le=1e7, description="Of measuring, without making environments.")
     duetbench: str
@@ -106,14 +95,3 @@ class Points(Artefact):
     cases: tuple[CasePoints, ...]
     missing: tuple[Missing, ...] = Field(default=(), description="Cases without points, and why.")
     notes: tuple[str, ...] = ()
-
-
-@cache
-def _width(samples: int) -> float:
-    """Standard errors on either side of a mean; what one count knows of its scatter is no sample's.
-
-    scipy.stats has the quantile too, and takes a second more to import.
-    """
-    from scipy import special  # noqa: PLC0415 - only those who read intervals wait for its import
-
-    return float(special.stdtrit(samples - 1, 0.975) if samples > 1 else special.ndtri(0.975))

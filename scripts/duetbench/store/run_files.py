@@ -28,10 +28,8 @@ def run_id(started: str, profile: Profile, commit: str | None) -> str:
 
     `started` is ISO 8601 with an offset.
     """
-    moment = datetime.fromisoformat(started)
-    if moment.tzinfo is None:
-        raise RecordError(f"a run's start must name its offset from UTC, found {started!r}")
-    return f"{moment.astimezone(UTC):%Y%m%dT%H%M%SZ}-{profile}-{(commit or 'nocommit')[:8]}"
+    moment = datetime.fromisoformat(started).astimezone(UTC)
+    return f"{moment:%Y%m%dT%H%M%SZ}-{profile}-{(commit or 'nocommit')[:8]}"
 
 
 def path_for(results: Path, run: Run) -> Path:
@@ -73,11 +71,6 @@ def finalise(results: Path, run: Run) -> Path:
                 ) from None
     partial_path_for(results, run).unlink(missing_ok=True)
     return path
-
-
-def load(path: Path) -> Run:
-    """Read a run file; raises RecordError."""
-    return files.read(Run, path)
 
 
 def runs(results: Path, *, profile: Profile | None = None, partial: bool = False) -> list[Path]:

@@ -16,6 +16,7 @@ from typing import Final
 
 from duetbench.core import __version__
 from duetbench.core.errors import HistoryError, SetupError
+from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Missing
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.core.text import short
@@ -33,7 +34,7 @@ from duetbench.project.settings import Anchor
 from duetbench.store.change import Release
 from duetbench.store.comparison import Duet, Instructions
 from duetbench.store.files import Journal
-from duetbench.store.points import CANARY, INSTRUCTIONS, AnchoredPoint, CasePoints, Origin, Points
+from duetbench.store.points import CANARY, AnchoredPoint, CasePoints, Origin, Points
 
 FOLDER: Final = "backfill"
 """Folder of journals of what is under way, below the state folder."""

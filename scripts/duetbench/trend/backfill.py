@@ -5,6 +5,7 @@ that neither time nor neighbours say anything about its date. What cannot be res
 started is recorded with the reason.
 """
 
+import functools
 import random
 from calendar import monthrange
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -98,12 +99,7 @@ def releases(package: str, first: date, last: date, newest: Newest) -> tuple[Pas
     The one that was newest at the beginning comes first. What never was the newest, such as a
     release of an older branch, is none of them.
     """
-    known: dict[date, str | None] = {}
-
-    def at(day: date) -> str | None:
-        if day not in known:
-            known[day] = newest(day, None)
-        return known[day]
+    at = functools.cache(lambda day: newest(day, None))
 
     def between(low: date, high: date) -> Iterator[date]:
         """Days on which it is another than the day before, from after `low` to `high`."""
@@ -225,7 +221,7 @@ def _head(
     """A stack ready to be played; None if all that is wanted of it was."""
     side, lost = base.head(stack.label, stack.lock(base.base.project, reporter))
     for program in side.testbed.pythons.values():
-        packages.remember(task.results, packages.of_environment(program))
+        packages.remember(task.results, packages.of_folder(program.parents[1]))
     pairs = [
         Pair(SideCase(case, base.base.testbed), SideCase(case, side.testbed), stack.label)
         for case in side.cases

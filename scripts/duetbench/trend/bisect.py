@@ -11,7 +11,7 @@ after whatever ended it, takes its answers from there and goes on.
 import glob
 import math
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict, deque
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -190,10 +190,9 @@ class Mixtures:
         self._job = unit_of(task.series.case)
         self.case, self._profile = carrier(project, task.series.case)
         self.journal = Journal(paths.state_dir() / FOLDER / f"{task.id}.jsonl")
-        self._logs_of: dict[str, list[float | None]] = defaultdict(list)
+        self._known: dict[str, deque[float | None]] = defaultdict(deque)
         for question, log in self.journal.lines:
-            self._logs_of[question].append(log)
-        self._asked: Counter[str] = Counter()
+            self._known[question].append(log)
         self._loop = Loop(make(self._logs), reporter, seed)
         self._texts: dict[Names, str] = {}
         self._pairs: dict[tuple[Names, Names], Pair] = {}
@@ -225,15 +224,14 @@ class Mixtures:
     def duet(self, purpose: str, base: Names, head: Names) -> float | None:
         """Play a duet, or take it from an earlier, interrupted search."""
         question = " ".join((purpose, *sorted(base), "→", *sorted(head)))
-        logs, place = self._logs_of[question], self._asked[question]
-        self._asked[question] += 1
-        if place == len(logs):
-            left = self._ends - time.monotonic()
-            if self.seconds > left:
-                raise TimeIsUpError
-            logs.append(self._play(base, head, left))
-            self.journal.add([question, logs[-1]])
-        return logs[place]
+        if self._known[question]:
+            return self._known[question].popleft()
+        left = self._ends - time.monotonic()
+        if self.seconds > left:
+            raise TimeIsUpError
+        log = self._play(base, head, left)
+        self.journal.add([question, log])
+        return log
 
     def _play(self, base: Names, head: Names, left: float) -> float | None:
         if (base, head) not in self._pairs:

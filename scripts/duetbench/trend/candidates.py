@@ -185,22 +185,15 @@ def fitted(
     end = len(y)
     while end:
         start = before[end - 1]
-        pieces.append(_piece(y, w, tried, limit, start, end))
+        part = slice(start, end)
+        costs = w[part, None] * (y[part, None] - tried) ** 2
+        level = np.minimum(costs, limit[part, None]).sum(axis=0).argmin()
+        near = costs[:, level] <= limit[part]  # its level is that without its outliers
+        weights = w[part][near]
+        mean = float(np.average(y[part][near], weights=weights))
+        pieces.append(Piece(start, end, mean, float(weights.sum() ** -0.5)))
         end = start
     return pieces[::-1]
-
-
-def _piece(
-    y: np.ndarray, w: np.ndarray, tried: np.ndarray, limit: np.ndarray, start: int, end: int
-) -> Piece:
-    """A piece, its level without its outliers."""
-    far = w[start:end, None] * (y[start:end, None] - tried) ** 2
-    limits = limit[start:end]
-    best = np.minimum(far, limits[:, None]).sum(axis=0).argmin()
-    near = far[:, best] <= limits
-    weights = w[start:end][near]
-    level = float(np.average(y[start:end][near], weights=weights))
-    return Piece(start, end, level, float(weights.sum() ** -0.5))
 
 
 def _variances(y: np.ndarray, errors: np.ndarray, near: np.ndarray) -> np.ndarray:
@@ -224,16 +217,11 @@ def _levels(y: np.ndarray, w: np.ndarray) -> np.ndarray:
     ends, starts = np.tril_indices(len(sums), -1)
     means = (sums[ends] - sums[starts]) / (weights[ends] - weights[starts])
     _, places = np.unique(np.floor(means * math.sqrt(w.max()) * _FINE), return_index=True)
-    levels: np.ndarray = means[places]
-    return levels
+    return np.asarray(means[places])
 
 
 SLACK: Final = 1
 """Nights that a step may be away from the change of the stack that caused it, if not `placed`."""
-
-
-_Cluster = tuple[set[int], list[Step]]
-"""Changes of one stack that share steps: places of the first nights with them, and the steps."""
 
 
 def found(
@@ -358,22 +346,23 @@ def of_table(
         elif all(stack in table.nights[night].stacks for night in (step.before, step.night)):
             unexplained.append(step.step)
         # Otherwise nobody knows whether it changed.
-    clusters = {stack: _clusters(step) for stack, step in explained.items()}
-    candidates = tuple(
+    candidates = (
         _candidate(table, stack, *cluster)
-        for stack, many in sorted(clusters.items())
-        for cluster in many
+        for stack, many in sorted(explained.items())
+        for cluster in _clusters(many)
     )
-    return candidates, tuple(unexplained)
+    return tuple(candidates), tuple(unexplained)
 
 
-def _clusters(steps: Iterable[tuple[set[int], Step]]) -> list[_Cluster]:
+def _clusters(steps: Iterable[tuple[set[int], Step]]) -> list[tuple[set[int], list[Step]]]:
     """Steps by what they may come from: changes of one stack that share some are one.
+
+    Of each the places of the first nights with these changes, and the steps.
 
     But of a step that may come from any of several changes, one that others show alone is enough:
     it joins the strongest of these, and does not make one event of them.
     """
-    clusters: list[_Cluster] = []
+    clusters: list[tuple[set[int], list[Step]]] = []
     for near, step in sorted(steps, key=lambda one: (len(one[0]), -one[1].strength)):
         within = [cluster for cluster in clusters if cluster[0] <= near]
         if within:

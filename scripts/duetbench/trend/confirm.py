@@ -7,7 +7,7 @@ import glob
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +15,6 @@ from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Verdict
 from duetbench.host import paths
-from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.judge import affected, counted, revisions, session
 from duetbench.judge import sides as sides_
@@ -33,7 +32,7 @@ MOST_CASES: Final = 8
 """Cases of a candidate that are measured, and as many jobs inside the process: the strongest
 ones. One cause moves many, and playing all of them would not make it surer."""
 
-NOTHING: Final = "none of the packages that moved is loaded by these cases"
+UNLOADED: Final = "none of the packages that moved is loaded by these cases"
 
 LEAST_SECONDS: Final = 60.0
 """A comparison in less would decide nothing."""
@@ -44,50 +43,47 @@ Judge = Callable[[Change, float], Comparison]
 """Compares the two stacks of a candidate within so many seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class RealDuets:
-    """Real servers, and real counts; `seed` orders the duets."""
+def compare_stacks(
+    project: Project,
+    candidate: Change,
+    seconds: float,
+    *,
+    seed: int,
+    reporter: Reporter,
+    make: MakeInstruments,
+) -> Comparison:
+    """Compare the stacks before and after on the cases and jobs that moved most.
 
-    project: Project
-    seed: int
-    reporter: Reporter
-    narrator: Narrator
-    make: MakeInstruments
-
-    def __call__(self, candidate: Change, seconds: float) -> Comparison:
-        """Compare the stacks before and after on the cases and jobs that moved most.
-
-        Raises:
-            UsageError: None of them is declared any more.
-            HistoryError: No lock is known any more.
-            SetupError: A stack cannot be made.
-            InterruptedRun: It was stopped.
-        """
-        served, carriers = _strongest(self.project, candidate)
-        texts = find_locks(self.project, candidate, self.narrator)
-        # A job is counted in the environments of a case, whose server is not started.
-        globs = tuple(map(glob.escape, (*served, *carriers.values())))
-        logs = paths.state_dir() / "logs"
-        with revisions.copies() as copies:
-            scope = Scope(PROFILES[0], globs, logs, self.narrator, copies)
-            both = sides_.of_locks(
-                self.project,
-                candidate.base.stack,
-                (_label(candidate.base, candidate.before_run), texts.base),
-                (_label(candidate.head, candidate.after_run), texts.head),
-                scope,
-            )
-            touched = affected.find(both)
-            pairs = tuple(pair for pair in touched.pairs if pair.case.id in served)
-            every = counted.jobs(pair.sides for pair in touched.pairs)
-            jobs = tuple(job for job in every if job.series in carriers)
-            nothing = "" if pairs or jobs else touched.nothing or NOTHING
-            touched = replace(touched, pairs=pairs, nothing=nothing)
-            question = Question(touched, jobs, seconds, self.seed, notes=texts.notes)
-            if nothing:
-                return unmeasured(question)
-            with measuring():
-                return session.compare(question, self.reporter, self.make(logs))
+    Raises:
+        UsageError: None of them is declared any more.
+        HistoryError: No lock is known any more.
+        SetupError: A stack cannot be made.
+        InterruptedRun: It was stopped.
+    """
+    served, carriers = _strongest(project, candidate)
+    texts = find_locks(project, candidate, reporter)
+    # A job is counted in the environments of a case, whose server is not started.
+    globs = tuple(map(glob.escape, (*served, *carriers.values())))
+    logs = paths.state_dir() / "logs"
+    with revisions.copies() as copies:
+        both = sides_.of_locks(
+            project,
+            candidate.base.stack,
+            (_label(candidate.base, candidate.before_run), texts.base),
+            (_label(candidate.head, candidate.after_run), texts.head),
+            Scope(PROFILES[0], globs, logs, reporter, copies),
+        )
+        touched = affected.find(both)
+        pairs = tuple(pair for pair in touched.pairs if pair.case.id in served)
+        every = counted.jobs(pair.sides for pair in touched.pairs)
+        jobs = tuple(job for job in every if job.series in carriers)
+        nothing = "" if pairs or jobs else touched.nothing or UNLOADED
+        touched = replace(touched, pairs=pairs, nothing=nothing)
+        question = Question(touched, jobs, seconds, seed, notes=texts.notes)
+        if nothing:
+            return unmeasured(question)
+        with measuring():
+            return session.compare(question, reporter, make(logs))
 
 
 def _label(state: StackState, run: str | None) -> str:
@@ -214,15 +210,13 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
 
 
 def _dismissed(judged: Sequence[Judgement], unloaded: bool) -> tuple[Verdict, str]:
-    """The verdict on what no duet confirmed, and why."""
     if unloaded:
-        return Verdict.NO_CHANGE, "None of the packages that moved is loaded by these cases."
+        return Verdict.NO_CHANGE, f"N{UNLOADED[1:]}."
     if judged and all(judgement.verdict is Verdict.NO_CHANGE for judgement in judged):
         return Verdict.NO_CHANGE, "The duets between the two stacks saw no change."
-    verdicts = sorted({str(judgement.verdict) for judgement in judged}) or [
-        "nothing of these series"
-    ]
-    return Verdict.INCONCLUSIVE, f"The duets between the two stacks said: {', '.join(verdicts)}."
+    verdicts = ", ".join(sorted({str(judgement.verdict) for judgement in judged}))
+    said = verdicts or "nothing of these series"
+    return Verdict.INCONCLUSIVE, f"The duets between the two stacks said: {said}."
 
 
 def judged_as(series: SeriesName) -> SeriesName:
@@ -240,7 +234,7 @@ def _method(main: Step, judged: Judgement, machine: str) -> str:
     by = "counts of instructions" if main.series.inprocess else f"{judged.duets} duets"
     where = "the same machine" if machine == main.series.machine else f"another machine, {machine}"
     return (
-        f"A step between {main.nights[0]} and {main.nights[1]} points{what} held against an "
+        f"A step between {main.nights[0]} and {main.nights[1]} points{what} against an "
         f"anchor, confirmed by {by} between the two stacks on {where}."
     )
 

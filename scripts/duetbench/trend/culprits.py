@@ -87,11 +87,7 @@ class Answer(Enum):
 
 
 class _StuckError(Exception):
-    """The search cannot go on among these packages."""
-
-    def __init__(self, packages: Sequence[str], reason: str) -> None:
-        super().__init__(reason)
-        self.packages = frozenset(packages)
+    """The search cannot go on: among which packages, and why."""
 
 
 class Search:
@@ -135,7 +131,8 @@ class Search:
                 self.suspects = frozenset()
                 left = tuple(name for name in self.row if name not in base)
         except _StuckError as stuck:
-            self.suspects, reason = stuck.packages, str(stuck)
+            packages, reason = stuck.args
+            self.suspects = frozenset(packages)
         except TimeIsUpError:
             self.suspects, reason = self.suspects or frozenset(left), TIME_IS_UP
         except SetupError as problem:

@@ -4,10 +4,9 @@ A series consists of the figures of one machine, so that a case that moves to an
 new series. Which machine measures what is therefore declared, in `[tool.duetbench.fleet]`.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -15,7 +14,6 @@ from duetbench.core.errors import DeclarationError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Missing, Plan, Run, RunStatus
 from duetbench.core.text import printable
-from duetbench.store import run_files
 from duetbench.store.night import NightPlan, NightRecord, Shard, ShardRecord
 from duetbench.store.points import Points
 
@@ -56,29 +54,6 @@ def share_out(plan: Plan, fleet: Mapping[str, Sequence[str]]) -> tuple[Shard, ..
         Shard(number=number, machine=machine, plan=plan.model_copy(update={"cases": cases}))
         for number, (machine, cases) in enumerate(used, start=1)
     )
-
-
-def make(
-    shards: tuple[Shard, ...],
-    *,
-    commit: str | None,
-    anchor: str | None = None,
-    now: datetime | None = None,
-) -> NightPlan:
-    """Make the plan of a night, which plays its cases against the `anchor`, if there is one."""
-    created = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    name = run_files.run_id(created, shards[0].plan.profile, commit)
-    return NightPlan(id=name, created=created, commit=commit, anchor=anchor, shards=shards)
-
-
-def outputs(night: NightPlan) -> dict[str, str]:
-    """What a workflow needs: `matrix`, `shards` and `night`."""
-    include = [{"shard": shard.number, "runner": shard.machine or RUNNER} for shard in night.shards]
-    return {
-        "matrix": json.dumps({"include": include}, separators=(",", ":")),
-        "shards": str(len(include)),
-        "night": night.id,
-    }
 
 
 def present(latest: Mapping[str, str]) -> frozenset[str]:
@@ -129,27 +104,30 @@ def outcome(
 
 def sentences(record: NightRecord) -> tuple[str, ...]:
     """What is missing, one sentence per shard, and then what else is not there; or nothing."""
-    missing, told = [], []
-    for shard in record.shards:
+
+    def sentence(shard: ShardRecord, cases: Sized, what: str) -> str:
         where = f" ({shard.machine})" if shard.machine else ""
-        if shard.missing:
-            missing.append(
-                f"shard {shard.shard}{where}: {len(shard.missing)} of {shard.planned} cases are "
-                f"missing: {shard.reason}"
-            )
-        if shard.failed:
-            told.append(
-                f"shard {shard.shard}{where}: {len(shard.failed)} of {shard.planned} cases have no "
-                "usable launch; the reasons are in their run"
-            )
-        if shard.without_point:
-            told.append(
-                f"shard {shard.shard}{where}: {len(shard.without_point)} of {shard.planned} cases "
-                # It is a measuring machine that says why.
+        return f"shard {shard.shard}{where}: {len(cases)} of {shard.planned} cases {what}"
+
+    return (
+        *(sentence(s, s.missing, f"are missing: {s.reason}") for s in record.missing),
+        *(
+            sentence(s, s.failed, "have no usable launch; the reasons are in their run")
+            for s in record.shards
+            if s.failed
+        ),
+        *(
+            # It is a measuring machine that says why.
+            sentence(
+                s,
+                s.without_point,
                 "have no anchored point, the first of them: "
-                f"{printable(shard.without_point[0].reason)}"
+                f"{printable(s.without_point[0].reason)}",
             )
-    return (*missing, *told)
+            for s in record.shards
+            if s.without_point
+        ),
+    )
 
 
 def _arrived(shard: Shard, runs: Sequence[Run]) -> ShardRecord:

@@ -52,10 +52,6 @@ class Measured:
     points: Mapping[str, CasePoints]
     missing: Mapping[str, str]
 
-    def follows(self, base: Measured) -> bool:
-        """Whether no release lies between another one and this."""
-        return self.previous is not None and order(self.previous) <= order(base.version)
-
     def point(self, case: str, metric: str) -> AnchoredPoint | None:
         """One metric of a case; None: it has none."""
         known = self.points[case].points if case in self.points else ()
@@ -331,7 +327,8 @@ def _between(axis: ReleaseAxis, span: Release, series: SeriesName) -> Narrowed |
     complete, steps = True, []
     for ((base, _), (head, point)), one in zip(pairwise(known), over_each(known), strict=True):
         if one.moved:
-            complete &= head.follows(base)
+            previous = head.previous
+            complete &= previous is not None and order(previous) <= order(base.version)
             release = Release(package=span.package, version=head.version, previous=base.version)
             steps.append(
                 Share(

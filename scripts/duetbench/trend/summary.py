@@ -16,7 +16,7 @@ import numpy as np
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, CaseResult, Commands, Frozen, Run, Status
-from duetbench.core.units import Interval
+from duetbench.core.units import Interval, student
 
 ENOUGH_LAUNCHES: Final = 3
 
@@ -131,16 +131,9 @@ def values(run: Run, case: str, metric: str) -> list[float]:
         launch.metrics[metric]
         for result in run.results
         if result.case.id == case
-        for launch in result.launches
-        if launch.status is Status.OK and metric in launch.metrics
+        for launch in result.usable
+        if metric in launch.metrics
     ]
-
-
-def student(freedom: float) -> float:
-    """Student's t quantile; scipy.stats has it too, and takes a second more to import."""
-    from scipy import special  # noqa: PLC0415 - only those who read intervals wait for its import
-
-    return float(special.stdtrit(freedom, (1 + Interval.confidence) / 2))
 
 
 def _warnings(result: CaseResult, good: int) -> tuple[WarningCount, ...]:

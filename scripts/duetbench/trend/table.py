@@ -139,15 +139,6 @@ class Table:
         """
         return self.kind == "anchored"
 
-    @property
-    def mean(self) -> Figures:
-        """The figures alone."""
-        return self.figures[..., 0]
-
-    def place(self, case: str, metric: str) -> tuple[int, int]:
-        """Where a series stands in the blocks; ValueError if there is none."""
-        return self.cases.index(case), self.metrics.index(metric)
-
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -259,7 +250,7 @@ def points(
     table: Table, case: str, metric: str, nights: Sequence[int] | None = None
 ) -> tuple[Point, ...]:
     """The points of a series, oldest first: of all nights that planned the case, or of some."""
-    row, column = table.place(case, metric)
+    row, column = table.cases.index(case), table.metrics.index(metric)
     if nights is None:
         nights = np.flatnonzero(table.status[:, row]).tolist()
     return tuple(

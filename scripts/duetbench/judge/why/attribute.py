@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 
 from duetbench.core import __version__
 from duetbench.core.errors import CountError, UsageError
-from duetbench.core.metrics import METRICS
+from duetbench.core.metrics import INSTRUCTIONS, METRICS
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.judge import change_locks, counted, pairs, revisions
@@ -40,7 +40,6 @@ from duetbench.project.project import Project
 from duetbench.store.attribution import APPLICATION, PYTHON, Attribution, Totals
 from duetbench.store.change import Change, StackState
 from duetbench.store.comparison import Comparison
-from duetbench.store.points import INSTRUCTIONS
 
 RUNS: Final = 5
 """Profiles of each side, each with a path of another length: memory lies elsewhere."""

@@ -36,7 +36,7 @@ Nights = npt.NDArray[np.intp]
 
 def metrics(table: Table, case: str) -> tuple[str, ...]:
     """Metrics of which the case has a figure, the one that is shown first first."""
-    there = ~np.isnan(table.mean[:, table.cases.index(case)]).all(axis=0)
+    there = ~np.isnan(table.figures[:, table.cases.index(case), :, 0]).all(axis=0)
     names = [table.metrics[column] for column in np.flatnonzero(there).tolist()]
     first = next((name for name in HEADLINES if name in names), None)
     return tuple(sorted(names, key=lambda name: name != first))
