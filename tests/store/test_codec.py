@@ -3,12 +3,9 @@
 import json
 import math
 import zlib
-from functools import reduce
-from operator import getitem
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 import synthetic
@@ -89,32 +86,6 @@ def test_what_is_not_a_run_file_is_refused() -> None:
         assert text in refused(content).lower()
 
 
-def test_unknown_keys_and_values_are_refused_with_their_place() -> None:
-    launches: tuple[str | int, ...] = ("results", 0, "launches")
-    for place, value, text in (
-        (("surprise",), 1, "surprise: Extra inputs are not permitted"),
-        (("results", 0, "case", "load", "surprise"), 1, "results.0.case.load.surprise"),
-        ((*launches, 0, "metrics", "speed"), 1.0, "unknown metrics ['speed']"),
-        ((*launches, 1, "flags", 0, "name"), "bad_luck", "launches.1.flags.0.name"),
-        (("seed",), "1", "seed"),
-        ((*launches, 1, "metrics", "throughput"), 1.0, "a failed launch has"),
-    ):
-        changed: Any = document()
-        inner = reduce(getitem, place[:-1], changed)
-        inner[place[-1]] = value
-        assert text in refused(changed)
-
-
 def test_the_schema_in_results_is_the_one_of_the_types() -> None:
     stored = (ROOT / "results" / "schema.json").read_text("utf-8")
     assert stored == files.schema(Run), "make it again: duetbench dev schema -o results/schema.json"
-
-
-def test_the_schema_accepts_runs_and_refuses_what_the_loader_refuses() -> None:
-    described = json.loads(files.schema(Run))
-    validator = jsonschema.Draft202012Validator(described)
-    validator.check_schema(described)
-    good = document(synthetic.nightly_run(cases=4))
-    assert list(validator.iter_errors(good)) == []
-    for change in ({"surprise": 1}, {"format": 3}, {"seed": "1"}):
-        assert not validator.is_valid({**good, **change})

@@ -76,12 +76,6 @@ def test_what_is_pushed_can_be_pulled(remote: Remote, tmp_path: Path) -> None:
     assert (pulled.written, pulled.unchanged, pulled.replaced) == (1, 3, ())
 
 
-def test_a_history_that_is_not_there_yet_is_empty(remote: Remote, tmp_path: Path) -> None:
-    pulled = pull(remote, tmp_path / "target")
-    assert (pulled.tip, pulled.written) == (None, 0)
-    assert not (tmp_path / "target").exists()
-
-
 def test_pushers_that_race_all_land(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
     """None of them finds the branch there at first: every file once, one commit each, in a row."""
     pushers = 4
@@ -331,17 +325,3 @@ def test_the_token_goes_to_github_alone(
     result = credentials("https://github.com/a/b", {"GITHUB_TOKEN": "t", "GIT_CONFIG_COUNT": "2"})
     assert result["GIT_CONFIG_COUNT"] == "3"
     assert result["GIT_CONFIG_KEY_2"] == "http.https://github.com/a/b.extraheader"
-
-
-def test_the_checkout_is_left_alone(remote: Remote, tmp_path: Path) -> None:
-    root = tmp_path / "checkout"
-    subprocess.run(["git", "init", "--quiet", str(root)], check=True)
-    subprocess.run(["git", "-C", str(root), "remote", "add", "origin", remote.address], check=True)
-    before = contents(root)
-    result = remote_of(root, "origin")
-    assert result.address == remote.address
-    sent(result, file("alpha"))
-    pull(result, root / "results")
-    after = contents(root)
-    assert after.pop("results/runs/alpha/2026/run.json") == b"{}\n"
-    assert after == before

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -275,7 +276,7 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
             one.label: one
             for one in backfilled(anchored, anchor, tmp_path, instruments, *wanted, early)
         }
-        newest = backfill.newest_of("alpha", lambda _: None)
+        newest = partial(backfill.newest, "alpha", lambda _: None)
         assert newest(date(2026, 2, 12), None) == "2.0"
         assert newest(date(2026, 2, 12), "2.0") == "1.0"
         assert newest(date(2025, 2, 12), None) is None

@@ -239,18 +239,6 @@ def test_a_night_from_its_plan_to_the_history(
     assert bench("ci", "history", "push", empty).out.endswith("nothing to push\n")
 
 
-def test_a_plan_that_names_another_machine_is_refused(bench: Bench) -> None:
-    plan = bench.folder / "night.json"
-    declare_fleet(bench, {A: "badapps/right"})
-    words = ("ci", "plan", "--profile", "quick", "--select", "badapps/right", "--output", plan)
-    done = bench(*words)
-    assert done.code == 0, done
-    assert f"on {A}: 1 cases," in done.out
-    done = bench("run", "--plan", plan, "--shard", "1", "--results", bench.results)
-    assert (done.code, machine.fingerprint().id in done.err) == (2, True)
-    assert not bench.results.exists()
-
-
 def test_outputs_cannot_be_injected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value with lines that look like outputs stays one value: its fence cannot be guessed."""
     from duetbench.github import actions

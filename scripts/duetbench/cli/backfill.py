@@ -2,6 +2,7 @@
 
 import os
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import Annotated, Final
 
 from typer import Exit, Option
@@ -93,6 +94,6 @@ def _wanted(
     stacks: list[PastStack] = []
     for package in releases.replace(",", " ").split():
         with reporter.step(f"releases of {package}", "asking the index") as tick:
-            newest = backfill.newest_of(package, tick)
+            newest = partial(backfill.newest, package, tick)
             stacks += backfill.releases(package, first, last, newest)
     return tuple(stacks)

@@ -304,7 +304,6 @@ class Journal:
         if whole != text:
             replace(path, whole.encode())
         self.lines: list[Any] = [json.loads(line) for line in whole.splitlines()]
-        self.begun = bool(self.lines)
 
     def add(self, line: Any) -> None:
         """Append a value that JSON has; it is on the disk when this returns."""
@@ -319,4 +318,3 @@ class Journal:
         """Remove the file: all is over, or starts again."""
         self._path.unlink(missing_ok=True)
         self.lines.clear()
-        self.begun = False

@@ -19,8 +19,6 @@ from duetbench.store.kinds import File, kind_of
 RESULTS: Final = "results"
 """The folder that the branch consists of."""
 
-_NAMED: Final = 20  # files that a commit's message names
-
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
@@ -98,13 +96,9 @@ def _push_once(
         )
     if not added:
         return PushResult((), tuple(there), tries, None)
-    lines = [f"- {path}" for path in sorted(added)]
-    if (more := len(lines) - _NAMED) > 0:
-        lines[_NAMED:] = [f"- and {more} more"]
-    message = "\n".join((subject, "", *lines)) + "\n"
     git = ["-C", str(work)]
     run([*git, "add", "--force", "--", RESULTS])
-    run([*git, "commit", "--quiet", "--file=-"], author(), message.encode())
+    run([*git, "commit", "--quiet", f"--message={subject}"], author())
     commit = run([*git, "rev-parse", "HEAD"]).decode().strip()
     run([*git, "push", "--quiet", "origin", f"HEAD:{remote.branch}"], remote.environment)
     return PushResult(tuple(added), tuple(there), tries, commit)

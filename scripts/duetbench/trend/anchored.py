@@ -241,12 +241,7 @@ def play(
     cases = sum(len(head.played) for head in heads)
     loop, rule = Loop(instruments, reporter, seed), _UntilPrecise(heads, precision)
     loop.order = sum(len(head.journal.lines) for head in heads)
-    begun = any(head.journal.begun for head in heads)
-    reporter.start(
-        f"{cases} cases of {len(heads)} {'stack' if len(heads) == 1 else 'stacks'} "
-        f"against the anchor{', from where it was left' if begun else ''}",
-        loop.remaining(rule),
-    )
+    reporter.start(f"cases against the anchor: {cases}", loop.remaining(rule))
     try:
         for head in heads:
             head.count(instruments, lambda: ends - time.monotonic(), reporter)
@@ -280,11 +275,10 @@ def verify(anchor: Anchor, side: Side) -> None:
             f"and this duetbench plays version {DUET_PROTOCOL}: declare another anchor: "
             "duetbench anchor renew NAME --anew"
         )
-    digests = {stack.name: stack.digest for stack in side.record.stacks}
-    wrong = [name for name, digest in digests.items() if anchor.stacks.get(name) != digest]
-    versions = {interpreter.name: interpreter.version for interpreter in side.record.interpreters}
-    wrong += [name for name, one in versions.items() if anchor.interpreters.get(name) != one]
-    if wrong:
+    installed = {stack.name: stack.digest for stack in side.record.stacks}
+    installed |= {python.name: python.version for python in side.record.interpreters}
+    declared = {**anchor.stacks, **anchor.interpreters}
+    if wrong := [name for name, what in installed.items() if declared.get(name) != what]:
         raise SetupError(
             f"the anchor {anchor.name} cannot be had any more: at {anchor.commit[:8]} {wrong[0]} "
             "is not what it was; declare another one: duetbench anchor renew NAME --anew"

@@ -61,18 +61,14 @@ class PastStack:
             return f"as of {self.when}"
         return f"{self.release.package} {self.release.version}"
 
-    def lock(self, project: Project, narrator: Narrator) -> Callable[[str], Stack]:
-        """Make the function that resolves it for a stack; SetupError if uv cannot."""
+    def resolve(self, project: Project, narrator: Narrator, name: str) -> Stack:
+        """Its lock of a stack; SetupError if uv cannot."""
         if self.release is None:
-            return lambda name: project.resolve_stack(name, narrator, self.when)
+            return project.resolve_stack(name, narrator, self.when)
         pin = Requirement(f"{self.release.package}=={self.release.version}")
-
-        def with_release(name: str) -> Stack:
-            if pin.name not in project.lock(name).packages:
-                raise SetupError(f"the stack {name} has no {pin.name}")
-            return project.resolve_stack(name, narrator, pins=[pin])
-
-        return with_release
+        if pin.name not in project.lock(name).packages:
+            raise SetupError(f"the stack {name} has no {pin.name}")
+        return project.resolve_stack(name, narrator, pins=[pin])
 
 
 def dates(first: date, last: date, every: str) -> tuple[date, ...]:
@@ -132,14 +128,10 @@ def releases(package: str, first: date, last: date, newest: Newest) -> tuple[Pas
     return tuple(stacks)
 
 
-def newest_of(package: str, tick: Tick) -> Newest:
-    """Asks uv."""
-
-    def newest(day: date, below: str | None) -> str | None:
-        tick(f"as of {day}")
-        return stacks.newest(f"{package}<{below}" if below else package, day, tick)
-
-    return newest
+def newest(package: str, tick: Tick, day: date, below: str | None) -> str | None:
+    """The newest release of a package, as `Newest`, from the index."""
+    tick(f"as of {day}")
+    return stacks.newest(f"{package}<{below}" if below else package, day, tick)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +211,8 @@ def _head(
     task: BackfillTask, base: Anchored, stack: PastStack, done: Collection[str], reporter: Reporter
 ) -> Head | None:
     """A stack ready to be played; None if all that is wanted of it was."""
-    side, lost = base.head(stack.label, stack.lock(base.base.project, reporter))
+    resolve = functools.partial(stack.resolve, base.base.project, reporter)
+    side, lost = base.head(stack.label, resolve)
     for program in side.testbed.pythons.values():
         packages.remember(task.results, packages.of_folder(program.parents[1]))
     pairs = [

@@ -153,8 +153,7 @@ def find(
             suspects = tuple(sorted(move.package for move in moves))
             return Cause(whole=None, shares=(), rest=None, suspects=suspects, reason=reason)
         reporter.start(
-            f"{task.series.case}: {len(moves)} packages moved, {len(row)} of them can be the cause"
-            f"{', from where it was left' if mixtures.journal.begun else ''}",
+            f"{task.series.case}: {len(moves)} packages moved, {len(row)} of them can be the cause",
             seconds,
         )
         releases = {
