@@ -24,8 +24,6 @@ def test_one_launch_has_no_interval() -> None:
     found = estimate([5.0])
     assert (found.n, found.estimate) == (1, 5.0)
     assert {found.low, found.high, found.spread} == {None}
-    with pytest.raises(ValueError, match="no launch"):
-        estimate([])
 
 
 def test_zeros_are_averaged_as_they_are() -> None:

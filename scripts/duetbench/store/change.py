@@ -180,11 +180,6 @@ class Change(Artefact):
         return self.confirmed or (self.status == "dismissed" and given_up)
 
     @property
-    def stepped(self) -> tuple[SeriesName, ...]:
-        """All series that are known to have moved, the main one first."""
-        return (self.series, *self.others)
-
-    @property
     def interval(self) -> Interval:
         return Interval(self.ratio, self.low, self.high)
 

@@ -300,7 +300,7 @@ def _same(candidate: Change, judged: Change, places: Mapping[str, int]) -> bool:
     confirmed change of another stack has judged what it names. `places` are those of the runs of
     the candidate's table; names of others sort by time.
     """
-    series = judged.stepped
+    series = (judged.series, *judged.others)
     kinds = {one.inprocess for one in series}
     stepped = {step.series for step in candidate.steps}
     named = judged.confirmed and not stepped.isdisjoint((*series, *judged.unplayed))

@@ -45,11 +45,11 @@ def share_out(plan: Plan, fleet: Mapping[str, Sequence[str]]) -> tuple[Shard, ..
         raise DeclarationError(
             "pyproject.toml", key, f"no machine for {', '.join(homeless)}", allowed
         )
-    shares = {
-        machine: tuple(case for case in plan.cases if taken(case, globs))
+    shares = (
+        (machine, tuple(case for case in plan.cases if taken(case, globs)))
         for machine, globs in fleet.items()
-    }
-    used = [(machine, cases) for machine, cases in shares.items() if cases]
+    )
+    used = [(machine, cases) for machine, cases in shares if cases]
     return tuple(
         Shard(number=number, machine=machine, plan=plan.model_copy(update={"cases": cases}))
         for number, (machine, cases) in enumerate(used, start=1)

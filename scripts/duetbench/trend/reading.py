@@ -27,32 +27,18 @@ from duetbench.trend.table import Night, NightCase, builds, figures, fingerprint
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """All that a site is made from.
+    """All that a site is made from; files oldest first."""
 
-    Attributes:
-        nights: Runs, and stacks against their anchor; in no particular order.
-        runs: Run id → its file, oldest first; those that could be read.
-        comparisons: Those that are stored, oldest first.
-        changes: Those that duets have confirmed.
-        dismissed: Candidates that none confirmed.
-        problems: What could not be read, in sentences.
-        night_records: What came of each night's shards, oldest first.
-        points: All files of anchored points, oldest measurement first; those that are of a time,
-            and of no single release, are among the nights too, joined and chained.
-        packages: What is known of the packages under test, by name.
-        attributions: Where the instructions of changes are, oldest first.
-        notes: What else a reader should know, in sentences.
-    """
-
-    nights: tuple[Night, ...] = ()
-    runs: dict[str, Path] = field(default_factory=dict)
-    changes: tuple[Change, ...] = ()
-    dismissed: tuple[Change, ...] = ()
-    problems: tuple[str, ...] = ()
+    nights: tuple[Night, ...] = ()  # runs, and stacks against their anchor, in no particular order
+    runs: dict[str, Path] = field(default_factory=dict)  # by id, those that could be read
+    changes: tuple[Change, ...] = ()  # that duets have confirmed
+    dismissed: tuple[Change, ...] = ()  # candidates that none confirmed
+    problems: tuple[str, ...] = ()  # what could not be read, in sentences
     night_records: tuple[NightRecord, ...] = ()
+    # All, of single releases too; those of a time are among the nights, joined and chained.
     points: tuple[Points, ...] = ()
     packages: tuple[PackageRecord, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what else a reader should know, in sentences
     comparisons: tuple[Comparison, ...] = ()
     attributions: tuple[Attribution, ...] = ()
 

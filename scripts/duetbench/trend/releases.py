@@ -35,22 +35,18 @@ _NORMAL: Final = 1.96  # standard errors of a 95 % interval, where nobody knows 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A release that was measured against the anchor, or was to be.
-
-    Attributes:
-        when: The day on which it came out.
-        previous: The release that came before it, measured or not.
-        stacks: Stack → package → version, as it was installed.
-        points: By case, or by series of a benchmark inside the process.
-        missing: Case → why it has no points.
-    """
+    """A release that was measured against the anchor, or was to be."""
 
     version: str
-    when: datetime
-    previous: str | None
-    stacks: Mapping[str, Mapping[str, str]]
-    points: Mapping[str, CasePoints]
-    missing: Mapping[str, str]
+    when: datetime  # the day on which it came out
+    previous: str | None  # the release that came before it, measured or not
+    stacks: Mapping[str, Mapping[str, str]]  # stack → package → version, as it was installed
+    points: Mapping[str, CasePoints]  # by case, or by series of a benchmark inside the process
+    missing: Mapping[str, str]  # case → why it has no points
+
+    def follows(self, base: Measured) -> bool:
+        """Whether no release lies between another one and this."""
+        return self.previous is not None and order(self.previous) <= order(base.version)
 
     def point(self, case: str, metric: str) -> AnchoredPoint | None:
         """One metric of a case; None: it has none."""
@@ -86,19 +82,15 @@ class ReleaseAxis:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseEffect:
-    """Effect of a release on one metric of a case, over another release.
-
-    Attributes:
-        detectable: The smallest change that would have been called four times in five.
-        verdict: With its interval beyond the relevance floor, after correction for all figures of
-            its family; None: it is not judged.
-    """
+    """Effect of a release on one metric of a case, over another release."""
 
     case: str
     python: str
     metric: str
     ratio: Interval
-    detectable: float | None = None
+    detectable: float | None = None  # smallest change that would have been called 4 times in 5
+    # With its interval beyond the relevance floor, after correction for all figures of its family;
+    # None: it is not judged.
     verdict: Verdict | None = None
 
     @property
@@ -327,8 +319,7 @@ def _between(axis: ReleaseAxis, span: Release, series: SeriesName) -> Narrowed |
     complete, steps = True, []
     for ((base, _), (head, point)), one in zip(pairwise(known), over_each(known), strict=True):
         if one.moved:
-            previous = head.previous
-            complete &= previous is not None and order(previous) <= order(base.version)
+            complete &= head.follows(base)
             release = Release(package=span.package, version=head.version, previous=base.version)
             steps.append(
                 Share(

@@ -109,9 +109,7 @@ def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
 
 
 def estimate(values: Sequence[float]) -> Interval:
-    """Mean and 95 % t interval of one figure per launch; ValueError: no values."""
-    if not values:
-        raise ValueError("no launch, no figure")
+    """Mean and 95 % t interval of one figure per launch, of at least one."""
     sample = np.asarray(values, dtype=float)
     logarithmic = bool((sample > 0).all())
     scale = np.log(sample) if logarithmic else sample

@@ -76,34 +76,21 @@ class NightCase:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Night:
-    """A run, or a stack against its anchor.
-
-    Attributes:
-        profile: Of anchored points the anchor's name.
-        time: Start, s since 1970; of points the date of the stack.
-        commit: 40 hex digits; None outside a repository.
-        fingerprint: The machine in words; another one is another machine, whatever its id.
-        interpreters: Name → version and build, in words.
-        stacks: Name → digest of the lock, as far as it is known.
-        packages: Stack → package → version.
-        cases: By id, in the order of `figures`.
-        figures: Cases × metrics × (figure, low, high, number of launches or duets), in SI units.
-        as_of: Date as of which its stacks were resolved, where no commit has their locks.
-    """
+    """A run, or a stack against its anchor."""
 
     run: str
     kind: Kind
-    profile: str
-    time: int
-    commit: str | None
+    profile: str  # of anchored points the anchor's name
+    time: int  # start, s since 1970; of points the date of the stack
+    commit: str | None  # None outside a repository
     machine: str
-    fingerprint: str
-    interpreters: Mapping[str, str]
-    stacks: Mapping[str, str]
-    packages: Mapping[str, Mapping[str, str]]
-    cases: Mapping[str, NightCase]
-    figures: Figures
-    as_of: str | None = None
+    fingerprint: str  # the machine in words; another one is another machine, whatever its id
+    interpreters: Mapping[str, str]  # name → version and build, in words
+    stacks: Mapping[str, str]  # name → digest of the lock, as far as it is known
+    packages: Mapping[str, Mapping[str, str]]  # stack → package → version
+    cases: Mapping[str, NightCase]  # by id, in the order of `figures`
+    figures: Figures  # cases × metrics × (figure, low, high, number of launches or duets), SI units
+    as_of: str | None = None  # date of its stacks, where no commit has their locks
 
     @property
     def ratio(self) -> bool:
@@ -113,22 +100,16 @@ class Night:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """All nights of one machine and kind, oldest first.
-
-    Attributes:
-        cases: All that were ever measured, in order of appearance.
-        figures: Nights × cases × metrics × (figure, low, high, launches); NaN: none.
-        status: Nights × cases: places in `STATES`.
-    """
+    """All nights of one machine and kind, oldest first."""
 
     metrics: ClassVar = COLUMNS
 
     machine: str
     kind: Kind
     nights: tuple[Night, ...]
-    cases: tuple[str, ...]
-    figures: Figures
-    status: npt.NDArray[np.uint8]
+    cases: tuple[str, ...]  # all that were ever measured, in order of appearance
+    figures: Figures  # nights × cases × metrics × (figure, low, high, launches); NaN: none
+    status: npt.NDArray[np.uint8]  # nights × cases: places in `STATES`
 
     @property
     def ratio(self) -> bool:
