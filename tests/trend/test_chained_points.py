@@ -33,7 +33,7 @@ def test_points_of_an_older_anchor_are_divided_by_what_the_new_one_is_to_it() ->
     assert notes == ()
 
 
-def test_what_nobody_held_against_both_anchors_is_left_out_and_said() -> None:
+def test_what_nobody_measured_against_both_anchors_is_left_out_and_said() -> None:
     old = a_file(1, of(CASE, ratio(1.1), ratio(1.3, metric="instructions")), of(OTHER, ratio(1.2)))
     link = renewal(2, of(CASE, ratio(1.0)))
     (found,), notes = trended([old, link])

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 ReadingStatus = Literal["measured", "failed", "skipped"]
 _MACHINE: Final = "machine.json"
-LIST: Final = "benchmarks.json"
-"""asv's list of benchmarks, beside the folders of its machines."""
+LIST: Final = "benchmarks.json"  # asv's list of benchmarks, beside the folders of its machines
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,7 @@ from duetbench.store.comparison import PackageChange
 FORMAT_VERSION: Final = 1
 """Version of all files here. 1: first published format (2026-11)."""
 
-MOST_TRIES: Final = 3
-"""A candidate that stayed undecided so often is left alone."""
+MOST_TRIES: Final = 3  # a candidate that stayed undecided so often is left alone
 
 SUSPECTS: Final = re.compile(r"The (?:rest of the )?cause is among ([^:]+): ([^:]+)\.")
 """Sentence of a note that names packages among which a search left the cause, and why."""
@@ -28,8 +27,7 @@ SUSPECTS: Final = re.compile(r"The (?:rest of the )?cause is among ([^:]+): ([^:
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
 
-INPROCESS: Final = "inprocess/"
-"""Prefix of names of benchmarks inside the process, among the cases."""
+INPROCESS: Final = "inprocess/"  # prefix of names of benchmarks inside the process, among the cases
 
 
 class SeriesName(Frozen):

@@ -343,11 +343,9 @@ def weighed(judgement: Judgement, method: Mapping[str, object]) -> Judgement:
     return judgement.model_copy(update={"material": material})
 
 
-LOCKED: Final = "stacks as locked"
-"""What a side is called whose stacks are those of the checkout."""
+LOCKED: Final = "stacks as locked"  # what a side is called whose stacks are those of the checkout
 
-AS_OF: Final = "stacks as of "
-"""Before the date of a side whose stacks are those of a day."""
+AS_OF: Final = "stacks as of "  # before the date of a side whose stacks are those of a day
 
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")

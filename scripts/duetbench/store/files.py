@@ -24,21 +24,18 @@ from duetbench.core.errors import ArtifactError, RecordError, UsageError
 from duetbench.core.model import Artefact
 from duetbench.core.text import TURNING, printable
 
-MOST_BYTES: Final = 16_000_000
-"""Of one file: many times what the largest of ours has."""
+MOST_BYTES: Final = 16_000_000  # of one file: many times what the largest of ours has
 
 _T = TypeVar("_T")
 _Kind = TypeVar("_Kind", bound=Artefact)
 _SHOWN_PROBLEMS: Final = 3
-PARTIAL: Final = ".partial.json"
-"""Ends the name of a file that still grows."""
+PARTIAL: Final = ".partial.json"  # ends the name of a file that still grows
 
 MOST_CHARACTERS: Final = 4000
 """Of a text in a result; the longest of ours, a note, has a tenth of it."""
 
 _CONTROL: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
-_ROOM: Final = 500_000
-"""Bytes: several times as many as a night's file has."""
+_ROOM: Final = 500_000  # bytes: several times as many as a night's file has
 _REMEDIES: Final = {
     errno.ENOSPC: "the disk is full: free some space",
     errno.EACCES: "no permission: make the folder writable for you",

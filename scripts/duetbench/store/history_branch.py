@@ -16,8 +16,7 @@ from duetbench.core.errors import HistoryError, RecordError
 from duetbench.host.git import GitError, HopelessError, Patience, Remote, author, run
 from duetbench.store.kinds import File, kind_of
 
-RESULTS: Final = "results"
-"""The folder that the branch consists of."""
+RESULTS: Final = "results"  # the folder that the branch consists of
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,17 +21,11 @@ from duetbench.store.night import NightRecord
 from duetbench.store.packages import PackageRecord
 from duetbench.store.points import Points
 
-MOST_BYTES: Final = 8_000_000
-"""Of one file; a nightly run has 0.2 MB, the longest comparison 2 MB."""
+MOST_BYTES: Final = 8_000_000  # of one file; a nightly run has 0.2 MB, the longest comparison 2 MB
 
-MOST_COMPARISONS: Final = 50
-"""Comparisons that stay: the newest."""
+MOST_COMPARISONS: Final = 50  # comparisons that stay: the newest
 
-_NEWEST: Final = 3
-"""So many are named where none was found."""
-
-_MARK: Final = "-compare-"
-"""In the id of every comparison, and in that of no run."""
+_MARK: Final = "-compare-"  # in the id of every comparison, and in that of no run
 
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
 
@@ -151,12 +145,7 @@ def find(name: str, results: Path) -> Path:
 
 
 def load(name: str | Path, results: Path) -> Run | Comparison | Points:
-    """Read a result by its file, its id, enough of its id, or `latest`.
-
-    Raises:
-        UsageError: Nothing goes by that name, or several things do.
-        RecordError: The file cannot be read, or is no result.
-    """
+    """Read a result by its file, its id, enough of its id, or `latest`; errors as of `find`."""
     path = find(str(name), results)
     return files.read(type_of(path), path)
 
@@ -202,13 +191,14 @@ def find_comparison(name: str, results: Path) -> Comparison | None:
         return files.read(Comparison, Path(name))
     if _MARK not in name:
         return None
-    if (meant := files.only_match(comparisons_by_id(results), name)) is not None:
-        return files.read(Comparison, meant)
-    there = ", ".join(sorted(comparisons_by_id(results))[-_NEWEST:]) or "none"
-    raise UsageError(
-        f"no comparison goes by {name!r}; the newest that are kept: {there}. Of another machine, "
-        "or older than that: give its file"
-    )
+    known = comparisons_by_id(results)
+    if (meant := files.only_match(known, name)) is None:
+        newest = ", ".join(sorted(known)[-3:]) or "none"
+        raise UsageError(
+            f"no comparison goes by {name!r}; the newest that are kept: {newest}. Of another "
+            "machine, or older than that: give its file"
+        )
+    return files.read(Comparison, meant)
 
 
 def comparisons_by_id(results: Path) -> dict[str, Path]:

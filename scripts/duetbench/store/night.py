@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, Literal, Self
+from typing import ClassVar, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Artefact, Frozen, Missing, Moment, Plan, Profile, Run
@@ -36,16 +36,9 @@ class NightPlan(Artefact):
     anchor: str | None = Field(default=None, description="Name; what the cases play against.")
     shards: tuple[Shard, ...] = Field(min_length=1)
 
-    @model_validator(mode="after")
-    def _numbered(self) -> Self:
-        numbers = [shard.number for shard in self.shards]
-        if numbers != list(range(1, len(numbers) + 1)):
-            raise ValueError(f"shards are numbered from 1, found {numbers}")
-        return self
-
     def shard(self, number: int) -> Shard | None:
         """The shard of a number, if there is one."""
-        return self.shards[number - 1] if 0 < number <= len(self.shards) else None
+        return next((shard for shard in self.shards if shard.number == number), None)
 
 
 class ShardRecord(Frozen):

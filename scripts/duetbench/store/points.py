@@ -29,8 +29,7 @@ CANARY: Final = "anchor/"
 
 Origin = Literal["night", "backfill", "renewal"]
 
-RENEWED: Final = "anchor "
-"""Prefix of a renewal's label; the name of the new anchor follows."""
+RENEWED: Final = "anchor "  # prefix of a renewal's label; the name of the new anchor follows
 
 
 class AnchoredPoint(Frozen):

@@ -36,18 +36,15 @@ from duetbench.store.comparison import Duet, Instructions
 from duetbench.store.files import Journal
 from duetbench.store.points import CANARY, AnchoredPoint, CasePoints, Origin, Points
 
-FOLDER: Final = "backfill"
-"""Folder of journals of what is under way, below the state folder."""
+FOLDER: Final = "backfill"  # folder of journals of what is under way, below the state folder
 
-REASON: Final = 1000
-"""Characters of a reason for which a case has no point."""
+REASON: Final = 1000  # characters of a reason for which a case has no point
 
 RANGE: Final = 0.5
 """Standard error of a ratio of counts over the range of three rounds. A median of three has 0.67
 standard deviations of a round, a range 1.69 on average; of both sides the larger range is known."""
 
-COUNT_SECONDS: Final = 600.0
-"""Limit; a group of cases takes some 20 s."""
+COUNT_SECONDS: Final = 600.0  # limit; a group of cases takes some 20 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +265,7 @@ def fetch(root: Path, anchor: Anchor) -> None:
 
 
 def verify(anchor: Anchor, side: Side) -> None:
-    """Hold what was installed against the anchor's declaration; SetupError if it is another."""
+    """Compare what was installed with the anchor's declaration; SetupError if it differs."""
     if anchor.protocol != DUET_PROTOCOL:
         raise SetupError(
             f"the anchor {anchor.name} goes with version {anchor.protocol} of the duets' protocol, "

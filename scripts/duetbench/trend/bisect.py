@@ -40,8 +40,7 @@ from duetbench.store.comparison import Comparison, differences
 from duetbench.store.files import Journal
 from duetbench.trend.culprits import TIME_IS_UP, Names, Search, TimeIsUpError
 
-FOLDER: Final = "searches"
-"""Folder of searches under way, below the state folder."""
+FOLDER: Final = "searches"  # folder of searches under way, below the state folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +61,7 @@ class SearchTask:
         return cache.digest(*self.series.model_dump().values(), self.base, self.head)
 
 
-COUNT_LIMIT: Final = 300.0
-"""Seconds after which a count of both sides has failed."""
+COUNT_LIMIT: Final = 300.0  # seconds after which a count of both sides has failed
 
 
 def of_record(project: Project, record: Change, narrator: Narrator) -> SearchTask:

@@ -50,18 +50,14 @@ LEAST_ERROR: Final = 1e-4
 """Standard error of a logarithm that is believed: counts that repeat exactly still differ by as
 much for nothing but a comment."""
 
-_FEW: Final = 8
-"""Points that it takes to say how far they scatter beyond their errors."""
+_FEW: Final = 8  # points that it takes to say how far they scatter beyond their errors
 
-_MEDIAN: Final = 0.4549
-"""Of the square of a standard normal deviate."""
+_MEDIAN: Final = 0.4549  # of the square of a standard normal deviate
 
-_FINE: Final = 16
-"""Levels that are tried within the smallest standard error."""
+_FINE: Final = 16  # levels that are tried within the smallest standard error
 
 
-LONGEST: Final = 180
-"""Nights that are looked at: a step that is older was found when it was new."""
+LONGEST: Final = 180  # nights that are looked at: a step that is older was found when it was new
 
 PLACED: Final = 4.0
 """Height in standard errors of a single point from which on none is taken for one of the other

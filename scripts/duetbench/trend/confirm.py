@@ -34,8 +34,7 @@ ones. One cause moves many, and playing all of them would not make it surer."""
 
 UNLOADED: Final = "none of the packages that moved is loaded by these cases"
 
-LEAST_SECONDS: Final = 60.0
-"""A comparison in less would decide nothing."""
+LEAST_SECONDS: Final = 60.0  # a comparison in less would decide nothing
 
 IMPROVED: Final = "An improvement: there is nothing to do."
 

@@ -30,14 +30,11 @@ NOT_DECIDED: Final = "the duets did not decide"
 ERROR: Final = 0.01
 """Largest rate at which a search may leave the right way; a wrong name takes two errors."""
 
-LEAST: Final = 4
-"""Duets before anything is decided: each side was started first in two of them."""
+LEAST: Final = 4  # duets before anything is decided: each side was started first in two of them
 
-MOST: Final = 100
-"""Duets after which a question stays open."""
+MOST: Final = 100  # duets after which a question stays open
 
-SHARE: Final = 8
-"""Fewest duets of a release alone, and of the whole: they say how much it is."""
+SHARE: Final = 8  # fewest duets of a release alone, and of the whole: they say how much it is
 
 SURE: Final = 5.0
 """A change is known well enough to be searched for once it is so many standard errors."""

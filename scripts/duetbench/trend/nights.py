@@ -17,8 +17,7 @@ from duetbench.core.text import printable
 from duetbench.store.night import NightPlan, NightRecord, Shard, ShardRecord
 from duetbench.store.points import Points
 
-RUNNER: Final = "duetbench"
-"""Label that every runner has; besides, each has its machine's id."""
+RUNNER: Final = "duetbench"  # label that every runner has; besides, each has its machine's id
 
 AWAY: Final = timedelta(days=7)
 """A machine whose newest night is older than that of any other by more has left."""
@@ -74,7 +73,7 @@ def present(latest: Mapping[str, str]) -> frozenset[str]:
 def outcome(
     plan: NightPlan, runs: Sequence[Run], played: Sequence[Points] | None = None
 ) -> NightRecord:
-    """Hold the runs and points that arrived against the plan; those of other nights do not count.
+    """Compare the runs and points that arrived with the plan; those of other nights do not count.
 
     A case without a point is a result, with its reason, and leaves the night complete. (Of points
     nothing is said where none are given, not even an empty list.) The record follows from these

@@ -30,8 +30,7 @@ TRENDS: Final = (
 )
 """Metrics of launches that have a trend: those of which one direction is better."""
 
-COLUMNS: Final = (*TRENDS, INSTRUCTIONS, "seconds")
-"""Metrics of a table."""
+COLUMNS: Final = (*TRENDS, INSTRUCTIONS, "seconds")  # metrics of a table
 
 PROFILES: Final = ("nightly", "published", "quick")
 """A trend consists of runs of one profile, whose loads last equally long: the first one here that
