@@ -40,11 +40,8 @@ def build(staging):
     command.run(tool, what="waiting", log=folder / "log", tick=lambda line: None)
     return {"answer": 42}
 
-def fault(place):
-    return None if cache.facts(place) else "absent"
-
 with interruptible():
-    cache.make(target, fault=fault, build=build, say=print)
+    cache.make(target, build=build, say=print)
 """
 
 
@@ -65,10 +62,6 @@ def tool_of(maker: subprocess.Popen[str], gate: Path) -> psutil.Process:
     argv, children = [sys.executable, "-c", TOOL, str(gate)], psutil.Process(maker.pid).children
     eventually("the maker's tool", lambda: any(one.cmdline() == argv for one in children()))
     return next(one for one in children() if one.cmdline() == argv)
-
-
-def absent(place: Path) -> str | None:
-    return None if cache.facts(place) else "absent"
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
@@ -116,7 +109,7 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
         raise SetupError("no")
 
     with pytest.raises(SetupError, match="no"):
-        cache.make(tmp_path / "thing", fault=absent, build=build, say=print)
+        cache.make(tmp_path / "thing", build=build, say=print)
     with pytest.raises(SetupError, match="thing was made and is not right: never right"):
         cache.make(tmp_path / "thing", fault=lambda _: "never right", build=lambda _: {}, say=print)
     assert sorted(p.name for p in tmp_path.iterdir()) == [".thing.lock"]

@@ -1,6 +1,5 @@
 """Set-up of the whole: what it made is right, and the second time it only looks."""
 
-import json
 import os
 import re
 import shutil
@@ -9,11 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from packaging.utils import canonicalize_name
 
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
-from duetbench.project import interpreters, settings, stacks
+from duetbench.project import interpreters, settings
 from duetbench.project.project import Project
 from repos import borrow_cache
 
@@ -102,26 +100,3 @@ def test_another_project_is_never_taken_for_ours(
     (inner.parent / "pyproject.toml").write_text("[tool.duetbench]\n")
     with pytest.raises(UsageError, match=r"\(no apps/pyproject\.toml\)"):
         settings.stacks(inner.parent)
-
-
-@pytest.mark.parametrize("stack", Project.here().stacks)
-def test_environments_have_exactly_what_is_locked(stack: str) -> None:
-    """Every environment runs its interpreter and has the locked versions, by its own account."""
-    for python in Project.here().pythons(stack):
-        executable = stacks.executable(
-            Project.here().lock(stack), Project.here().interpreter(python)
-        )
-        listing = (
-            "import importlib.metadata as m, json, sys; print(json.dumps([sys.version.split()[0],"
-            " sys._is_gil_enabled(), {d.name: d.version for d in m.distributions()}]))"
-        )
-        done = subprocess.run(
-            [executable, "-I", "-c", listing], capture_output=True, text=True, check=True
-        )
-        version, gil, packages = json.loads(done.stdout)
-        spec = Project.here().settings.interpreters[python]
-        assert version == spec.version
-        assert gil is not spec.free_threaded
-        assert {canonicalize_name(name): v for name, v in packages.items()} == Project.here().lock(
-            stack
-        ).packages

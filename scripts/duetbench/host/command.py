@@ -1,6 +1,7 @@
-"""Running other people's tools: argument lists, a log, and a sentence when they fail."""
+"""Running other people's programs: a log, and what it or an error page says about a failure."""
 
 import contextlib
+import html
 import os
 import re
 import shutil
@@ -21,8 +22,9 @@ Tick = Callable[[str], None]
 
 _POLL_S: Final = 0.25
 _TAIL_BYTES: Final = 8192
-_SHOWN_CHARACTERS: Final = 600
-"""Of a tool's own words: the longest of a resolver's usual reasons; the log has the rest."""
+MOST: Final = 600
+"""Characters of other people's words in a reason: a resolver's usual one, or a validation error of
+some variables; the log has the rest."""
 
 _CAUSES: Final = {
     r"no space left|disk quota exceeded": "the disk is full: make room",
@@ -38,6 +40,29 @@ _UNBUILT: Final = re.compile(r"(Failed to (?:download and )?build .*)$", re.MULT
 """What uv says before what a compiler does, which names no package."""
 
 _ERROR: Final = re.compile(r"^\s*((?:error|fatal).*)$", re.IGNORECASE | re.MULTILINE)
+
+_TRACEBACK: Final = "Traceback (most recent call last):\n"
+_EDGE: Final = re.compile(r"^ *[|+] ?", re.MULTILINE)  # of an exception group
+_FRAME: Final = re.compile(r'^ +File "([^"<]+)", line (\d+)', re.MULTILINE)
+_FOREIGN: Final = re.compile(r"/(site-packages|lib/python3[^/]*)/")
+_OTHER: Final = re.compile(
+    r"\s*$|[-=]{3}|(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|\[(\d|[A-Z]+\])|Traceback \("
+    r"|During handling|The above"
+)
+"""What a log has behind an exception's own lines."""
+
+_VERBOSE: Final = re.compile(r"\n +For further information visit \S+| \[type=[^\]]*\]")
+_SETTINGS: Final = re.compile(
+    r"pydantic_settings|env_settings|validation errors? for \w*(Settings|Config|Env)\b"
+)
+_LACKING: Final = re.compile(r"^(\w+)\n +field required", re.MULTILINE | re.IGNORECASE)
+_UNSET: Final = re.compile(r"KeyError: '([A-Z][A-Z0-9_]*)'$")
+_TITLE: Final = re.compile(r"<title\b[^>]*>(.*?)</title", re.DOTALL | re.IGNORECASE)
+_UNSEEN: Final = re.compile(
+    r"<(script|style|head|title|svg|template)\b.*?(</\1\s*>|\Z)|<!--.*?-->|<[a-z/!?][^>]*>",
+    re.DOTALL | re.IGNORECASE,
+)
+"""Elements of a page that show no text, comments, and tags."""
 
 
 def uv() -> Path:
@@ -172,9 +197,64 @@ def _explained(log: Path) -> str:
     if first:
         causes = re.findall(r"^\s+cause: (.*\S)", first.string[first.end() :], re.MULTILINE)
         words = ": ".join(filter(None, (first[1].strip(), "; ".join(causes))))
-    if len(words) > _SHOWN_CHARACTERS:
-        words = f"{words[:_SHOWN_CHARACTERS]} …"
+    if len(words) > MOST:
+        words = f"{words[:MOST]} …"
     for pattern, cause in _CAUSES.items():
         if re.search(pattern, tail, re.IGNORECASE):
             return f"{cause}, then repeat; what is done is kept. It said: {words}"
     return f"it said: {words.removesuffix('.')}"
+
+
+def last_words(text: str, most: int = MOST) -> str:
+    """Give a program's last exception with the application's line, or else its last words.
+
+    On one line of about so many characters; what a setting lacks comes with the option for it.
+    """
+    plain = _EDGE.sub("", text)
+    _, found, last = plain.rpartition(_TRACEBACK)
+    lines = last.splitlines() if found else []
+    while lines and lines[0][:1] in {" ", ""}:
+        lines.pop(0)
+    if not lines:
+        line = " ".join(text.split())
+        return (line if len(line) <= most else f"… {line[-most:]}") or "nothing"
+    end = next((n for n, line in enumerate(lines) if n and _OTHER.match(line)), len(lines))
+    words = _VERBOSE.sub("", "\n".join(lines[:end]))
+    said = " ".join(words.split())
+    said = said if len(said) <= most else f"{said[:most]} …"
+    frames = _FRAME.findall(last)
+    own = [frame for frame in frames if not _FOREIGN.search(frame[0])] or frames
+    place = " ({}, line {})".format(*own[-1]) if own else ""
+    return f"{said}{place}{_remedy(words, last)}"
+
+
+def _remedy(words: str, traceback: str) -> str:
+    """Name the options that give variables which an application does not find."""
+    names = _LACKING.findall(words) if _SETTINGS.search(traceback) else []
+    if (unset := _UNSET.search(words)) and "environ" in traceback:
+        names = [unset[1]]
+    if not names:
+        return ""
+    prefix = "" if unset else ", behind the prefix of its variables, if the settings have one"
+    return f"; give it {' '.join(f'--env {name.upper()}=VALUE' for name in names)}{prefix}"
+
+
+def page_text(page: str) -> str:
+    """Give an HTML page as its text, title first, on one line."""
+    parts = [match[1] if (match := _TITLE.search(page)) else "", _UNSEEN.sub(" ", page)]
+    title, text = (" ".join(html.unescape(part).split()) for part in parts)
+    return ": ".join(filter(None, (title, text.removeprefix(title).strip())))
+
+
+def log_words(log: Path) -> str:
+    """What a log says, as `last_words`, and where it is."""
+    return f"it said: {last_words(read_log(log))}{AT}{log}"
+
+
+AT: Final = "; its log: "
+"""Between the reason of a failure and the log of the launch that it is of."""
+
+
+def reason(detail: str) -> str:
+    """A failure's reason without the place of its log: equal where launches failed alike."""
+    return detail.partition(AT)[0]

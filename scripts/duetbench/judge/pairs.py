@@ -20,7 +20,7 @@ from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS, Situation
 from duetbench.core.model import Case, Launch, LoadModel, Missing
 from duetbench.core.text import short
-from duetbench.host.last_words import reason
+from duetbench.host.command import reason
 from duetbench.judge import statistics
 from duetbench.judge.statistics import Logs
 from duetbench.measure.testbed import SideCase, Testbed, server_of

@@ -16,8 +16,7 @@ from typing import Any, Final
 
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import cache, command, paths
-from duetbench.host.command import Tick
-from duetbench.host.last_words import last_words
+from duetbench.host.command import Tick, last_words
 from duetbench.host.machine import HOLDER
 from duetbench.host.process_group import Session
 from duetbench.measure import runner

@@ -17,8 +17,7 @@ from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Load
 from duetbench.core.text import to_bytes
 from duetbench.host import proc
-from duetbench.host.command import read_log
-from duetbench.host.last_words import last_words
+from duetbench.host.command import last_words, read_log
 from duetbench.host.process_group import Session
 from duetbench.measure.oha_results import OhaSummary, Rows, read_rows, read_summary
 

@@ -15,8 +15,7 @@ from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Case, Flag
 from duetbench.core.protocol import SLOW_SECONDS
 from duetbench.host import ports
-from duetbench.host.command import read_log, scrub
-from duetbench.host.last_words import AT, last_words, log_words
+from duetbench.host.command import AT, last_words, log_words, read_log, scrub
 from duetbench.host.process_group import Session, StopReport
 from duetbench.measure import identity, verify
 from duetbench.measure.oha import Client

@@ -23,7 +23,7 @@ from typing import Final, get_args
 from duetbench.core.errors import FlagName, LaunchError, UsageError
 from duetbench.core.model import Case, Commands, Endpoint, Interface, Machine
 from duetbench.host import proc
-from duetbench.host.last_words import last_words, log_words
+from duetbench.host.command import last_words, log_words
 from duetbench.host.process_group import Session
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry

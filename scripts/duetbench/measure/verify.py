@@ -22,7 +22,7 @@ from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation
 from duetbench.core.protocol import LIMITED, SLOW_SECONDS, SPOT_SECONDS, SPOT_SHARE
 from duetbench.core.text import short, to_bytes
-from duetbench.host.last_words import page_text
+from duetbench.host.command import page_text
 from duetbench.measure.identity import NO_TLS
 from duetbench.measure.validity import FLOOR_SLACK
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from duetbench.host.last_words import AT, last_words, page_text, reason
+from duetbench.host.command import AT, last_words, page_text, reason
 
 SETTINGS = """INFO:     Started server process [7]
 Traceback (most recent call last):
