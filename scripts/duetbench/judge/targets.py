@@ -106,7 +106,7 @@ def deploy(
         locked(_needs(case.server, wanted, case.endpoint.interface), like.lock(STACK))
     label = lock.label if lock else packages.label
     deployment = Deployment(project.root, declared, imports, label, cases, within)
-    return Project(place, wanted, deployment), (*packages.notes, *notes)
+    return Project(place, wanted, deployment), notes
 
 
 def working(project: Project, narrator: Narrator, copies: Path, lock: str | None = None) -> Project:

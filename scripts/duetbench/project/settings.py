@@ -3,7 +3,6 @@
 import functools
 import hashlib
 import re
-from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -86,20 +85,14 @@ class Settings(Frozen):
         return next((n for n, spec in self.interpreters.items() if spec.free_threaded), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Interpreter:
+class Interpreter(InterpreterRecord):
     """An interpreter that is there; the name is that in `pyproject.toml`: 3.14 or 3.14t.
 
     In a free-threaded prefix `bin/python3.14` runs without the GIL too, so the executable's
     absolute path, never a name on PATH, is what is started.
     """
 
-    name: str
-    version: str
-    free_threaded: bool
     executable: Path
-    origin: Origin
-    build: str  # compiler and build flags that matter
 
     @property
     def identity(self) -> str:
@@ -108,9 +101,7 @@ class Interpreter:
         return hashlib.sha256("\0".join(build).encode()).hexdigest()[:12]
 
     def record(self) -> InterpreterRecord:
-        facts = asdict(self)
-        del facts["executable"]
-        return InterpreterRecord.model_validate(facts)
+        return InterpreterRecord.model_validate(self.model_dump(exclude={"executable"}))
 
 
 class _AppsSettings(Frozen):

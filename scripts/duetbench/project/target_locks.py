@@ -35,7 +35,6 @@ SITE: Final = f"{settings.FOLDER}/site"
 """Folder of a copy with what is installed of the project itself."""
 
 _PROJECTS: Final = (PYPROJECT, "setup.py", "setup.cfg")
-_UNREAD: Final = ("Pipfile", "conda-lock.yml", "environment.yml")
 _FOR_OTHERS: Final = ("dev", "test", "doc", "lint", "build", "ci", "local")
 """In the name of a file of requirements: it is not for serving."""
 
@@ -61,7 +60,6 @@ class ProjectPackages:
     text: str
     packages: Mapping[str, str]
     requirements: tuple[str, ...]
-    notes: tuple[str, ...] = ()
 
 
 NOTHING: Final = ProjectPackages("nowhere", "", {}, ())
@@ -127,8 +125,6 @@ def read(
     """
     direct = _direct(root, wanted)
     label = os.path.relpath(file, root) if file.is_relative_to(workspace(root)) else file.name
-    unread = [name for name in _UNREAD if (root / name).is_file()]
-    notes: tuple[str, ...] = ()
     chosen = [word for extra in wanted.extras for word in ("--extra", extra)]
     if file.name == UV:
         chosen += [word for group in wanted.groups for word in ("--group", group)]
@@ -142,22 +138,15 @@ def read(
         text = _compiled(root, [file], python, label, "finding what has no version", narrator)
     elif file.name in _PROJECTS:
         chosen += [word for group in wanted.groups for word in ("--group", f"{file}:{group}")]
-        notes = tuple(
-            f"{name} is not read: export it as {PYLOCK} or requirements.txt to have its versions"
-            for name in unread
-        )
         text, why = "", "finding what has no version"
         if file.name != PYPROJECT or direct != ():
-            try:
-                text = _compiled(root, [file, *chosen], python, label, why, narrator)
-            except SetupError as error:
-                raise SetupError("; ".join((str(error), *notes))) from error
+            text = _compiled(root, [file, *chosen], python, label, why, narrator)
     else:
         raise UsageError(f"{label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}")
     text = wheels.hashed(text, root, python, narrator)
     packages = stacks.parse(text, str(file), python.version)
     requirements = direct if direct is not None else _names(text)
-    return ProjectPackages(label, text, packages, requirements, notes)
+    return ProjectPackages(label, text, packages, requirements)
 
 
 def _of_others(
