@@ -125,7 +125,7 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     # Of two generators none is held back as long as some time is left.
     (FlagName.CLIENT_SATURATED, facts({"client_cores": 0.5}, client_beside=0.48), "found 0.98"),
     # Of 100 requests, at most 5 may be unsent.
-    (FlagName.OVERLOADED, paced({"unsent": 6}), "6 of 100 requests were never sent with at most 5"),
+    (FlagName.OVERLOADED, paced({"unsent": 6}), "6 of 100 requests were never sent"),
     # The first answer takes 0.199 s of 10 s: 10 * 0.9801 * 0.95 = 9.31 are due.
     (FlagName.OVERLOADED, paced({"achieved": 9.30}), "10.0/s were offered, 9.30/s answered"),
     (FlagName.SCHED_LAG, paced({"sched_lag_p99": 0.021}), "21.0 ms late"),  # 10 % of 203 ms

@@ -47,16 +47,6 @@ def setup() -> None:
     Machine.hardcoded_machine_name = profile["machine"]
 
 
-class BuildError(util.ProcessError):  # type: ignore[misc]  # asv has no types
-    """The environment of a commit cannot be made. asv goes on with other commits and stacks."""
-
-    def __init__(self, environment: str, sentence: str) -> None:
-        super().__init__([environment], 1, "", sentence)
-
-    def __str__(self) -> str:
-        return str(self.stderr)
-
-
 class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
     """One interpreter with one stack, with the packages of each commit's lock."""
 
@@ -108,9 +98,9 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         except (DuetbenchError, OSError) as error:
             reason = str(error).replace(f"{self._build_root}{os.sep}", "")
             sentence = f"{self.name} cannot be made for commit {commit_hash[:8]}: {reason}"
-            # asv itself only reports that it skips the environment.
+            # asv itself only reports that it skips the environment, and goes on with others.
             log.error(sentence)
-            raise BuildError(self.name, sentence) from error
+            raise util.ProcessError([self.name], 1, "", sentence) from error
 
     def _get_installed_commit_hash(self) -> None:
         """Nothing counts as installed: each time the commit is checked out, its packages proven."""

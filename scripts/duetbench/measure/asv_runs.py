@@ -112,10 +112,10 @@ def require_commit(root: Path) -> tuple[str, bool]:
 
 
 def configure(project: Project, folder: Path, results: Path | None) -> Path:
-    """Write a configuration for asv to a folder: asv.conf.json, with absolute folders.
+    """Write a configuration for asv to a folder; SetupError: asv.conf.json is wrong.
 
-    Results go to `results`, by default the checkout's. Interpreters and stacks are those that are
-    declared now. SetupError: asv.conf.json is wrong.
+    It has absolute folders, the interpreters and stacks that are declared now, and `results`, by
+    default the checkout's.
     """
     from asv.util import UserError, load_json  # noqa: PLC0415 - see `environments`
 
@@ -147,8 +147,7 @@ def configure(project: Project, folder: Path, results: Path | None) -> Path:
 def run(step: SuiteRun, config: Path, root: Path, scratch: Path, log: Path, tick: Tick) -> None:
     """Let asv measure a step at HEAD; asv and all that it started end with this call.
 
-    SetupError: asv could not do its work (benchmarks that fail are no error). LaunchError: it could
-    not be started, or ended.
+    SetupError, LaunchError: asv could not do its work; benchmarks that fail are no error.
     """
     argv = [sys.executable, "-m", "asv", "run", "--config", str(config), "HEAD"]
     for option, values in (

@@ -63,8 +63,8 @@ def perform(
 
     All on one launch of each side. The first duet that fails is the last, unless no more than its
     answers were wrong; they are numbered from `order`. Output of a side's server goes to the file
-    `log(side)`. InterruptedRun from the signal handler leaves nothing running. ValueError if a
-    side's cases cannot share a server.
+    `log(side)`. InterruptedRun leaves nothing running. ValueError: a side's cases cannot share a
+    server.
     """
     began, started = time.monotonic(), utc_now()
     base, head = zip(*pairs, strict=True)

@@ -50,11 +50,8 @@ def probe(
     """Ask until every worker has answered; one identity per worker, ordered by it.
 
     Threads that share a process and have no event loop cannot be told apart: expect one there.
-    `check` raises when there is nobody left to ask.
-
-    Raises:
-        LaunchError: not_ready if fewer answer in `timeout` s; worker_restarted if more do;
-            wrong_status or wrong_body if something else answers.
+    `check` raises when there is nobody left to ask. LaunchError: not_ready if fewer answer in
+    `timeout` s, worker_restarted if more do, wrong_status or wrong_body if something else answers.
     """
     url, found, problems = base_url + PATH, dict[str, Identity](), list[str]()
     expected, batch = f"expected {workers_expected} workers", BATCH * workers_expected

@@ -135,18 +135,17 @@ class Generator:
 class Generation(Generator):
     """A load with rows: `wait_load`, `collect`. Two may work side by side (duets)."""
 
-    rows: Rows
-    """One per answered request; there are rows and a summary of a load that was offered in full."""
+    rows: Rows  # one per answered request; only of a load that was offered in full
     summary: OhaSummary
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)
         self.load = client.load
+        # Called from the middle of the load on, until it gives something.
         self.midway: Callable[[], object] = lambda: False
-        """Called from the middle of the load on, until it gives something."""
+        # When the clock of the rows began, on the monotonic clock (s; up to 50 ms late); None: the
+        # load was over before anybody looked.
         self.began: float | None = None
-        """When the clock of the rows began, on the monotonic clock (s; up to 50 ms late); None
-        if the load was over before anybody looked."""
         self._clock: list[tuple[float, float]] = []
 
     def wait_load(self) -> None:

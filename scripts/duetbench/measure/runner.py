@@ -70,13 +70,9 @@ def equip(
     interpreters: Mapping[str, Interpreter],
     generator: Path,
 ) -> Testbed:
-    """Put together what the cases of a project need.
+    """Put together what the cases of a project need; SetupError: an environment is missing.
 
-    A private variable that the target does not give is taken from our environment.
-
-    Raises:
-        SetupError: An environment or tool is missing.
-        UsageError: Nobody gives a private variable.
+    A private variable that the target does not give is our environment's; UsageError: it has none.
     """
     hidden = dict(project.private)
     for case in cases:
@@ -178,10 +174,8 @@ def execute(
     `perform` does a launch of a case, given its round and its place in the sequence, and raises
     nothing but `InterruptedRun`. `commands` are for the record, `expected` the seconds of a launch.
 
-    Raises:
-        InterruptedRun: The partial run has been saved.
-        RecordError: The run could not be saved at its end (earlier failures are only noted).
-        NothingMeasuredError: No launch of any case was usable. The run has been saved.
+    InterruptedRun, NothingMeasuredError (no launch was usable): what there is has been saved.
+    RecordError: it could not be saved at its end; earlier failures are only noted.
     """
     begun, notes = time.monotonic(), list(header.notes)
     launches = {(launch.case, launch.round): launch for launch in resumable(header)}

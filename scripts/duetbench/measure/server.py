@@ -101,9 +101,9 @@ class Serving:
             )
 
     def start(self, cores: Sequence[int] | None = None) -> None:
-        """Prove the ports free and start the server, on its own cores unless others are named.
+        """Do what its case asks for before, prove the ports free, and start the server.
 
-        What its case asks for is done before.
+        On its own cores unless others are named.
         """
         server_cores = self.testbed.server_cores(self.case)
         cores = cores or server_cores
@@ -200,10 +200,7 @@ class Serving:
             )
 
     def handled(self) -> int:
-        """Requests that the server has counted itself; 0: it is not asked to.
-
-        LaunchError count_mismatch: its exporter tells nothing.
-        """
+        """Requests that the server has counted, 0 unless asked to; LaunchError count_mismatch."""
         if self.metrics_port is None:
             return 0
         time.sleep(_EXPORTER_SECONDS)
@@ -251,8 +248,7 @@ class Serving:
         """Stop the server, if it was started, and prove that nothing of it is left.
 
         One that hangs when it is asked to end gets a warning, stop_timeout. LaunchError
-        not_stopped, server_died (a bad exit code), foreign_listener or setup_failed (a command
-        after it): the server is gone unless a process survives SIGKILL.
+        not_stopped, server_died (a bad exit code), foreign_listener or setup_failed.
         """
         server, report = self.server, self._end(self.server.grace)
         if report is None:
@@ -288,10 +284,7 @@ class Serving:
 
 
 def read_counter(port: int, name: str) -> int:
-    """Read a counter of a Prometheus exporter, summed over its labels (the workers).
-
-    LaunchError count_mismatch if there is none.
-    """
+    """Sum a counter of a Prometheus exporter over its labels (workers); LaunchError if none."""
     try:
         page = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).raise_for_status()
     except httpx.HTTPError as error:

@@ -286,11 +286,7 @@ def _overload(facts: Facts) -> Iterator[Flag]:
                 f"{units.rate(load.rate)} were offered, {units.rate(figures['achieved'])} answered"
             )
     if reasons:
-        limit = f" with at most {load.connections} in flight"
-        yield _flag(
-            FlagName.OVERLOADED,
-            "; ".join(reasons) + (limit if load.model is LoadModel.PACED else ""),
-        )
+        yield _flag(FlagName.OVERLOADED, "; ".join(reasons))
 
 
 def _schedule(facts: Facts) -> Iterator[Flag]:

@@ -43,17 +43,14 @@ MIXED: Final = 16  # paths of a mix that are asked for before and after a load, 
 
 
 class Answer(NamedTuple):
-    """A right answer: the seconds that it took, the bytes of its body as sent, and what was in it.
-
-    `body` is a digest, `excerpt` its beginning; `tells_error`: it says itself that it is no answer.
-    """
+    """A right answer."""
 
     seconds: float
-    size: int
+    size: int  # bytes of its body as sent
     path: str
-    body: bytes
+    body: bytes  # a digest of it
     excerpt: str
-    tells_error: bool = False
+    tells_error: bool = False  # it says itself that it is no answer
 
 
 def chosen(endpoint: Endpoint) -> tuple[str, ...]:

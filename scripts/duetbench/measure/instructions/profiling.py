@@ -38,11 +38,9 @@ class Code(NamedTuple):
 
 
 Chain = tuple[Code, ...]
-"""The Python functions that are active, from the outermost on.
-
-What compiled code executes is the innermost's, by symbol. Code of the packages' extension modules
-stands in the chain as a function, one for each module: their symbols are mostly stripped.
-"""
+"""The Python functions that are active, from the outermost on. What compiled code executes is the
+innermost's, by symbol; an extension module of the packages stands in the chain as one function:
+their symbols are mostly stripped."""
 
 Chains = dict[Chain, Counter[str]]
 """Own instructions of each chain's innermost function, by the symbol that executes them."""
@@ -52,15 +50,13 @@ Place = tuple[str, str, int]  # qualified name, file as its code object has it, 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a function does per unit of work; `calls`: those of compiled functions, by name.
-
-    `code` is equal where functions are written in the same way; empty: it is that of several.
-    """
+    """What a function does per unit of work."""
 
     entries: float
     bytecodes: float
-    calls: Mapping[str, float]
+    calls: Mapping[str, float]  # of compiled functions, by name
     code: str = field(default="", compare=False)
+    """Equal where functions are written in the same way; empty: it is that of several."""
 
 
 class _Context(NamedTuple):
