@@ -34,14 +34,20 @@ if TYPE_CHECKING:  # most tests need no browser
     from duetbench.show.site.pages.site import Site
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Hear Ctrl-C: a shell's background jobs ignore it, and so would all that tests start.
 
     Tests measure beside each other, so each process of theirs has a lock of its own for that.
     Version managers' shims are no programs of ours: uv asks each what it is, for three seconds.
     Compiled modules are kept, whatever holds elsewhere: hundreds of processes begin with them.
     Git is nobody's: it reads no configuration but that of the repositories which tests make.
+    Of several workers each begins to collect elsewhere: what one has compiled, the others read.
     """
+    if (worker := getattr(config, "workerinput", None)) and config.args == ["tests"]:
+        tests = Path(__file__).parent
+        places = sorted(map(str, (*tests.glob("*/"), *tests.glob("test_*.py"))))
+        start = int(worker["workerid"][2:]) * len(places) // worker["workercount"]
+        config.args = places[start:] + places[:start]
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     searched = os.environ["PATH"].split(os.pathsep)
@@ -56,7 +62,7 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest first: at the end a worker that has nothing to do would wait for them."""
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    items.sort(key=lambda item: (item.get_closest_marker("long") is None, item.path))
 
 
 @pytest.fixture
