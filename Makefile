@@ -5,7 +5,7 @@
 #        then the site, of which it says where it is
 # programs  what only tests want: act and actionlint (built by Go), a browser, PostgreSQL, systemd
 #        (by apt as root or in CI); without them their tests are skipped, but not in CI
-# test   the test suite; TESTS= selects, JOBS= so many at once (of all tests three, since many wait;
+# test   the test suite; TESTS= selects, JOBS= so many at once (of all tests four, since many wait;
 #        of those that TESTS names one, which begins at once); what failed beside others is tried
 #        once more alone, by name and in sight
 # check  lint, format, types (of the JavaScript too), and which folder imports which
@@ -16,7 +16,7 @@
 # publish  what is in dist/; the index knows GitHub's release workflow, and nobody has a token
 PYTHON ?= python3
 TESTS ?= tests
-JOBS ?= $(if $(filter tests,$(TESTS)),3,1)
+JOBS ?= $(if $(filter tests,$(TESTS)),4,1)
 BIN := .venv/bin
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/duetbench
 # Go checks its modules against its checksum database.

@@ -1,4 +1,4 @@
-"""A small repository to run workflows on: four cases of a second each, one stack, no network.
+"""A small repository to run workflows on: two cases of a second each, one stack, no network.
 
 Its stack is a real server, packed again from an environment that set-up made, and a made-up package
 `alpha`, so that a release can come out whenever a test wants one.
@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
@@ -25,7 +25,7 @@ from repos import borrow_cache, commit, git, write
 from tiny_index import Index, pack, serving
 
 SERVER: Final = frozenset({"uvicorn", "httptools", "click", "h11"})
-ENDPOINTS: Final = ("one", "two", "three", "four")
+ENDPOINTS: Final = ("one", "two")
 LONG_AGO: Final = "2026-01-01"
 
 _APP: Final = """\
@@ -39,7 +39,7 @@ async def right(_: App) -> Answer:
     return 200, "right"
 
 
-app = App({path: right for path in ("/one", "/two", "/three", "/four")})
+app = App({path: right for path in ("/one", "/two")})
 """
 _ENDPOINT: Final = """
 [endpoints.{name}]
@@ -169,14 +169,14 @@ def make_tree(root: Path) -> Path:
     return root
 
 
-def make_apps(root: Path, endpoints: Sequence[str] = ENDPOINTS) -> None:
+def make_apps(root: Path) -> None:
     """Lay out the folder of applications, with a lock; `pyproject.toml` is there already."""
     (root / "apps" / "short").mkdir(parents=True)
     shutil.copy(PROJECT / "tests" / "support" / "badapps" / "bare_asgi.py", root / "apps" / "short")
     write(root, "apps/pyproject.toml", _STACKS)
     write(root, "apps/short/short.py", _APP)
-    tables = "".join(_ENDPOINT.format(name=name) for name in endpoints)
-    listed = f"endpoint = {json.dumps(list(endpoints))}\n"
+    tables = "".join(_ENDPOINT.format(name=name) for name in ENDPOINTS)
+    listed = f"endpoint = {json.dumps(ENDPOINTS)}\n"
     write(root, "apps/short/experiment.toml", _EXPERIMENT + listed + tables)
     lock(root)
 
