@@ -74,7 +74,7 @@ def equip(
 
     A private variable that the target does not give is our environment's; UsageError: it has none.
     """
-    hidden = dict(project.private)
+    hidden, deployment = dict(project.target.env if project.target else {}), project.deployment
     for case in cases:
         for name in case.env_names:
             if name not in hidden and name not in os.environ:
@@ -97,8 +97,8 @@ def equip(
         logs=logs,
         inherited=inherited(),
         private=hidden,
-        imports=project.imports,
-        within=project.within,
+        imports=deployment.imports if deployment else (),
+        within=deployment.within if deployment else Path(),
     )
 
 

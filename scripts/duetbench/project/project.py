@@ -93,21 +93,6 @@ class Project:
             return {}
 
     @property
-    def imports(self) -> tuple[str, ...]:
-        """Folders that a target is imported from; none of experiments."""
-        return self.deployment.imports if self.deployment else ()
-
-    @property
-    def within(self) -> Path:
-        """Which folder of its repository a target is; `.`: all of it."""
-        return self.deployment.within if self.deployment else Path()
-
-    @property
-    def private(self) -> Mapping[str, str]:
-        """Variables of a target, whose values are recorded nowhere."""
-        return self.target.env if self.target else {}
-
-    @property
     def repository(self) -> Path:
         """What it is, or is a copy of."""
         return self.deployment.repository if self.deployment else self.root
