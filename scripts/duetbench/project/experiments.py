@@ -26,7 +26,6 @@ from duetbench.project.schema import (
     ALL,
     FILE,
     PROFILES,
-    UNLIMITED,
     CasesTable,
     Declaration,
     EndpointTable,
@@ -170,10 +169,11 @@ class Experiment:
         gil = 0.0 if self.interpreters[word["python"]].free_threaded else 1.0
         numbers = {name: v for name, v in axes.items() if isinstance(v, int | float)}
         values = {**parameters, **numbers, "gil": gil}
-        workers = self._count(("cases", index, "workers"), str(numbers["workers"]), {})
-        threads = None
-        if "threads" in numbers:
-            threads = self._count(("cases", index, "threads"), str(numbers["threads"]), {})
+        counts = {
+            name: self._count(("cases", index, name), str(numbers[name]), {})
+            for name in _COUNTS
+            if name in numbers
+        }
         table = self.declared.endpoints[word["endpoint"]]
         if word["python"] not in (pythons := self.stacks[word["stack"]].interpreters):
             allowed = f"{', '.join(pythons)} (of stack {word['stack']})"
@@ -202,8 +202,8 @@ class Experiment:
             stack=word["stack"],
             server=word["server"],
             loop=word["loop"],
-            workers=workers,
-            threads=threads,
+            workers=counts["workers"],
+            threads=counts.get("threads"),
             slots=slots,
             load=load,
             cores=block.cores,
@@ -247,8 +247,6 @@ class Experiment:
         )
 
     def _slots(self, name: str, table: EndpointTable, values: Mapping[str, float]) -> int | None:
-        if table.slots == UNLIMITED:
-            return None
         key = ("endpoints", name, "slots")
         number = self._number(key, table.slots, values)
         return None if math.isinf(number) else self._count(key, table.slots, values)

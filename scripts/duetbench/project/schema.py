@@ -23,7 +23,6 @@ from duetbench.core.model import Expectation, Frozen, Interface, LoadModel, Prof
 
 FILE: Final = "experiment.toml"
 PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
-UNLIMITED: Final = "unlimited"
 
 Place = tuple[str | int, ...]
 """Keys and indexes from the top of a file down to a value."""
@@ -106,7 +105,7 @@ class EndpointTable(Frozen):
     expect: Expectation
     floor: Formula = "0"
     overlap: int = Field(default=0, ge=0)
-    slots: Formula = UNLIMITED
+    slots: Formula = "inf"
     takes: Formula | None = None
     ceiling: Formula | None = None
     env: dict[str, str] = Field(default_factory=dict)
