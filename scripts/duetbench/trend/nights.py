@@ -80,15 +80,12 @@ def outcome(
     alone, so that a store that is repeated writes the same.
     """
     runs = [run for run in runs if run.night == plan.id]
-    shards = tuple(_arrived(shard, runs) for shard in plan.shards)
-    if plan.anchor is not None and played is not None:
-        by_shard = {one.shard: one for one in played if one.night == plan.id}
-        shards = tuple(
-            record.model_copy(
-                update={"without_point": _without_point(shard, by_shard.get(shard.number))}
-            )
-            for shard, record in zip(plan.shards, shards, strict=True)
-        )
+    judged = plan.anchor is not None and played is not None
+    by_shard = {one.shard: one for one in played or () if one.night == plan.id}
+    shards = tuple(
+        _arrived(shard, runs, _without_point(shard, by_shard.get(shard.number)) if judged else ())
+        for shard in plan.shards
+    )
     usable = any(result.usable for run in runs for result in run.results)
     complete = not any(shard.missing for shard in shards)
     return NightRecord(
@@ -129,7 +126,7 @@ def sentences(record: NightRecord) -> tuple[str, ...]:
     )
 
 
-def _arrived(shard: Shard, runs: Sequence[Run]) -> ShardRecord:
+def _arrived(shard: Shard, runs: Sequence[Run], lost: tuple[Missing, ...]) -> ShardRecord:
     here = sorted(
         (run for run in runs if run.shard == shard.number), key=lambda run: (run.machine.id, run.id)
     )
@@ -153,6 +150,7 @@ def _arrived(shard: Shard, runs: Sequence[Run]) -> ShardRecord:
         missing=missing,
         failed=tuple(case for case in cases if case in launched - usable),
         reason=reason,
+        without_point=lost,
     )
 
 

@@ -279,8 +279,15 @@ class Events:
 
 
 def events(table: Table) -> Events:
-    """All of them, looked through once."""
-    return Events(breaks(table), bumps(table), gaps(table))
+    """All of them, looked through once; of fewer than four nights none is far from the next."""
+    times = [night.time for night in table.nights]
+    usual = float(np.median(np.diff(times))) if len(times) >= _FEW else math.inf
+    gaps = (
+        (place, place + 1)
+        for place, (one, other) in enumerate(pairwise(times))
+        if other - one > _LONG * usual
+    )
+    return Events(breaks(table), bumps(table), tuple(gaps))
 
 
 def breaks(table: Table) -> dict[str, tuple[Break, ...]]:
@@ -324,16 +331,3 @@ def bumps(table: Table) -> tuple[Bump, ...]:
                 packages = (one.packages.get(stack, {}) for one in (before, night))
                 result.append(Bump(place, stack, differences(stack, *packages)))
     return tuple(result)
-
-
-def gaps(table: Table) -> tuple[tuple[int, int], ...]:
-    """Pairs of neighbouring nights further apart than usual; none of fewer than four nights."""
-    times = [night.time for night in table.nights]
-    if len(times) < _FEW:
-        return ()
-    usual = float(np.median(np.diff(times)))
-    return tuple(
-        (place, place + 1)
-        for place, (one, other) in enumerate(pairwise(times))
-        if other - one > _LONG * usual
-    )
