@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -125,11 +125,6 @@ def _benchmarks(file: Path) -> Any:
     conf = Config()
     conf.results_dir = str(file.parent)
     return Benchmarks.load(conf)
-
-
-def newest(snapshots: Iterable[Snapshot], *prefixes: str) -> Snapshot | None:
-    """The newest commit in which one of these benchmarks gave a figure."""
-    return next((snapshot for snapshot in snapshots if snapshot.has(*prefixes)), None)
 
 
 def _snapshot(results: Sequence[Results], benchmarks: Any) -> Snapshot:
