@@ -367,9 +367,6 @@ JUDGED: Final = tuple(name for name in HEADLINES if METRICS[name].judged)
 TAILS: Final = tuple(name for name in JUDGED if METRICS[name].concern == "tail")
 """Of these, what is judged from the duets that there are, and never waited for."""
 
-LEADING: Final = tuple(name for name in JUDGED if name not in TAILS)
-"""The others, for which cases are measured."""
-
 BRIEF: Final = HEADLINES[:3]
 """What a line of progress shows."""
 
