@@ -22,7 +22,12 @@ from duetbench.store import files, run_files
 
 PROJECT = Path(__file__).parents[2]
 PATIENCE = 60.0
-_MAIN = "from duetbench.cli import main; main()"
+_MAIN = """
+from duetbench.core import protocol
+protocol.WINDOW_SECONDS |= dict.fromkeys(protocol.WINDOW_SECONDS, 0.1)  # nobody keeps the figures
+from duetbench.cli import main
+main()
+"""
 
 
 def make_checkout(folder: Path) -> Path:
