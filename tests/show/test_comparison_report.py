@@ -188,11 +188,7 @@ def labelled(kind: str, base: str, head: str) -> dict[str, Any]:
         (f"{AGAIN} 'unbalanced", {}, None),
         (AGAIN.replace("20m", "9h"), {}, None),
         (AGAIN.replace(" --budget 20m", ""), {}, None),
-        (
-            "duetbench compare --with evilpkg==1.0 --output ~/.bashrc a b",
-            ENDLESS,
-            REVISIONS,
-        ),
+        ("duetbench compare --with evilpkg==1.0 --output ~/.bashrc a b", ENDLESS, REVISIONS),
         (
             "duetbench compare x --seed 2",
             labelled("stack", "stacks as locked", "granian==2.7.8, a==1"),

@@ -139,9 +139,7 @@ def stored() -> dict[str, tuple[Evidence, tuple[Section, ...]]]:
     return experiments([summarise(files.read(Run, path)) for path in paths])
 
 
-def experiments(
-    runs: list[RunSummary],
-) -> dict[str, tuple[Evidence, tuple[Section, ...]]]:
+def experiments(runs: list[RunSummary]) -> dict[str, tuple[Evidence, tuple[Section, ...]]]:
     declared, suites = load_published(ROOT), read_suites(ROOT)
     snapshots = asv_results.read(ROOT / "results" / "asv")
     return {

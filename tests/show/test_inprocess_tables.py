@@ -261,10 +261,7 @@ def test_a_suite_is_added_by_its_declaration_alone(
     (root / "benchmarks" / "sorting.toml").write_text(SORTING, "utf-8")
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     (step,) = runs.steps(["sorting"])
-    assert step.environments == (
-        "duetbench-py3.14-stackcurrent",
-        "duetbench-py3.14t-stackcurrent",
-    )
+    assert step.environments == ("duetbench-py3.14-stackcurrent", "duetbench-py3.14t-stackcurrent")
 
     bench = Bench("sorting.Sort.time_sort", {"threads": [1, 2]})
     results = tmp_path / "results"

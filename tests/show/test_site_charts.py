@@ -1,4 +1,4 @@
-"""Charts: figures where arithmetic puts them, hostile texts, and the data for scripts."""
+"""Charts: figures where arithmetic puts them, and the data for scripts."""
 
 import json
 import re
