@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -68,18 +67,6 @@ def play(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
                 ports.require_free(port)
 
     return do
-
-
-def kill_in_the_middle(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    real, started = oha.Generation.__init__, [0]
-
-    def start(generation: oha.Generation, client: oha.Client) -> None:
-        real(generation, client)
-        if started[0] == number:
-            threading.Timer(0.2, os.kill, (generation.session.pid, signal.SIGKILL)).start()
-        started[0] += 1
-
-    monkeypatch.setattr(oha.Generation, "__init__", start)
 
 
 def void(found: Duet, failed: dict[SideName, str]) -> None:
@@ -189,17 +176,6 @@ def test_a_side_that_fails(
     sides = tuple(declared(f"badapps/{name}", root=bench.root) for name in (base, head))
     (found,) = play(sides, head_first=base == "wrong", seconds=1)
     void(found, failed)
-    assert not bench.alive()
-
-
-@pytest.mark.real
-def test_a_generator_that_is_killed(
-    bench: Bench, play: Play, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kill_in_the_middle(monkeypatch, 1)
-    case = declared("badapps/right", root=bench.root)
-    (found,) = play((case, case), seconds=20)
-    void(found, {"head": "client_failed"})
     assert not bench.alive()
 
 

@@ -236,9 +236,10 @@ class Serving:
         return self._session is None or self._session.poll() is not None
 
     def abandon(self) -> None:
-        """Stop the server after a failure: how it ends says nothing any more."""
-        with suppress(LaunchError):
-            self._end(self.server.grace)
+        """Stop a server after a failure, unless it is ended: how it ends says nothing more."""
+        if not self._ending:
+            with suppress(LaunchError):
+                self._end(self.server.grace)
 
     def kill(self) -> None:
         """End the server at once, if it was started; LaunchError as `stop`, but for server_died."""
