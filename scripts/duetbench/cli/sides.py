@@ -62,7 +62,8 @@ def sides_of(
         first, second = (None, days[0]) if len(days) == 1 else days
     repository, narrator, copies = project, scope.narrator, scope.copies
     if project.target is not None and len(chosen) == 1 and not revisions[0]:
-        project = targets.working(repository, narrator, copies, lock[1] if lock else None)
+        theirs = pins[1] or pins[0]
+        project = targets.working(repository, narrator, copies, lock[1] if lock else None, theirs)
     if dates:
         return sides_.of_dates(project, first, second, scope)
     if any(pins):

@@ -44,6 +44,7 @@ def deploy(
     *,
     like: Project | None = None,
     lock: SideLock | None = None,
+    pins: Sequence[str] = (),
 ) -> tuple[Project, tuple[str, ...]]:
     """Prepare a project's target in a copy of its repository; also returns notes for people.
 
@@ -53,6 +54,7 @@ def deploy(
         narrator: Says what takes its time.
         like: The other side, prepared before, which is served in the same way.
         lock: Where the packages come from, if not from the copy.
+        pins: Versions that are measured in place of what is locked, which alone need not work.
 
     Raises:
         DeclarationError: The project's lock or metadata are wrong.
@@ -92,6 +94,11 @@ def deploy(
         needs = _needs(server, wanted, interface or "asgi")
         stack = locked(needs)
         if interface is None:
+            if pins:
+                draft = Deployment(project.root, declared, imports, packages.label, {}, within)
+                versions = [stacks.read_pin(text) for text in pins]
+                drafted = Project(place, wanted, draft)
+                stack = drafted.resolve_stack(STACK, narrator, pins=versions)
             stacks.make_environment(stack, python, narrator)
             interface = _interface(wanted, stacks.executable(stack, python), place, imports, within)
             server = wanted.server or _server(packages.packages, interface)
@@ -109,14 +116,20 @@ def deploy(
     return Project(place, wanted, deployment), notes
 
 
-def working(project: Project, narrator: Narrator, copies: Path, lock: str | None = None) -> Project:
+def working(
+    project: Project,
+    narrator: Narrator,
+    copies: Path,
+    lock: str | None = None,
+    pins: Sequence[str] = (),
+) -> Project:
     """Copy the repository as it is, prepare its target there, and say what it is.
 
-    `lock` names where the packages come from, as in `lock_at`; errors as of `deploy`.
+    `lock` names where the packages come from, as in `lock_at`; `pins`, errors: as in `deploy`.
     """
     place = revisions.copy(project.root, copies)
     source = lock_at(project.root, lock, copies) if lock is not None else None
-    made, notes = deploy(project, place, narrator, lock=source)
+    made, notes = deploy(project, place, narrator, lock=source, pins=pins)
     for note in notes:
         narrator.say(f"note: {note}")
     narrator.say(describe(made))
