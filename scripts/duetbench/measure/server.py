@@ -125,13 +125,13 @@ class Serving:
         server, expected = self.server, self.case.workers
         deadline = time.monotonic() + self.case.ready_timeout
         while (count := len(server.ready.findall(read_log(self.log)))) < expected:
-            wanted = f"{expected} lines like {server.ready.pattern!r} of {server.name}"
-            self.require_running(wanted)
+            self.require_running(f"{server.name} to start")
             if time.monotonic() > deadline:
                 raise LaunchError(
                     FlagName.NOT_READY,
-                    f"expected {wanted} in {self.case.ready_timeout:g} s, found {count}: where it "
-                    f"takes longer to start, say --ready-timeout; {log_words(self.log)}",
+                    f"{server.name} did not start within {self.case.ready_timeout:g} s ({count} of "
+                    f"{expected} workers ready); if it needs longer, set --ready-timeout; "
+                    f"{log_words(self.log)}",
                 )
             self.session.wait(_POLL_SECONDS)
 
