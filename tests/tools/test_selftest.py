@@ -54,11 +54,11 @@ def test_false_verdicts_and_finds_are_counted(selftest: ModuleType) -> None:
         "+2.13 %",
     )
     counts = {"totals": {"base": 100_000, "head": 100_060}}
-    assert selftest.counted("one lock as both sides", "much", counts) == (
+    assert selftest.count("one lock as both sides", "much", counts) == (
         "one lock as both sides: counts more than 0.05 % apart", "much", "`duetbench why`",
         "1 of 1", "2.5…100.0 %", "", "", "+0.060 %", "",
     )  # fmt: skip
-    assert selftest.counted("", "", {"totals": {"base": 1e5, "head": 99_960}})[3] == "0 of 1"
+    assert selftest.count("", "", {"totals": {"base": 1e5, "head": 99_960}})[3] == "0 of 1"
     faster = [comparison_of(judged_case("x/a/py3.14", FASTER))]
     assert next(selftest.Tries(0.02, faster).rows("`x/a`"))[3] == "0 of 1"
 
