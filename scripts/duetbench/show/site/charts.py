@@ -358,3 +358,21 @@ def figure(
         rows=[(row[:words], row[words], row[words + 1 :]) for row in every[:ROWS]],
         hidden=max(0, len(every) - ROWS),
     )
+
+
+def spark(values: Sequence[float | None], label: str) -> Markup:
+    """Draw a series as a line without axes, and what is read aloud; empty: fewer than two figures."""
+    figures = [(place, value) for place, value in enumerate(values) if value is not None]
+    if len(figures) < 2:
+        return Markup("")
+    low, high = (end(value for _, value in figures) for end in (min, max))
+    middle, span = (low + high) / 2, max(high - low, 0.02 * abs(high), 1e-12)
+    points = [
+        f"{3 + 114 * place / (len(values) - 1):.1f},{14 - 20 * (value - middle) / span:.1f}"
+        for place, value in figures
+    ]
+    x, y = points[-1].split(",")
+    return Markup(
+        '<svg class="spark" viewBox="0 0 120 28" width="120" height="28" role="img" '
+        'aria-label="{}"><polyline points="{}"/><circle cx="{}" cy="{}" r="2.5"/></svg>'
+    ).format(label, " ".join(points), x, y)

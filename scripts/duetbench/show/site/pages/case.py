@@ -189,8 +189,9 @@ def _lists(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterator[Page
             nested=bool(prefix),
             groups={
                 name: [
-                    (case, *trends.newest_figure(case, tables.get(case, ()) if prefix else ()))
+                    (case, *trends.newest_figure(case, its), trends.spark(case, its))
                     for case in of_group
+                    for its in [tables.get(case, ()) if prefix else ()]
                 ]
                 for name, of_group in groups.items()
             },

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from urllib.parse import urlsplit
 
+from markupsafe import Markup
+
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.units import Interval
@@ -77,8 +79,8 @@ def _first(site: Site) -> Iterator[PageFile]:
 
 def endpoint_rows(
     site: Site, tables: Mapping[str, tuple[Table, ...]]
-) -> Iterator[tuple[CaseName, str, str, ChangeText | None]]:
-    """A row for each endpoint, server and interpreter: its newest figure and last change.
+) -> Iterator[tuple[CaseName, Markup, str, str, ChangeText | None]]:
+    """A row for each endpoint, server and interpreter: sketch, newest figure, last change.
 
     Of cases that only workers, threads or the load tell apart the first one is shown: the others
     are on the endpoint's page.
@@ -96,7 +98,8 @@ def endpoint_rows(
         )
         change = next(moved, None)
         figure, interval = trends.newest_figure(name.id, tables[name.id])
-        yield name, figure, interval, describe(change) if change else None
+        sketch = trends.spark(name.id, tables[name.id])
+        yield name, sketch, figure, interval, describe(change) if change else None
 
 
 def _downloads(site: Site) -> Iterator[PageFile]:

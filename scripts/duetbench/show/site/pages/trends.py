@@ -27,6 +27,8 @@ AROUND: Final = 45
 """So many nights before a change and after it are on its page, which is frozen then."""
 YEAR: Final = 400
 """Newest nights that are on the first page."""
+_SKETCH: Final = 90
+"""Newest nights of a sparkline."""
 
 _DIGITS: Final = 5
 """Of figures in data files; ends of absolute figures have one less."""
@@ -98,6 +100,20 @@ def newest_figure(case: str, tables: Sequence[Table]) -> tuple[str, str]:
     if point.figure is None or point.case.status != "measured":
         return figure, note
     return figure, too_few(point.figure.n) or interval
+
+
+def spark(case: str, tables: Sequence[Table]) -> Markup:
+    """Draw the series that the case's page shows first as a sparkline; empty: it has none."""
+    table = next(iter(tables), None)
+    if table is None or not (metric := next(iter(metrics(table, case)), "")):
+        return Markup("")
+    points = history.points(table, case, metric, nights(table, case)[-_SKETCH:].tolist())
+    values = [
+        point.figure.estimate if point.figure and point.case.status == "measured" else None
+        for point in points
+    ]
+    known = words.quantity(len(values) - values.count(None), "point")
+    return charts.spark(values, f"{title(metric, table)}, {known}")
 
 
 def document(
