@@ -22,12 +22,12 @@ _ROOT: Final = _PACKAGE.parents[1]
 _MODULES: Final = sorted(_PACKAGE.rglob("*.py"))
 
 LINES: Final = {
-    "harness": (36_300, "scripts", ("*.py",)),
-    "site": (2_600, "scripts", ("*.js", "*.css", "*.j2")),
-    "tests": (27_900, "tests", ("*.py",)),
+    "harness": (34_000, "scripts", ("*.py",)),
+    "site": (2_500, "scripts", ("*.js", "*.css", "*.j2")),
+    "tests": (27_400, "tests", ("*.py",)),
 }
 """Upper bounds of lines by kind of source. They go down; whoever needs more names what goes."""
-MODULES: Final = 170
+MODULES: Final = 165
 REACH: Final = {"run": (70, 14_000), "compare": (110, 22_000)}
 """Modules and lines that a verb's module imports, directly or not."""
 CHAIN: Final = 12

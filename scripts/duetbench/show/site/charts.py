@@ -361,7 +361,7 @@ def figure(
 
 
 def spark(values: Sequence[float | None], label: str) -> Markup:
-    """Draw a series as a line without axes, and what is read aloud; empty: fewer than two figures."""
+    """Draw a series as a line without axes, with a label; empty: it has fewer than two figures."""
     figures = [(place, value) for place, value in enumerate(values) if value is not None]
     if len(figures) < 2:
         return Markup("")
