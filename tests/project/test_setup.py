@@ -89,7 +89,7 @@ def test_another_project_is_never_taken_for_ours(
     monkeypatch.delenv("DUETBENCH_ROOT", raising=False)
     monkeypatch.chdir(inner)
     assert paths.project_root() == inner.parent
-    sentence = rf"^{inner.parent} declares nothing to measure \(no apps.*docs/automation\.md$"
+    sentence = rf"^{inner.parent} declares nothing to measure \(no apps.*CONTRIBUTING\.md$"
     with pytest.raises(UsageError, match=sentence):
         settings.stacks(paths.project_root())
     monkeypatch.chdir("/")

@@ -22,7 +22,7 @@ it (`scripts/hatch_build.py` says what that is)."""
 _PROJECTS: Final = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
 """What a folder has that is somebody's repository or project."""
 
-_HOWTO: Final = "see 'Benchmark your own applications' in duetbench's docs/automation.md"
+_HOWTO: Final = "see 'Adding things' in duetbench's CONTRIBUTING.md"
 
 
 def project_root(*, stand_in: bool = True) -> Path:
