@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from bench import lives
-from duetbench.host import proc, process_group
+from duetbench.host import proc, process_session
 from serverlings import command, launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")
@@ -20,7 +20,7 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
     tmp_path: Path, sessions: Path
 ) -> None:
     """Kill -9 of the owner in the middle: exactly its three server processes are ended."""
-    env = {k: v for k, v in os.environ.items() if k != process_group.MARKER}
+    env = {k: v for k, v in os.environ.items() if k != process_session.MARKER}
     look_alike = subprocess.Popen(
         command("stubborn_master"),
         stdout=subprocess.PIPE, text=True, start_new_session=True, env=env,
@@ -33,19 +33,19 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
         with launch(tmp_path, "obedient") as mine:
             said(mine, "ready")
             workers = [int(word) for word in owner.stdout.readline().split()[1:]]
-            assert process_group.reap() == []  # both owners live
+            assert process_session.reap() == []  # both owners live
             assert all(map(lives, workers))
             owner.kill()
             owner.wait()
             assert all(map(lives, workers))
-            (sentence,) = process_group.reap()
+            (sentence,) = process_session.reap()
             assert sentence.startswith("ended 3 processes left by an earlier run (")
             assert re.search(r" stubborn_master, started \d{4}-\d\d-\d\dT", sentence)
             assert not any(map(lives, workers))
             assert lives(mine.pid)
             assert all(map(lives, alike))
             assert [path.stem for path in sessions.iterdir()] == [mine.record.marker]
-            assert process_group.reap() == []
+            assert process_session.reap() == []
     finally:
         owner.kill()
         owner.wait()
@@ -63,21 +63,21 @@ def test_an_abandoned_record_without_processes_goes_silently(
     sessions: Path, changed: dict[str, str], left: int
 ) -> None:
     """That of another container stays: whether its owner lives cannot be known."""
-    record = process_group.SessionRecord.new("server", ("granian",))
+    record = process_session.SessionRecord.new("server", ("granian",))
     dead = {"owner_start": record.owner_start - 1}
     record.model_copy(update={**dead, **changed}).save()
-    assert process_group.reap() == []
+    assert process_session.reap() == []
     assert len(list(sessions.iterdir())) == left
 
 
 def test_duetbench_never_takes_itself_for_an_orphan(monkeypatch: pytest.MonkeyPatch) -> None:
     marker = str(uuid4())
     script = (
-        "from duetbench.host import proc, process_group; import os;"
-        "m = os.environ[process_group.MARKER];"
-        "print(proc.carries(os.getpid(), process_group.MARKER, m), process_group.carriers(m))"
+        "from duetbench.host import proc, process_session; import os;"
+        "m = os.environ[process_session.MARKER];"
+        "print(proc.carries(os.getpid(), process_session.MARKER, m), process_session.carriers(m))"
     )
-    monkeypatch.setenv(process_group.MARKER, marker)
+    monkeypatch.setenv(process_session.MARKER, marker)
 
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True

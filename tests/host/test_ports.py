@@ -9,7 +9,7 @@ import pytest
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.host import ports
-from duetbench.host.process_group import Session
+from duetbench.host.process_session import Session
 from serverlings import launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")

@@ -10,8 +10,8 @@ import pytest
 
 from bench import eventually, lives
 from duetbench.host import proc
-from duetbench.host import process_group as process
-from duetbench.host.process_group import Session
+from duetbench.host import process_session as process
+from duetbench.host.process_session import Session
 from serverlings import PATIENCE, launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")

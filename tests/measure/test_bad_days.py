@@ -22,7 +22,7 @@ import pytest
 from bench import Bench, ask_often, eventually, failures, launches, lives, shortened, valid
 from disks import small_disk
 from duetbench.core.model import Case, Launch, Run, RunStatus, Status
-from duetbench.host import ports, process_group
+from duetbench.host import ports, process_session
 from duetbench.measure import launch, oha, oha_results, warmup
 from duetbench.measure import server as serving
 from duetbench.measure.testbed import Testbed
@@ -442,6 +442,6 @@ def _pids(bench: Bench, word: str) -> list[int]:
     found = []
     for path in bench.sessions:
         with suppress(OSError):
-            found.append(process_group.SessionRecord.model_validate_json(path.read_bytes()))
-    carriers = (process_group.carriers(one.marker) for one in found if word in one.argv)
+            found.append(process_session.SessionRecord.model_validate_json(path.read_bytes()))
+    carriers = (process_session.carriers(one.marker) for one in found if word in one.argv)
     return [item.pid for items in carriers for item in items]

@@ -18,7 +18,7 @@ from duetbench.core.model import Case, LoadModel
 from duetbench.core.protocol import duet_load
 from duetbench.host import ports, tree_usage
 from duetbench.host.machine import CoreTimes
-from duetbench.host.process_group import Session
+from duetbench.host.process_session import Session
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.pairs import judged
 from duetbench.measure import duet, launch, oha, oha_results

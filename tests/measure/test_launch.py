@@ -22,7 +22,7 @@ from duetbench.core.protocol import SPOT_SECONDS
 from duetbench.host import ports
 from duetbench.host.command import read_log, scrub
 from duetbench.host.machine import allocate
-from duetbench.host.process_group import Session
+from duetbench.host.process_session import Session
 from duetbench.measure import identity, launch, validity, verify
 from duetbench.measure.runner import assemble
 from duetbench.measure.server import read_counter

@@ -14,7 +14,7 @@ import pytest
 
 from duetbench.core.model import Case, Endpoint
 from duetbench.host import ports
-from duetbench.host.process_group import Session
+from duetbench.host.process_session import Session
 from duetbench.measure import identity, verify
 from duetbench.measure.runner import assemble
 from duetbench.measure.testbed import Testbed

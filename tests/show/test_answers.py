@@ -15,8 +15,8 @@ from bench import invoke
 from comparing import CPU, FASTER, LATE, OPEN, SAME, SLOWER, comparison_of, duet, judged_case
 from duetbench.core.model import Verdict
 from duetbench.host.console import Console
-from duetbench.show import report, tidy
-from duetbench.show.report import print_comparison
+from duetbench.show import comparison_text, tidy
+from duetbench.show.comparison_text import print_comparison
 from duetbench.show.site.pages import evidence
 from duetbench.show.view import ViewRow
 from duetbench.store.comparison import Comparison, Judgement
@@ -45,8 +45,8 @@ def judged(ratio: float, low: float, high: float) -> ViewRow:
     ],
 )
 def test_an_interval_is_where_its_figures_are(row: ViewRow, far: float, expected: str) -> None:
-    assert report.draw_interval(row, far, 21) == expected
-    assert len(report.axis_scale(far, 21)) == 21
+    assert comparison_text.draw_interval(row, far, 21) == expected
+    assert len(comparison_text.axis_scale(far, 21)) == 21
 
 
 def overview(comparison: Comparison, encoding: str, width: int) -> str:

@@ -10,7 +10,7 @@ import pytest
 import site_builds
 import synthetic
 from attributing import SEND, attribution, node, row
-from duetbench.show import change as report
+from duetbench.show import change as comparison_text
 from duetbench.show.formats import MISSING
 from duetbench.show.site.charts import Caption
 from duetbench.show.site.flame import flame, frames
@@ -20,7 +20,7 @@ from duetbench.store.attribution import Attribution, Totals
 
 def test_the_first_row_is_named_with_what_it_is_good_for() -> None:
     """8,000 of 16,000; a threshold of 500 is 3.125 % of the change."""
-    found = report.AttributionText(attribution())
+    found = comparison_text.AttributionText(attribution())
     assert found.headline == (
         "a/b executes 15.0 % more instructions per request (+14.8…+15.2 %, as far as counts "
         "repeat): 80,000 → 92,000."
@@ -45,7 +45,7 @@ def test_where_nothing_moved_nothing_is_said() -> None:
     """119 of 80,000 are within what counts repeat by; 499 of 100,000 are below the threshold."""
     still = Totals(base=80_000, head=80_119, spread=0.0015)
     small = row(SEND, 15_000, 15_499)
-    found = report.AttributionText(attribution(totals=still, rows=(small,)))
+    found = comparison_text.AttributionText(attribution(totals=still, rows=(small,)))
     assert found.headline == (
         "a/b: instructions per request did not move (counts repeat within 0.15 %)."
     )
@@ -58,7 +58,7 @@ def test_where_nothing_moved_nothing_is_said() -> None:
 def test_of_a_change_within_the_threshold_nothing_is_a_share() -> None:
     """Two functions that cancel: 400 of 100,000 are left."""
     level = Totals(base=100_000, head=100_400, spread=0.003)
-    found = report.AttributionText(attribution(counted=level))
+    found = comparison_text.AttributionText(attribution(counted=level))
     assert {one.share for one in found.rows} == {MISSING}
     assert found.cause.startswith("What moved most is Headers.copy (new)")
     assert found.scatter == (

@@ -27,8 +27,8 @@ from duetbench.core.errors import FlagName
 from duetbench.core.model import Flag, Missing, Verdict
 from duetbench.judge.statistics import Method
 from duetbench.show import formats
-from duetbench.show.report import as_markdown as markdown
-from duetbench.show.report import print_comparison
+from duetbench.show.comparison_text import as_markdown as markdown
+from duetbench.show.comparison_text import print_comparison
 from duetbench.show.view import make_view
 from duetbench.store import files
 from duetbench.store.comparison import (

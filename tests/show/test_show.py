@@ -20,9 +20,9 @@ from duetbench.cli.show import schema_command, show_command
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Flag, Run, RunStatus
 from duetbench.project.published import Published
+from duetbench.show.comparison_text import as_markdown as report
+from duetbench.show.comparison_text import print_comparison
 from duetbench.show.page import RunPage, make_page
-from duetbench.show.report import as_markdown as report
-from duetbench.show.report import print_comparison
 from duetbench.show.run import as_markdown, print_page
 from duetbench.store import files, run_files
 from duetbench.store.comparison import Comparison

@@ -32,7 +32,7 @@ from duetbench.judge.sides import Scope
 from duetbench.measure import runner
 from duetbench.project.project import Project
 from duetbench.project.settings import Anchor, anchor_file, anchor_text, load_anchor
-from duetbench.show.report import print_points
+from duetbench.show.comparison_text import print_points
 from duetbench.store import files, points
 from duetbench.store.night import assignment
 from duetbench.store.points import Points

@@ -25,7 +25,7 @@ from duetbench.judge.instruments import Real
 from duetbench.judge.sides import Scope
 from duetbench.project.project import Project
 from duetbench.project.settings import load_anchor
-from duetbench.show.report import print_points
+from duetbench.show.comparison_text import print_points
 from duetbench.store import files
 from duetbench.trend import backfill
 from duetbench.trend.anchored import Precision

@@ -41,7 +41,7 @@ from duetbench.judge.instruments import Real
 from duetbench.judge.session import Question, unmeasured
 from duetbench.judge.sides import Scope
 from duetbench.project import settings
-from duetbench.show.report import as_markdown, print_comparison
+from duetbench.show.comparison_text import as_markdown, print_comparison
 from duetbench.show.view import exit_code
 from duetbench.store.comparison import Comparison, command
 from duetbench.store.kinds import comparison_file

@@ -13,7 +13,7 @@ from typer import Context, Option
 from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Profile
-from duetbench.host import git, process_group
+from duetbench.host import git, process_session
 from duetbench.host.console import Console, write
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
@@ -98,7 +98,7 @@ def clean_up(console: Console) -> list[str]:
     """End what killed runs have left on this machine; a sentence per session, which is said."""
     from duetbench.measure import testbed  # noqa: PLC0415 - who only reads does not wait for it
 
-    sentences = process_group.reap()
+    sentences = process_session.reap()
     testbed.sweep()
     for sentence in sentences:
         console.say(f"note: {sentence}")

@@ -21,7 +21,7 @@ from duetbench.host import paths
 from duetbench.host.console import Console, errors, print_json, write
 from duetbench.project.project import Project
 from duetbench.project.published import load_published, read_suites
-from duetbench.show import inprocess, report, tidy
+from duetbench.show import comparison_text, inprocess, tidy
 from duetbench.show import page as pages
 from duetbench.show.page import reference_runs
 from duetbench.show.run import as_markdown as run_markdown
@@ -77,11 +77,11 @@ def show_command(
     if as_json_:
         print_json(found.model_dump(mode="json"))
     elif isinstance(found, Points):
-        report.print_points(Console(), found)
+        comparison_text.print_points(Console(), found)
     elif isinstance(found, Comparison) and as_markdown:
-        write(report.as_markdown(found), None)
+        write(comparison_text.as_markdown(found), None)
     elif isinstance(found, Comparison):
-        report.print_comparison(Console(), found)
+        comparison_text.print_comparison(Console(), found)
 
 
 def export_command(

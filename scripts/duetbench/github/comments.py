@@ -25,8 +25,8 @@ from duetbench.github.actions import BOT
 from duetbench.github.api import Comment, GitHub
 from duetbench.github.incoming import Upgrade
 from duetbench.show.change import brief, cause_lines
+from duetbench.show.comparison_text import as_markdown
 from duetbench.show.formats import escape
-from duetbench.show.report import as_markdown
 from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison, PackageChange
 

@@ -18,7 +18,7 @@ from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick, last_words
 from duetbench.host.machine import HOLDER
-from duetbench.host.process_group import Session
+from duetbench.host.process_session import Session
 from duetbench.measure import runner
 from duetbench.measure.testbed import INHERITED
 from duetbench.project.project import Project

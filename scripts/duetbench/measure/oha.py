@@ -18,7 +18,7 @@ from duetbench.core.model import Endpoint, Load
 from duetbench.core.text import to_bytes
 from duetbench.host import proc
 from duetbench.host.command import last_words, read_log
-from duetbench.host.process_group import Session
+from duetbench.host.process_session import Session
 from duetbench.measure.oha_results import OhaSummary, Rows, read_rows, read_summary
 
 START_SECONDS: Final = 10.0  # for oha to begin: 5 ms measured, more on a busy machine

@@ -16,7 +16,7 @@ from duetbench.core.model import Case, Flag
 from duetbench.core.protocol import SLOW_SECONDS
 from duetbench.host import ports
 from duetbench.host.command import AT, last_words, log_words, read_log, scrub
-from duetbench.host.process_group import Session, StopReport
+from duetbench.host.process_session import Session, StopReport
 from duetbench.measure import identity, verify
 from duetbench.measure.oha import Client
 from duetbench.measure.testbed import Testbed, Workspace

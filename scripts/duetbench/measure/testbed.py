@@ -24,7 +24,7 @@ from duetbench.core.errors import FlagName, LaunchError, UsageError
 from duetbench.core.model import Case, Commands, Endpoint, Interface, Machine
 from duetbench.host import proc
 from duetbench.host.command import last_words, log_words
-from duetbench.host.process_group import Session
+from duetbench.host.process_session import Session
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.project.plan import ceiling

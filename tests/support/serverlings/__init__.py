@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from duetbench.host.process_group import Role, Session
+from duetbench.host.process_session import Role, Session
 
 PROGRAMS = Path(__file__).with_name("programs.py")
 PATIENCE = 30.0

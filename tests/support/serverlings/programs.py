@@ -177,7 +177,7 @@ def affinity() -> NoReturn:
 
 def owner(folder: str) -> NoReturn:
     """Be a duetbench that has started a session with a worker, and wait to be killed."""
-    from duetbench.host.process_group import Session
+    from duetbench.host.process_session import Session
 
     session = Session.start(
         [sys.executable, str(HERE), "stubborn_master"],
