@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Annotated, Any, Final, get_origin
 
+from pydantic import BeforeValidator
 from typer import Option
 
 from duetbench.cli.verbs import hook
@@ -35,6 +36,7 @@ _METAVARS: Final = {
     "env_file": "FILE",
     "before": "COMMAND",
     "after": "COMMAND",
+    "ready_timeout": "TIME",
 }
 
 _HELP: Final = {"path": "What is asked for, '/items/7'; each is a case."}
@@ -60,6 +62,8 @@ def _parameters() -> Iterator[inspect.Parameter]:
         kind: Any = field.annotation
         if get_origin(kind) in {tuple, dict}:
             kind = list[str]
+        elif any(isinstance(part, BeforeValidator) for part in field.metadata):
+            kind = str  # the field reads a text by itself
         for name in _OF_KEY.get(key, (key,)) if field.description else ():
             option = Option(
                 f"--{name.replace('_', '-')}",

@@ -25,6 +25,7 @@ from duetbench.project.servers import SERVERS
 FREE_SECONDS: Final = 5.0  # for the kernel to close a stopped server's listening socket
 _SEE_LOG: Final = "see the server's log"  # ends messages that a server's own words may explain
 _POLL_SECONDS: Final = 0.02
+_TRACEBACK_SECONDS: Final = 0.5
 _EXPORTER_SECONDS: Final = 2.2  # it collects from the workers once a second
 
 
@@ -73,11 +74,19 @@ class Serving:
         What refers to the server's log gets what the log says of a failure, and its place.
         """
         if detail.endswith(_SEE_LOG):
-            detail, log = detail.removesuffix(f"; {_SEE_LOG}"), read_log(self.log)[self._earlier :]
-            # Of a server that works as usual there is nothing to be repeated.
-            said = f"; the server said: {last_words(log)}" if "Traceback" in log else ""
-            detail = f"{detail}{said}{AT}{self.log}"
+            detail = f"{detail.removesuffix(f'; {_SEE_LOG}')}{self._traceback()}{AT}{self.log}"
         self.flags.append(Flag(name=flag, detail=scrub(self.workspace.hide(detail))))
+
+    def _traceback(self) -> str:
+        """Quote the server's traceback, for which it is given a moment: it follows the answer."""
+        latest, deadline = "", time.monotonic() + _TRACEBACK_SECONDS
+        while (log := read_log(self.log)[self._earlier :]) != latest or "Traceback" not in log:
+            if time.monotonic() > deadline:
+                break
+            latest = log
+            time.sleep(_POLL_SECONDS)
+        # Of a server that works as usual there is nothing to be repeated.
+        return f"; the server said: {last_words(log)}" if "Traceback" in log else ""
 
     @contextmanager
     def blamed(self) -> Iterator[None]:
