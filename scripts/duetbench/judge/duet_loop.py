@@ -66,7 +66,7 @@ class Reporter(Progress):
         self.start(sentence, seconds, until="to the next decisions")
 
     def played(self, duet: Duet) -> None:
-        """A duet ended: changes of head against base, or why it does not count."""
+        """A duet ended: changes of head against base, or why there are none."""
         failures = {side: "; ".join(duet.failures(side)) for side in duet.failed}
         if failures:
             text = f"void: {said_once(failures)}"
@@ -78,7 +78,7 @@ class Reporter(Progress):
             ]
             warnings = sorted({flag.name for flag in (*duet.flags_base, *duet.flags_head)})
             text = ", ".join(changes) + (f"  [{', '.join(warnings)}]" if warnings else "")
-            text = text if duet.usable else f"not used: {text}"
+            text = text if duet.usable else f"disturbed: {text}"
         self.say(f"[{duet.order + 1}] {duet.case}  {text}")
 
 
