@@ -374,3 +374,16 @@ def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Scope) 
     project = tiny / "apps" / "pyproject.toml"
     project.write_text(project.read_text().replace('["alpha"]', '["alpha", "beta>=1.5"]'))
     refused("beta==1.0", r"changes nothing: stack one declares beta>=1\.5 and")
+
+
+def test_a_repository_without_a_commit_is_copied_whole(tmp_path: Path) -> None:
+    """Whoever has just begun has files, and no commit yet."""
+    files = {"uv.lock": "", "backend/web.py": "app = None"}
+    for name, text in files.items():
+        (tmp_path / "new" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "new" / name).write_text(text, "utf-8")
+    git(tmp_path / "new", "init", "--quiet")
+    with revisions.copies() as folder:
+        place = revisions.copy(tmp_path / "new" / "backend", folder)
+        assert (place / "web.py").read_text("utf-8") == "app = None"
+        assert (place.parent / "uv.lock").exists()

@@ -175,9 +175,9 @@ def copy(root: Path, folder: Path, *, made: Path | None = None) -> Path:
     if made is not None:
         whole = root.parents[len(made.parts) - 1] if made.parts else root
         return Path(shutil.copytree(whole, target, symlinks=True)) / made
-    if not is_repository(root):
+    if (whole := top(root)) is None:
         return Path(shutil.copytree(root, target, symlinks=True, ignore=_not_copied))
-    place, whole = within(root), top(root) or root
+    place = within(root)
     target.mkdir()
     kinds = ("--cached", "--others", "--exclude-standard")
     left_out = f":(exclude){place / 'results'}"
