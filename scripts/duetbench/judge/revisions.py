@@ -175,15 +175,15 @@ def copy(root: Path, folder: Path, *, made: Path | None = None) -> Path:
     if made is not None:
         whole = root.parents[len(made.parts) - 1] if made.parts else root
         return Path(shutil.copytree(whole, target, symlinks=True)) / made
-    if (whole := top(root)) is None:
+    if (repository := top(root)) is None:
         return Path(shutil.copytree(root, target, symlinks=True, ignore=_not_copied))
     place = within(root)
     target.mkdir()
     kinds = ("--cached", "--others", "--exclude-standard")
     left_out = f":(exclude){place / 'results'}"
-    listed = git.ask(whole, "ls-files", "-z", *kinds, "--", ".", left_out)
+    listed = git.ask(repository, "ls-files", "-z", *kinds, "--", ".", left_out)
     for name in filter(None, listed.split("\0")):
-        source = whole / name
+        source = repository / name
         if source.is_file() or source.is_symlink():  # it may have been removed
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target / name, follow_symlinks=False)
