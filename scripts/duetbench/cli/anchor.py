@@ -69,7 +69,7 @@ def play_command(
     root, folder = project.root, results or project.results
     assigned = assignment(plan_file, shard)
     if assigned is not None and select:
-        raise UsageError("--plan says what is played: leave --select out")
+        raise UsageError("--plan says what is measured: leave --select out")
     files.require_room(folder)
     console = Console()
     clean_up(console)

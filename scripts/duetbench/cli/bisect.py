@@ -88,7 +88,7 @@ def bisect_command(
         if project.target:
             raise UsageError("expected what to search: --lock BASE HEAD, or a comparison")
         if select:
-            raise UsageError("--select: a change says itself which case is played")
+            raise UsageError("--select: a change names its own case: leave it out")
         chosen = _chosen(changes, names)
         _search_changes(project, chosen, folder, limit, seed, console, as_json=as_json)
         return

@@ -2,7 +2,7 @@
 
 A rule says which cases need another duet: a comparison plays until all is decided (`session`),
 points of trends until each ratio is known to a standard error (`trend.anchored`), and a search asks
-for one duet after another (`trend.bisect`). Cases that share a server are played on one launch of
+for one duet after another (`trend.bisect`). Cases that share a server are measured on one launch of
 each side. The order of a round is drawn. Which side starts first in a server's first duet is drawn,
 too, and swapped from then on.
 

@@ -150,14 +150,14 @@ def lay_out(root: Path, revision: Revision, folder: Path) -> Path:
 
     UsageError: the revision does not have the folder of its repository that `root` is.
     """
-    target, place = folder / secrets.token_hex(4), within(root)
+    whole = top(root) or root.resolve()
+    target, place = folder / secrets.token_hex(4), root.resolve().relative_to(whole)
     target.mkdir()
     with tempfile.TemporaryDirectory() as scratch:
         index = {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
         git.ask(root, "read-tree", revision.tree, env=index)
         drop = ("rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch")
         git.ask(root, *drop, "--", "results", env=index)
-        whole = top(root) or root
         git.ask(whole, "checkout-index", "--all", f"--prefix={target}/", env=index)
     if not (target / place).is_dir():
         raise UsageError(f"{revision.label} has no folder {place}: name another revision")
@@ -177,7 +177,7 @@ def copy(root: Path, folder: Path, *, made: Path | None = None) -> Path:
         return Path(shutil.copytree(whole, target, symlinks=True)) / made
     if (repository := top(root)) is None:
         return Path(shutil.copytree(root, target, symlinks=True, ignore=_not_copied))
-    place = within(root)
+    place = root.resolve().relative_to(repository)
     target.mkdir()
     kinds = ("--cached", "--others", "--exclude-standard")
     left_out = f":(exclude){place / 'results'}"

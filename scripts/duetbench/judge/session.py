@@ -100,7 +100,7 @@ def unmeasured(question: Question) -> Comparison:
 
 
 class _Session:
-    """A comparison under way: the loop's rule, by which a case is played until it is decided."""
+    """A comparison under way: the loop's rule, which measures a case until it is decided."""
 
     def __init__(
         self,

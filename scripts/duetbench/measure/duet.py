@@ -6,8 +6,8 @@ generators the client cores. Core time is read for both trees before the first r
 last answer of either.
 
 A duet is: verify → warm up → measure → verify, each step on both sides. Cases that share a server
-are played in turn on one launch of each side, as its start takes as long as a duet. The servers are
-killed at the end: that they stop when asked to is for launches to test.
+are measured in turn on one launch of each side, as its start takes as long as a duet. The servers
+are killed at the end: that they stop when asked to is for launches to test.
 
 Memory is shared: the two servers map the same files, and each counts for half of such a page (PSS),
 or not at all (USS), while the other lives: a tenth of the PSS of FastAPI's json. So the server that

@@ -287,8 +287,8 @@ def load_anchor(root: Path) -> Anchor:
     file = anchor_file(root)
     if not file.is_file():
         raise UsageError(
-            f"{file}: expected the anchor that points are held against, found none: declare the "
-            "present state as one with `duetbench anchor renew NAME`"
+            f"{file}: expected the anchor that points are measured against, found none: declare "
+            "the present state as one with `duetbench anchor renew NAME`"
         )
     return validated(Anchor, read_toml(file), str(file))
 
@@ -298,7 +298,7 @@ def anchor_text(anchor: Anchor) -> str:
     written = anchor.model_dump(mode="json", exclude_none=True)
     tables = {name: written.pop(name) for name in ("interpreters", "stacks")}
     written["since"] = anchor.since  # a date in TOML, as it prints
-    lines = ["# What all trend points are held against; made by `duetbench anchor renew`."]
+    lines = ["# What all trend points are measured against; made by `duetbench anchor renew`."]
     lines += [f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v}" for k, v in written.items()]
     for name, table in tables.items():
         lines += ["", f"[{name}]", *(f'"{key}" = "{value}"' for key, value in table.items())]

@@ -104,12 +104,12 @@ class Assignment:
         if self.shard.machine not in {None, machine}:
             raise UsageError(
                 f"shard {number} of {self.night} is for the machine {self.shard.machine}, and this "
-                f"is {machine}: run it there, or plan anew with the machines that there are"
+                f"is {machine}: run it there, or make a new plan for the machines that there are"
             )
         if self.commit and commit and self.commit != commit:
             raise UsageError(
                 f"shard {number} of {self.night} measures commit {self.commit[:12]}, and the "
-                f"checkout is at {commit[:12]}: check the former out, or plan anew"
+                f"checkout is at {commit[:12]}: check the former out, or make a new plan"
             )
 
 

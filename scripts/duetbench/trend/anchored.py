@@ -49,11 +49,11 @@ COUNT_SECONDS: Final = 600.0  # limit; a group of cases takes some 20 s
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """When a case has been played often enough: at this standard error of its logarithm.
+    """How many duets of a case are enough: those that reach this standard error of its logarithm.
 
-    That of few duets may be small by chance, so `least` are played; and no more than `most`. Of a
-    slow case, whose `least` duets would take more than so many `seconds`, those that fit into them
-    are enough, from `fewest` on.
+    That of few duets may be small by chance, so at least `least` are measured, and at most `most`.
+    Of a slow case, whose `least` duets would take more than so many `seconds`, those that fit into
+    them are enough, from `fewest` on.
     """
 
     se: float = 0.005
@@ -86,8 +86,8 @@ class Precision:
 
 
 NIGHTLY: Final = Precision(least=5, seconds=40.0)
-"""A night's: with its launches it takes 55 minutes on two cores. A closed loop is played 5 times
-or more, in 4 s each; what waits for seconds, 3 times."""
+"""A night's: with its launches it takes 55 minutes on two cores. A closed loop gets 5 duets or
+more, of 4 s each; what waits for seconds gets 3."""
 
 
 def standard_error(duets: CaseDuets, metric: str) -> float:
@@ -98,7 +98,7 @@ def standard_error(duets: CaseDuets, metric: str) -> float:
 
 @dataclass(slots=True)
 class Head:
-    """A stack that is measured against the anchor, with the journal of what was played of it.
+    """A stack that is measured against the anchor, with the journal of its duets.
 
     `lost`: cases that cannot be played, with the reason.
     """
@@ -332,7 +332,7 @@ def measure(
 ) -> tuple[Points, InterruptedRun | None]:
     """Measure the checkout against an anchor; with its `commit`, without what is not committed.
 
-    The points are all that was played until an interruption, which is returned as well.
+    The points are of all duets before an interruption, which is returned as well.
 
     Raises:
         HistoryError: The anchor's commit cannot be had.

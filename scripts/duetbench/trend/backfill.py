@@ -156,7 +156,7 @@ def backfill(
         HistoryError: The anchor's commit cannot be had.
         SetupError: The anchor cannot be installed.
         RecordError: Points cannot be saved.
-        InterruptedRun: What was played is kept, and gone on with.
+        InterruptedRun: What was measured is kept; the next call continues.
     """
     done: dict[str, set[str]] = {}
     here = (machine.fingerprint().id, task.anchor.name, "backfill")

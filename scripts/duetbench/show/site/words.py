@@ -89,7 +89,7 @@ def _utc(time: float | str | datetime) -> datetime:
 def point_command(night: Night, case_id: str) -> str:
     """The shell command that measures a case of a night again, of the commit it measured."""
     inside = case_id.startswith(_INSIDE)
-    # What is inside the process goes with what is played of a stack.
+    # In-process benchmarks are measured with the duets of their stack.
     select = () if night.ratio and inside else ("--select", glob.escape(case_id))
     if night.ratio and night.as_of is not None:
         days = ("--from", night.as_of, "--to", night.as_of)
