@@ -38,7 +38,8 @@ one: CPU per request is at most 0.06 % too high.
 
 DUET_PROTOCOL: Final = 2
 """Version of how duets are measured. An anchor goes with one: under another, ratios to it may
-differ although nothing else does. 1: servers stopped in their own time. 2: both are killed (2026-11)."""
+differ although nothing else does. 1: servers stopped in their own time. 2: both are killed
+(2026-11)."""
 
 DUET_SECONDS: Final = 2.0
 """Least load of a duet, s.
