@@ -14,6 +14,7 @@ from scipy import special
 from duetbench.judge.statistics import (
     RESOLUTION,
     Looks,
+    Prior,
     Sample,
     adjusted,
     detectable,
@@ -73,6 +74,23 @@ def test_equal_duets_are_believed_as_far_as_figures_resolve() -> None:
     assert moved_p(constant, 0.002) == 1.0
     assert moved_p(sample(np.full(5, 0.02)), 0.002) < 1e-5
     assert same_p(sample(np.zeros(5)), 0.01) < 1e-5
+
+
+def test_a_prior_counts_as_so_many_duets() -> None:
+    """Two degrees of freedom of 1 %, four of 2 %: (2 * 1 + 4 * 4) / 6 = 3, its root in per cent.
+
+    Of 5 % where 1 % is known F(2, 4) is 25, which chance gives in (1 + 12.5)^-2 = 0.55 % of cases:
+    the prior is not its own, and does not count; nor where 20 % is known (F of 1/400: 0.25 %).
+    """
+    logs = np.array([0.01, 0.02, 0.03])
+    moderated = sample(logs, Prior(0.02, 4))
+    assert moderated.sd == pytest.approx(math.sqrt(3) / 100)
+    assert (moderated.n, moderated.freedom) == (3, 6)
+    assert interval(moderated, 0.05)[1] == pytest.approx(0.02 + 2.446912 * 0.01, rel=1e-6)
+    loud = np.array([-0.03, 0.02, 0.07])
+    assert sample(loud, Prior(0.01, 4)) == sample(loud)
+    assert sample(logs, Prior(0.2, 4)) == sample(logs)
+    assert sample(logs, Prior(0.05, 4)).sd == pytest.approx(math.sqrt((2 + 4 * 25) / 6) / 100)
 
 
 def test_adjusted_p_values_are_benjamini_and_hochbergs() -> None:

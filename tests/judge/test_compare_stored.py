@@ -7,6 +7,7 @@ from duetbench.core.model import Case
 from duetbench.host import paths
 from duetbench.judge.counted import differ
 from duetbench.judge.pairs import CaseDuets
+from duetbench.judge.priors import Priors
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.project.project import Project
 from duetbench.store import files
@@ -25,7 +26,7 @@ def of_comparison(stored: Comparison) -> Iterator[str]:
 
 def judged(cases: list[Case], duets: Iterable[Duet], hinted: set[str]) -> Iterator[str]:
     samples = {case.id: CaseDuets(case) for case in cases}
-    test = SequentialTest(samples)
+    test = SequentialTest(samples, prior=Priors().of)
     for case in hinted & samples.keys():
         for metric in samples[case].computed:
             test.hint(case, metric)

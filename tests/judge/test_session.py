@@ -140,7 +140,7 @@ def test_cases_of_one_server_share_its_launches(compare: Compare) -> None:
 
 
 def test_an_interruption_keeps_what_there_is(compare: Compare, tmp_path: Path) -> None:
-    fake, told = FakeInstruments(slower=dict.fromkeys(names(2), 0.05), stop=8), SilentReporter()
+    fake, told = FakeInstruments(slower=dict.fromkeys(names(2), 0.005), stop=8), SilentReporter()
     with pytest.raises(session.InterruptedComparison) as caught:
         compare(fake, names(2), told=told)
     assert caught.value.exit_code == 130

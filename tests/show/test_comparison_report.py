@@ -16,6 +16,7 @@ from comparing import (
     LOOKS,
     OPEN,
     SAME,
+    SIX,
     SLOWER,
     comparison_of,
     duet,
@@ -25,7 +26,6 @@ from comparing import (
 )
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Flag, Missing, Verdict
-from duetbench.judge.statistics import Method
 from duetbench.show import formats
 from duetbench.show.comparison_text import as_markdown as markdown
 from duetbench.show.comparison_text import print_comparison
@@ -98,7 +98,7 @@ def test_people_read_one_sentence(found: Comparison, headline: str) -> None:
 
 
 def test_what_the_report_may_not_import_is_what_decides() -> None:
-    record = Method().record()
+    record = SIX.record()
     assert {name: record[name] for name in LOOKS} == LOOKS
 
 

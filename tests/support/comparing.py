@@ -7,6 +7,7 @@ import numpy as np
 
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Load, LoadModel, Verdict
+from duetbench.judge.statistics import Looks, Method
 from duetbench.show.view import View
 from duetbench.store.comparison import (
     CaseComparison,
@@ -69,6 +70,11 @@ LOOKS: Final = {
 }
 """When looks are taken, as a comparison's file has it."""
 
+SIX: Final = Method(
+    looks=Looks((6, 10, 16, 25, 40, 60), (0.04, 0.08, 0.13, 0.20, 0.25, 0.30), least=4), joint=0.0
+)
+"""Looks from six duets on, and no event: tests of one look work its figures out by hand."""
+
 
 def judged_case(name: str, *judgements: Judgement, **more: Any) -> CaseComparison:
     return CaseComparison(
@@ -120,6 +126,7 @@ BASE: Final = {
     "service_p50": 0.012,  # of paced loads; a real closed one has none
     "efficiency": 0.9,
 }
+UNSTEADY: Final = Flag(name=FlagName.NOT_STEADY, detail="it still got quicker")
 NOISY: Final = Flag(name=FlagName.HOST_NOISE, detail="0.3 cores; 0.05 allowed")
 GROWING: Final = Flag(name=FlagName.MEMORY_GROWS, detail="2 kB per request")
 WRONG: Final = Flag(name=FlagName.WRONG_BODY, detail="expected hi, found ho")

@@ -13,7 +13,7 @@ import pytest
 import rich.console
 from packaging.version import Version
 
-from comparing import NOISY, WRONG, busy
+from comparing import UNSTEADY, WRONG, busy
 from comparing import duet as duet_of
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Flag
@@ -127,7 +127,7 @@ def test_a_case_is_played_until_its_ratio_is_known(tmp_path: Path) -> None:
 
 def test_what_was_disturbed_or_failed_is_told(tmp_path: Path) -> None:
     noisy = head(tmp_path, "noisy")
-    play([noisy], Given(flags={0: NOISY}))
+    play([noisy], Given(flags={0: UNSTEADY}))
     # 0.03, 0.02, 0.02 are left: their standard error is 0.0033.
     found, _ = noisy.points()
     assert [(one.points[0].duets, one.points[0].excluded) for one in found] == [(3, 1)] * 2

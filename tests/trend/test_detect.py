@@ -188,7 +188,7 @@ def test_of_several_releases_none_is_blamed_and_an_improvement_is_closed(
 
 def test_what_the_duets_do_not_see_is_dismissed(compared: Compared) -> None:
     """No change is final; the opposite change, or no verdict, is asked for two times more."""
-    undecided, opposite = compared("a", seconds=15.0), compared("a", a=-0.05)
+    undecided, opposite = compared("a", seconds=5.0), compared("a", a=-0.05)
     for comparison, tries, verdict, final in (
         (compared("a"), 0, Verdict.NO_CHANGE, True),
         (opposite, 0, Verdict.INCONCLUSIVE, False),

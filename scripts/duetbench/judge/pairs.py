@@ -43,8 +43,9 @@ and are not known while a side still gets quicker."""
 DRIFT_RATE: Final = 0.01
 """Error rate at which duets are said to drift alike."""
 
-_LASTING: Final = DISTURBING - {FlagName.NOT_STEADY}
-"""Warnings of what may be there all the time."""
+_SHARED: Final = DISTURBING - {FlagName.NOT_STEADY, FlagName.ENV_CHANGED}
+"""Warnings of what may be there all the time, on both sides. Of a side that still gets quicker no
+ratio lasts."""
 
 SIDES: Final[tuple[SideName, SideName]] = ("base", "head")
 
@@ -76,14 +77,19 @@ class CaseDuets:
         self.case = case
         self.leading, self.tails = judged(case)
         self.all: list[Duet] = []
-        self._conclude()
+        self.conclude()
 
     def add(self, duet: Duet) -> None:
-        """Take another duet."""
-        self.all.append(duet)
-        self._conclude()
+        """Take another duet.
 
-    def _conclude(self) -> None:
+        Warnings of noise that both sides meet speak against none: ratios of such duets scatter no
+        wider than others of the same comparison, and no other machine or time may be to be had.
+        """
+        noisy = bool(duet.disturbed) and duet.disturbed <= _SHARED
+        self.all.append(duet.model_copy(update={"kept": True}) if noisy else duet)
+        self.conclude()
+
+    def conclude(self) -> None:
         """Work out once what its duets say together: every look at any case asks for it."""
         self.usable = [duet for duet in self.all if duet.usable]
         names, enough = (*self.leading, *self.tails), SHARE * len(self.usable)
@@ -93,21 +99,6 @@ class CaseDuets:
         failures = {side: [f for duet in whole for f in duet.failures(side)[:1]] for side in SIDES}
         many = {side: failures[side][0] for side in SIDES[::-1] if len(failures[side]) >= FAILURES}
         self.void = said_once(many)
-
-    def settle(self) -> None:
-        """Use duets that warnings alone have disturbed, where these are most of them.
-
-        Such noise is no exception, but how the machine or the application is, and no other machine
-        or time would tell. Both sides had it, and ratios of such duets scatter no wider than others
-        of the same comparison. Of a side that still gets quicker no ratio lasts.
-        """
-        noisy = [bool(one.disturbed) and one.disturbed <= _LASTING for one in self.all]
-        if 2 * sum(noisy) > len(noisy):
-            self.all = [
-                one.model_copy(update={"kept": True}) if kept else one
-                for one, kept in zip(self.all, noisy, strict=True)
-            ]
-            self._conclude()
 
     @property
     def excluded(self) -> int:

@@ -8,58 +8,41 @@
     judge(test)
 
 Every answer is computed from the samples so far, and can be asked for at any time; the reasons are
-in docs/comparing.md. Many cases that moved alike are one event: `events` names the narrowest
-factor that explains them.
+in docs/comparing.md.
 """
 
 import math
-import statistics as figures
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from duetbench.core.metrics import METRICS, PERCENTILES
-from duetbench.core.model import Case, Verdict
+from duetbench.core.model import Verdict
 from duetbench.judge import statistics
 from duetbench.judge.pairs import SHARE, CaseDuets
-from duetbench.judge.statistics import CONFIDENCE_RATE, Method, Sample
-from duetbench.store.comparison import CaseComparison, Duet, Event, Factor, Judgement
-
-FEWEST: Final = 3
-"""Cases that make an event."""
+from duetbench.judge.statistics import CONFIDENCE_RATE, Estimate, Method, Prior, Sample
+from duetbench.store.comparison import Duet, Judgement
 
 _INNER: Final = 0.9
 """Share of an interval's half within which the size of what is called lies. Farther out it is at
 the interval's end, and no effect: what was called for its luck alone looks so."""
 
-WITHIN: Final = 0.8
-"""Share of the judged cases with a factor's value that must have moved alike."""
+_NEAR: Final = 0.25
+"""Half of an interval, in sizes of what moved, from which on the size is worth another duet."""
 
 _LUCK: Final = (
     "just passes the test: given that only what looks large does, it is likeliest no larger than "
     "the near end of its interval"
 )
 
-EXPLAINED: Final = 0.9
-"""Share of all cases that moved alike that the factor's value must hold."""
-
 _MEMORY: Final = "pss_steady"
 """The metric of which a leak is said."""
 
-FACTORS: Final[dict[Factor, Callable[[Case], str]]] = {
-    "experiment": lambda case: case.experiment,
-    "stack": lambda case: case.stack,
-    "server": lambda case: case.server,
-    "interface": lambda case: case.endpoint.interface,
-    "interpreter": lambda case: case.python,
-    "machine": lambda _: "all",
-}
-"""Properties that cases can share. Of two that hold the same cases, the earlier one is named."""
-
-
 State = Literal["open", "moved", "same"]
 """State of one metric of one case."""
+
+FindPrior = Callable[[CaseDuets, str, Iterable[CaseDuets]], Prior | None]
+"""Finds what is known of the scatter of a case's metric: `priors.Priors.of`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +61,24 @@ class Evidence:
 class SequentialTest:
     """Duets of several cases, until each is decided or out of time."""
 
-    def __init__(self, samples: Mapping[str, CaseDuets], method: Method | None = None) -> None:
-        self.samples, self.method = dict(samples), method or Method()
+    def __init__(
+        self,
+        samples: Mapping[str, CaseDuets],
+        method: Method | None = None,
+        prior: FindPrior | None = None,
+    ) -> None:
+        """Judge samples of cases; without a `prior` each scatters as its own duets say."""
+        self.samples, self.method, self._prior = dict(samples), method or Method(), prior
         self._hinted: set[tuple[str, str]] = set()
         self._final: frozenset[str] = frozenset()
         self._closed = False
         self._seen: dict[tuple[str, str, int, float], Evidence] = {}
         self._ps: dict[str, dict[tuple[str, str], float]] = {}  # of all pairs; until a sample more
+
+    @property
+    def rate(self) -> float:
+        """Error rate of the cases; several leave a part of it to their event (`events`)."""
+        return self.method.rate * (1 - self.method.joint if len(self.samples) > 1 else 1)
 
     def hint(self, key: str, metric: str) -> None:
         """Say before the first sample that what a metric follows from has moved.
@@ -112,8 +106,6 @@ class SequentialTest:
         """End the test; what was still open gets its last look with what it has."""
         if not self._closed:
             self._final = frozenset(self.open())
-            for key in [key for key in self.samples if self.undecided(key)]:
-                self.samples[key].settle()
             self._closed = True
             self._ps.clear()
 
@@ -139,11 +131,13 @@ class SequentialTest:
         """The latest look at one metric; what a look sees never changes afterwards."""
         samples = self.samples[key]
         due = self.method.looks.latest(len(samples.usable), final=key in self._final)
-        if due is None or metric not in samples.metrics:
+        if due is None or metric not in samples.metrics or samples.count(metric) < 2:
             return Evidence()
         count, share = due
         if (key, metric, *due) not in self._seen:
-            sample = statistics.sample(samples.logs(metric, count))
+            others = (theirs for name, theirs in self.samples.items() if name != key)
+            prior = self._prior(samples, metric, others) if self._prior else None
+            sample = statistics.sample(samples.logs(metric, count), prior)
             scale = METRICS[metric]
             self._seen[key, metric, count, share] = Evidence(
                 sample,
@@ -169,7 +163,7 @@ class SequentialTest:
         the calling: the luck that it took explains the whole. It has not moved yet.
         """
         if "sizes" not in self._ps:
-            passed = [pair for pair, p in self.adjusted().items() if p <= self.method.rate]
+            passed = [pair for pair, p in self.adjusted().items() if p <= self.rate]
             likeliest = {pair: self._likeliest(pair, len(passed)) for pair in passed}
             self._ps["sizes"] = {pair: size for pair, size in likeliest.items() if size is not None}
         return self._ps["sizes"]
@@ -205,7 +199,7 @@ class SequentialTest:
     def level(self, key: str, metric: str, called: int = 1) -> float:
         """Two-sided error rate of one of a look's tests, if so many pairs are called with it."""
         weights = self.weights()
-        return self.method.rate * min(1.0, weights[key, metric] * called / len(weights))
+        return self.rate * min(1.0, weights[key, metric] * called / len(weights))
 
     def figures(self, key: str, metric: str) -> dict[str, float]:
         """Ratio, interval and detectable change as a judgement has them; empty without a look."""
@@ -224,6 +218,17 @@ class SequentialTest:
         low, mean, high = (math.exp(log) for log in (low, mean, high))
         return {"ratio": mean, "low": low, "high": high, "detectable": detectable}
 
+    def estimates(self, metric: str) -> list[Estimate]:
+        """What is known of a metric in each case that can be judged, for `events.together`."""
+        known = []
+        for key, samples in self.samples.items():
+            sample = self.evidence(key, metric).sample
+            if sample is not None and not samples.void and not samples.drifted(metric):
+                size = self.sizes().get((key, metric), sample.mean)
+                same = self.state(key, metric) == "same"
+                known.append(Estimate(samples.case, size, sample, same))
+        return known
+
     def _longer(self, sample: Sample) -> tuple[Sample, float]:
         """The look that would have been the last, with this scatter, had nothing been decided."""
         looks = self.method.looks
@@ -237,7 +242,17 @@ class SequentialTest:
         most = math.ceil(last * self.method.patience)
         if samples.void or len(samples.usable) >= last or len(samples.all) >= most:
             return False
-        return bool(self.undecided(key))
+        few = len(samples.usable) < self.method.rough
+        rough = few and any(self._rough(key, metric) for metric in samples.leading)
+        return rough or bool(self.undecided(key))
+
+    def _rough(self, key: str, metric: str) -> bool:
+        """Whether something moved, by an amount of which little is known yet."""
+        evidence, size = self.evidence(key, metric), self.sizes().get((key, metric))
+        if evidence.sample is None or size is None:
+            return False
+        half = statistics.reach(evidence.sample, CONFIDENCE_RATE * evidence.share)
+        return half > _NEAR * abs(size)
 
     def undecided(self, key: str) -> list[str]:
         """The metrics of a case for which its duets go on."""
@@ -310,7 +325,7 @@ def _verdict(key: str, metric: str, test: SequentialTest) -> tuple[Verdict, str]
     fewer = samples.count(metric) < len(samples.usable)
     part = f"from the duets that have it: {_lack(samples, metric)}" if fewer else ""
     if state == "open" or sample is None:
-        luck = test.adjusted()[key, metric] <= test.method.rate
+        luck = test.adjusted()[key, metric] <= test.rate
         return Verdict.INCONCLUSIVE, _LUCK if luck else part
     if reason := samples.drifted(metric):
         return Verdict.INCONCLUSIVE, reason
@@ -318,49 +333,3 @@ def _verdict(key: str, metric: str, test: SequentialTest) -> tuple[Verdict, str]
         return Verdict.NO_CHANGE, part
     worse = (sample.mean > 0) == (METRICS[metric].better == "lower")
     return Verdict.SLOWER if worse else Verdict.FASTER, part
-
-
-def events(cases: Sequence[CaseComparison]) -> tuple[Event, ...]:
-    """Find the events of a comparison: at most one per metric and direction, widest first."""
-    judged: dict[str, list[tuple[Case, Judgement]]] = defaultdict(list)
-    for case in cases:
-        for judgement in case.judgements:
-            if judgement.verdict is not Verdict.NOT_COMPARABLE:
-                judged[judgement.metric].append((case.case, judgement))
-    moved = Verdict.SLOWER, Verdict.FASTER
-    every = [_event(many, verdict) for many in judged.values() for verdict in moved]
-    return tuple(sorted(filter(None, every), key=lambda event: -len(event.cases)))
-
-
-def _event(judged: Sequence[tuple[Case, Judgement]], verdict: Verdict) -> Event | None:
-    """The event of a metric and direction, if there is one."""
-    moved = [(case, one) for case, one in judged if one.verdict is verdict]
-    toward = {one.ratio is not None and one.ratio > 1 for _, one in moved}
-    counting = [case for case, one in judged if not _undecided(one, toward)]
-    explaining: list[tuple[int, Factor, str, list[tuple[Case, Judgement]]]] = []
-    for factor, value_of in FACTORS.items():
-        for value in dict.fromkeys(value_of(case) for case, _ in moved):
-            held = [(case, one) for case, one in moved if value_of(case) == value]
-            around = sum(value_of(case) == value for case in counting)
-            if len(held) >= max(FEWEST, WITHIN * around, EXPLAINED * len(moved)):
-                explaining.append((around, factor, value, held))
-    if not explaining:
-        return None
-    _, factor, value, held = min(explaining, key=lambda one: one[0])
-    # Geometric means, of either end too. An interval of the mean alone would be too narrow: each
-    # case ends early where it looks large, and those that moved were chosen for it. Of twenty cases
-    # slower by 1 % it held the truth in three of four tries only.
-    ends = [(one.ratio, one.low, one.high) for _, one in held if one.ratio and one.low and one.high]
-    ratio, low, high = (figures.geometric_mean(values) for values in zip(*ends, strict=True))
-    return Event(
-        factor=factor, value=value, metric=held[0][1].metric, verdict=verdict,
-        ratio=ratio, low=low, high=high, cases=tuple(case.id for case, _ in held),
-    )  # fmt: skip
-
-
-def _undecided(one: Judgement, toward: set[bool]) -> bool:
-    """Whether a case is for lack of time neither for nor against: open, and it points there too."""
-    if one.low is None or one.high is None:
-        return one.verdict is Verdict.INCONCLUSIVE
-    points = (one.low > 1 and True in toward) or (one.high < 1 and False in toward)
-    return one.verdict is Verdict.INCONCLUSIVE and points

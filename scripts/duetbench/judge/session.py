@@ -16,19 +16,28 @@ from typing import Any, Final, Literal
 
 from duetbench.core import __version__
 from duetbench.core.errors import RecordError
-from duetbench.core.metrics import MATERIAL, Concern
+from duetbench.core.metrics import CPU, MATERIAL, Concern
 from duetbench.core.model import Missing
 from duetbench.core.units import utc_now
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import counted
 from duetbench.judge.counted import EACH_SECONDS, Counts, Job, differ
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
+from duetbench.judge.events import events, together
 from duetbench.judge.pairs import Pair, Sides
-from duetbench.judge.sequential_test import SequentialTest, events, judge
+from duetbench.judge.priors import Priors
+from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.judge.statistics import Method
 from duetbench.project import tools
 from duetbench.store import kinds
-from duetbench.store.comparison import METHOD_VERSION, CaseComparison, Comparison, Duet, weighed
+from duetbench.store.comparison import (
+    METHOD_VERSION,
+    CaseComparison,
+    Comparison,
+    Duet,
+    Event,
+    weighed,
+)
 
 COUNTING: Final = 0.15
 """Share of the budget that instruction counts may take before the first duet."""
@@ -118,10 +127,13 @@ class _Session:
         self.every = every = {pair.case.id: pair for pair in question.sides.pairs}
         self.jobs = {job.series: job for job in question.jobs}
         self.loop = Loop(instruments, reporter, question.seed, clock, turns=True)
-        self.first = self.method.looks.counts[0]
+        self.first = self.method.admitted
         chosen = affordable(list(every.values()), self.loop.seconds.of, self.first, self.seconds)
         self.pairs = {name: pair for name, pair in every.items() if pair in chosen}
-        self.test = SequentialTest({name: pair.duets for name, pair in self.pairs.items()})
+        machine = question.sides.head.testbed.machine.id
+        self.priors = Priors.of_machine(machine, question.sides.repository / "results")
+        duets = {name: pair.duets for name, pair in self.pairs.items()}
+        self.test = SequentialTest(duets, self.method, self.priors.of)
         inside = {name: job.sides for name, job in self.jobs.items()}
         served = {name: pair.sides for name, pair in every.items()}
         self.counts = Counts(instruments.instructions, {**served, **inside})
@@ -157,7 +169,11 @@ class _Session:
         self.test.close()
         left_out = {pair.case.id: pair.duets for pair in self._waiting()}
         judgements = judge(SequentialTest(left_out)) | judge(self.test)
-        method: dict[str, Any] = {**self.method.record(), "seed": self.question.seed}
+        method: dict[str, Any] = {
+            **self.method.record(),
+            "priors": str(self.priors),
+            "seed": self.question.seed,
+        }
         if self.jobs:
             method["inprocess_floor"] = counted.FLOOR
         micro, absent = [], []
@@ -186,6 +202,7 @@ class _Session:
             self.started,
             wall_seconds=self.clock() - self.began,
             cases=tuple(cases),
+            joint=together(self.test.estimates(CPU), CPU, self.method.rate * self.method.joint),
             micro=tuple(micro),
             absent=tuple(absent),
             method=method,
@@ -208,7 +225,7 @@ class _Session:
 
     def _admit(self) -> bool:
         """Give time that decided and void cases have left to others; False where none has room."""
-        left, least = self.ends - self.clock(), self.method.looks.least
+        left, least = self.ends - self.clock(), self.method.admitted
         more = affordable(self._waiting(), self.loop.seconds.of, least, left / FIRST_LOOK)
         if not more or least * self.loop.seconds.of(*more) > left:
             return False
@@ -246,6 +263,7 @@ def _record(
     started: str,
     *,
     cases: tuple[CaseComparison, ...] = (),
+    joint: Event | None = None,
     absent: tuple[Missing, ...] = (),
     method: Mapping[str, float | int | str] | None = None,
     notes: tuple[str, ...] = (),
@@ -273,7 +291,7 @@ def _record(
         untouched=sides.untouched,
         missing=(*sides.missing, *absent),
         cases=cases,
-        events=events(cases),
+        events=(*([joint] if joint else []), *events(cases)),
         method={"version": METHOD_VERSION, **(method or {})},
         reproduce=question.reproduce,
         notes=(*question.notes, *sides.notes, *notes),

@@ -3,12 +3,12 @@
 docs/comparing.md ("How it decides") says what is promised, and where it comes from. The sample is a
 duet, and its value the log ratio log(head / base): changes of +1 % and of -1 % are then equally far
 from nothing, and ratios are averaged as ratios are (the geometric mean). Student's t holds for few
-duets of unknown scatter.
+duets of unknown scatter; what is known of it beforehand is a `Prior`.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import optimize, special
 
 from duetbench.core.metrics import MATERIAL, Concern
+from duetbench.core.model import Case
 from duetbench.store.comparison import ACTED_ON
 
 Logs = NDArray[np.float64]
@@ -25,6 +26,12 @@ RESOLUTION: Final = 4e-4
 Percentiles are rounded to three digits, so a ratio of two of them scatters by
 0.001 * sqrt(2 / 12) even where all duets agree to the last bit.
 """
+
+LOUD: Final = 0.1
+"""Chance of a louder sample under its prior, below which the prior is not the case's."""
+
+QUIET: Final = 0.02
+"""Chance of a quieter sample, likewise; smaller, since luck looks quiet, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +73,29 @@ class Looks:
 
 
 @dataclass(frozen=True, slots=True)
+class Prior:
+    """Standard deviation of a log ratio as known beforehand, and how many duets that is worth."""
+
+    sd: float
+    freedom: float
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
-    """Number, mean and standard deviation of the log ratios of one case and metric."""
+    """Number, mean and standard deviation of the log ratios of one case and metric.
+
+    `prior` are the degrees of freedom that its standard deviation has from a `Prior`.
+    """
 
     n: int
     mean: float
     sd: float
+    prior: float = 0.0
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the standard deviation."""
+        return self.n - 1 + self.prior
 
     @property
     def error(self) -> float:
@@ -79,9 +103,33 @@ class Sample:
         return max(self.sd, RESOLUTION) / math.sqrt(self.n)
 
 
-def sample(logs: Logs) -> Sample:
-    """Number, mean and standard deviation of two or more log ratios."""
-    return Sample(len(logs), float(logs.mean()), float(logs.std(ddof=1)))
+def sample(logs: Logs, prior: Prior | None = None) -> Sample:
+    """Number, mean and standard deviation of two or more log ratios.
+
+    With a prior the variance is the mean of both, by degrees of freedom (the moderated t of Smyth
+    2004); unless the duets scatter more than the prior allows, or far less.
+    """
+    own = Sample(len(logs), float(logs.mean()), float(logs.std(ddof=1)))
+    if prior is None or not _fits(own, prior):
+        return own
+    squares = own.freedom * own.sd**2 + prior.freedom * prior.sd**2
+    sd = math.sqrt(squares / (own.freedom + prior.freedom))
+    return replace(own, sd=sd, prior=prior.freedom)
+
+
+def _fits(own: Sample, prior: Prior) -> bool:
+    chance = special.fdtrc(own.freedom, prior.freedom, (own.sd / prior.sd) ** 2)
+    return bool(LOUD <= chance <= 1 - QUIET)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The likeliest log ratio of a case, from its sample; `same`: it is shown to be none."""
+
+    case: Case
+    log: float
+    sample: Sample
+    same: bool
 
 
 def interval(sample: Sample, alpha: float) -> tuple[float, float]:
@@ -92,13 +140,13 @@ def interval(sample: Sample, alpha: float) -> tuple[float, float]:
 
 def reach(sample: Sample, alpha: float) -> float:
     """Largest distance of a mean from the truth, but for alpha (both sides), on the log scale."""
-    return float(special.stdtrit(sample.n - 1, 1 - alpha / 2)) * sample.error
+    return float(special.stdtrit(sample.freedom, 1 - alpha / 2)) * sample.error
 
 
 def moved_p(sample: Sample, floor: float) -> float:
     """Two-sided P value of the minimal-effect test; `floor` is relative."""
     beyond = abs(sample.mean) - math.log1p(floor)
-    return min(1.0, 2 * float(special.stdtr(sample.n - 1, -beyond / sample.error)))
+    return min(1.0, 2 * float(special.stdtr(sample.freedom, -beyond / sample.error)))
 
 
 def likeliest(sample: Sample, last: Sample, edge: float) -> float:
@@ -123,7 +171,7 @@ def same_p(sample: Sample, tolerance: float) -> float:
     """P value of the equivalence test: small where |log ratio| is below log(1 + tolerance)."""
     edge = math.log1p(tolerance)
     # The larger of both sides' is that on which the mean lies.
-    return float(special.stdtr(sample.n - 1, (abs(sample.mean) - edge) / sample.error))
+    return float(special.stdtr(sample.freedom, (abs(sample.mean) - edge) / sample.error))
 
 
 def detectable(sample: Sample, floor: float, *, alpha: float, power: float) -> float:
@@ -131,7 +179,7 @@ def detectable(sample: Sample, floor: float, *, alpha: float, power: float) -> f
 
     Floor + (t of 1 - alpha/2 + t of the power) standard errors, on the log scale.
     """
-    missed = float(special.stdtrit(sample.n - 1, power)) * sample.error
+    missed = float(special.stdtrit(sample.freedom, power)) * sample.error
     return math.expm1(math.log1p(floor) + reach(sample, alpha) + missed)
 
 
@@ -172,7 +220,14 @@ class Method:
     which on a change is acted on, by `metrics.Concern`: no verdict depends on them.
     """
 
-    looks: Looks = Looks((6, 10, 16, 25, 40, 60), (0.04, 0.08, 0.13, 0.20, 0.25, 0.30), least=4)
+    looks: Looks = Looks(
+        (2, 3, 4, 6, 10, 16, 25, 40, 60),
+        (0.02, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.22, 0.28),
+        least=2,
+    )
+    rough: int = 6  # duets until which the size of what moved is made more precise
+    joint: float = 0.2  # share of `rate` for all cases together, where there are several
+    admitted: int = 4  # duets that a case must have time for, to be begun
     rate: float = CONFIDENCE_RATE  # both sides: what is called has its interval beyond the floor
     settling_rate: float = 0.05
     hinted: float = 0.5
@@ -182,7 +237,7 @@ class Method:
 
     def record(self) -> dict[str, float | int | str]:
         """The parameters as a comparison's file keeps them."""
-        rates = ("rate", "settling_rate", "hinted", "power", "patience")
+        rates = ("rate", "settling_rate", "hinted", "joint", "power", "patience")
         values = {name: getattr(self, name) for name in rates}
         sizes = {f"{ACTED_ON}{concern}": size for concern, size in self.material.items()}
         return {"looks": str(self.looks), **values, **sizes, "memory": MEMORY}

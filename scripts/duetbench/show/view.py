@@ -17,6 +17,7 @@ from duetbench.show import formats
 from duetbench.store.comparison import (
     CaseComparison,
     Comparison,
+    Event,
     Judgement,
     MicroComparison,
     SideName,
@@ -264,9 +265,23 @@ def _news(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
         several = len({row.case for row in moved}) > 1
         most = ", most of all {}, which {}" if several else ": {} {}"
         yield f"{name} in {_count(moved, comparison)}{most.format(top.name, top.moved + price)}"
-    if (slight := _of(rows, "slight")) and not material:
+    joint = _joint(comparison)
+    if joint is not None and not material:
+        group = "worse" if joint.verdict is Verdict.SLOWER else "better"
+        amount = formats.moved(joint.metric, joint.interval)
+        yield f"{group} in {len(joint.cases)} cases tested as one: head {amount}"
+    elif (slight := _of(rows, "slight")) and not material:
         where = _count(slight, comparison)
         yield f"nothing that you would act on; smaller changes are shown in {where}"
+
+
+def _joint(comparison: Comparison) -> Event | None:
+    """What all cases did together, if it is as much as a person acts on."""
+    for event in comparison.events:
+        size = math.log1p(acted_on(event.metric, comparison.method))
+        if event.factor == "change" and abs(math.log(event.ratio)) >= size:
+            return event
+    return None
 
 
 def _lead(rows: Sequence[ViewRow]) -> ViewRow:
@@ -383,7 +398,7 @@ def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
         used = sum(max(judgement.duets for judgement in judgements) for judgements in every)
         yield "duets", f"{used} usable, {unused} not: disturbed or failed"
     if noisy := sum(duet.kept for case in comparison.cases for duet in case.duets):
-        yield "disturbed", f"{noisy} of the duets used, as most of their cases: see the flags"
+        yield "noise", f"met both sides of {noisy} of the duets used: see the flags"
     if comparison.noise is not None:
         scatter = f"of base against itself scatters by {formats.size(comparison.noise)}"
         yield "noise", f"{formats.title(CPU)} {scatter} from duet to duet (standard deviation)"
@@ -436,12 +451,16 @@ def _coverage(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
 
 def _events(comparison: Comparison) -> Iterator[str]:
     for event in comparison.events:
+        verdict = formats.verdict(event.metric, event.verdict)
+        if event.factor == "change":
+            moved = formats.moved(event.metric, event.interval)
+            yield f"All {len(event.cases)} cases, tested as one: head {moved}."
+            continue
         shared = (
             "with nothing in common but the machine"
             if event.factor == "machine"
             else f"that share the {event.factor} {event.value}"
         )
-        verdict = formats.verdict(event.metric, event.verdict)
         yield (
             f"{len(event.cases)} cases {shared} moved alike: {formats.title(event.metric)} "
             f"{verdict}, {formats.percent(event.ratio)} ({formats.ends(event.interval)})."
@@ -578,6 +597,9 @@ def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
             return 1
         if judgement.verdict is Verdict.NOT_COMPARABLE and broken:
             return 1
+    joint = _joint(comparison)
+    if joint is not None and joint.verdict is Verdict.SLOWER and not comparison.cross:
+        return 1
     undecided = {Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE}
     awaited = (judgement for judgement in cases if judgement.metric not in TAILS)
     doubtful = any(judgement.verdict in undecided for judgement in awaited) or any(

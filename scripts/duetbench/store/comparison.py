@@ -36,10 +36,11 @@ from duetbench.core.units import Interval, read_time
 FORMAT_VERSION: Final = 2
 """Version of the comparison file. 1: duets of two stages (2026-11). 2: of one sequential test."""
 
-METHOD_VERSION: Final = 4
+METHOD_VERSION: Final = 5
 """Of the method that a comparison is decided by. 1: a screening, then a confirmation. 2: one
 sequential test. 3: the same, of installations that take turns. 4: of sides whose code is compiled
-beforehand, and of launches of each alone where a duet would keep cores from it (2026-11)."""
+beforehand, and of launches of each alone where a duet would keep cores from it. 5: with what is
+known of a case's scatter, from two duets on, noisy ones among them (2026-11)."""
 
 COMPARISONS: Final = "comparisons"
 """The folder of comparisons, below the state folder and below `results/` (evidence)."""
@@ -99,7 +100,7 @@ class Duet(Frozen):
     )
     flags_base: tuple[Flag, ...] = ()
     flags_head: tuple[Flag, ...] = ()
-    kept: bool = Field(default=False, description="Used although disturbed, as most of the case.")
+    kept: bool = Field(default=False, description="Used although noise met both sides.")
     alone: tuple[str, ...] = Field(default=(), description="Metrics of launches alone, by turns.")
     base: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")
     head: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")
@@ -254,8 +255,8 @@ class MicroComparison(Frozen):
     head: tuple[Amount, ...]
 
 
-Factor = Literal["machine", "interpreter", "interface", "server", "stack", "experiment"]
-"""What cases that moved alike have in common."""
+Factor = Literal["change", "machine", "interpreter", "interface", "server", "stack", "experiment"]
+"""What cases that moved alike have in common; change: they are all of a comparison's."""
 
 
 class Event(Frozen):

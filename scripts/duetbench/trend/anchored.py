@@ -181,7 +181,6 @@ class Head:
 def _points(duets: CaseDuets, lost: list[Missing]) -> list[AnchoredPoint]:
     """The points of a case's duets; why there are none is added to what is `lost`."""
     case = duets.case.id
-    duets.settle()
     reason = duets.void
     if not reason and len(duets.usable) < 2:
         reason = f"{len(duets.usable)} usable duets: {duets.disturbances() or 'no more'}"
