@@ -2,8 +2,8 @@
 
 `instructions.py` starts it under Valgrind, in the environment of the stack, as
 `python -P -m benchmarks._counted`. Its targets are `request/<endpoint>`, by the names of
-`handlers`, `pydantic/<what>/<size>/<form>`, the jobs of `pydantic_models`, and `served/<name>`,
-requests to the application that servers would be told to serve.
+`handlers`, `pydantic/<what>/<size>/<form>`, the jobs of `pydantic_models`, `served/<name>`,
+requests to the application that servers would be told to serve, and `import` of that.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 # the status of a right answer.
 REQUEST = "DUETBENCH_REQUEST"
 
+# The folder in which an application is imported, and nothing of it before.
+IMPORTED_IN = "DUETBENCH_IMPORTED_IN"
+
 # What applications need and import, some of it with their first request. The applications come
 # later, in a process of their own for each target.
 _FRAMEWORKS = ("anyio._backends._asyncio", "fastapi.responses", "flask", "pydantic")
@@ -40,6 +43,8 @@ _CALLS = 3_000
 
 def preload() -> None:
     """Import what the stack has of the frameworks."""
+    if IMPORTED_IN in os.environ:
+        return
     importlib.import_module(f"{__package__}._requests")
     for module in _FRAMEWORKS:
         with contextlib.suppress(ModuleNotFoundError):
@@ -55,6 +60,10 @@ def prepare(target: str) -> Unit:
     from duetbench.measure.instructions.phases import Unit  # noqa: PLC0415 - not there when asv imports this
 
     kind, _, rest = target.partition("/")
+    if kind == "import":
+        os.chdir(os.environ[IMPORTED_IN])
+        name = "duetbench_entry"  # which imports the application
+        return Unit(lambda: importlib.import_module(name), n=1, warmup=0, threads=True, once=True)
     if kind == "request":
         from . import _requests  # noqa: PLC0415 - imported by preload
 

@@ -110,7 +110,10 @@ def test_a_gate_can_trust_a_recorded_comparison(recorded: str, reference_results
         (("HEAD", "--with", "granian==1"), "BASE and --with were given: choose one kind"),
         (("--python", "3.14", "3.13"), "no interpreter '3.13'"),
         (("nowhere",), "'nowhere' is no revision here"),
-        (("--material", "speed=5%"), "expected one of cpu, throughput, latency, tail, memory"),
+        (
+            ("--material", "speed=5%"),
+            "one of cpu, throughput, latency, tail, memory, start",
+        ),
         (("--material", "memory=5"), "expected a size such as 2.5%, found '5'"),
     ],
 )
@@ -191,7 +194,7 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
 ) -> None:
     played = _Played(comparison(Verdict.SLOWER))
     file = bench.folder / "c.json"
-    more = "--material", "memory=7 %", "-o", str(file)
+    more = "--start", "--material", "memory=7 %", "-o", str(file)
     done = play(bench, monkeypatch, played, "--budget", "20m", "--seed", "7", *more)
     assert (done.code, done.err) == (1, "")
     question = played.question
@@ -208,11 +211,11 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
         "apps/asgi-wsgi/wsgi_app.py",
     )
     assert (sides.untouched, question.seconds, question.seed) == (1, 1200, 7)
-    assert question.material == {"memory": 0.07}
+    assert (question.material, question.start, pair.start) == ({"memory": 0.07}, True, True)
     (again,) = question.reproduce
     assert again == (
         f"duetbench compare {str(base.record.commit)[:12]} {str(head.record.commit)[:12]} "
-        "--select 'asgi-wsgi/*-json/py3.14/w1/*' --profile quick --seed 7 --budget 20m "
+        "--select 'asgi-wsgi/*-json/py3.14/w1/*' --profile quick --seed 7 --start --budget 20m "
         "--material 'memory=7 %'"
     )
     assert json.loads(file.read_text())["reproduce"] == [again]

@@ -40,7 +40,7 @@ ALWAYS = {
     *(f"response_{point}" for point in ("min", "mean", "p50", "max")),
     *("in_flight_mean", "server_cpu_per_request", "server_cores", "host_steal", "ready_time"),
     *("pss_idle", "pss_steady", "pss_peak", "uss_steady", "rss_steady", "threads_peak"),
-    *("switches_voluntary", "switches_involuntary", "unit_service", "warm_up"),
+    *("switches_voluntary", "switches_involuntary", "unit_service", "warm_up", "import_time"),
 }  # fmt: skip
 
 BUSY = {FlagName.HOST_NOISE, FlagName.LITTLES_LAW, FlagName.NO_ANSWER}

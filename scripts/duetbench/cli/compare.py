@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -37,7 +38,8 @@ from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import affected, counted, revisions, session
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.instruments import Real
+from duetbench.judge.instruments import Real, Starts
+from duetbench.judge.pairs import starting
 from duetbench.judge.session import Question, unmeasured
 from duetbench.judge.sides import Scope
 from duetbench.project import settings
@@ -78,6 +80,9 @@ def compare_command(
     ] = None,
     everything: Annotated[
         bool, Option("--all", help="Judge the cases that the change cannot touch as well.")
+    ] = False,
+    start: Annotated[
+        bool, Option("--start", help="Compare how long the servers take to start, without load.")
     ] = False,
     output: JsonFileOption = None,
     markdown: MarkdownOption = None,
@@ -121,7 +126,14 @@ def compare_command(
             "measured on this one"
         )
     words = [word for glob in select or () for word in ("--select", glob)]
-    words += ["--profile", profile, "--seed", str(seed), *["--all"] * everything]
+    words += [
+        "--profile",
+        profile,
+        "--seed",
+        str(seed),
+        *["--all"] * everything,
+        *["--start"] * start,
+    ]
     words += ["--budget", budget] if budget else []
     words += [word for text in material or () for word in ("--material", text)]
     sizes = _sizes(material or ())
@@ -133,13 +145,15 @@ def compare_command(
         pair = (pythons[0], pythons[1]) if len(pythons) == 2 else None
         both = sides_of(project, (base, head), stack_as_of or [], pins, lock, pair, scope)
         touched = affected.find(both, everything=everything)
+        touched = replace(touched, pairs=starting(touched.pairs)) if start else touched
         reproduce = command(both.base.record, both.head.record, words)
         question = Question(
             touched,
-            counted.jobs(pair.sides for pair in touched.pairs),
+            () if start else counted.jobs(pair.sides for pair in touched.pairs),
             limit,
             seed,
             {**settings.load(project.root).material, **sizes},
+            start=start,
             reproduce=(reproduce,) if reproduce else (),
             notes=left_out(options) if reproduce else (),
         )
@@ -214,6 +228,7 @@ def _compared(
     )
     try:
         with measuring():
-            return session.compare(question, reporter, Real(logs)), None
+            instruments = (Starts if question.start else Real)(logs)
+            return session.compare(question, reporter, instruments), None
     except session.InterruptedComparison as interruption:
         return interruption.comparison, interruption

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Final
 
-from typer import Argument
+from typer import Argument, Option
 
 from duetbench.cli.options import JsonOption, ResultsOption, SelectOption, machine, repository
 from duetbench.cli.sides import BaseWithOption, LockOption, WithOption, sides_of
@@ -37,6 +37,9 @@ def why_command(
     base_with: BaseWithOption = None,
     with_: WithOption = None,
     select: SelectOption = None,
+    start: Annotated[
+        bool, Option("--start", help="Count the application's import instead: some minutes.")
+    ] = False,
     results: ResultsOption = None,
     as_json: JsonOption = False,
     python: PythonOption = None,
@@ -72,14 +75,16 @@ def why_command(
         elif comparison is not None:
             sides = explain.sides_of_comparison(project, comparison, scope)
             surest = None if select else explain.moved_most(comparison, sides)
-            for pair in [surest] if surest else _once(sides):
+            pairs = [surest] if surest else _once(sides, start=comparison.start)
+            for pair in pairs:
                 found = attribute(*pair, narrator)
                 keep(found.model_copy(update={"comparison": comparison.id}))
         else:
             project = with_options(project, options, [python] if python else [])
             base, head = (*(names or []), None, None)[:2]
             pins = base_with or [], with_ or []
-            for pair in _once(sides_of(project, (base, head), [], pins, lock, None, scope)):
+            sides = sides_of(project, (base, head), [], pins, lock, None, scope)
+            for pair in _once(sides, start=start):
                 keep(attribute(*pair, narrator))
     if as_json:
         print_json([one.model_dump(mode="json") for one in attributions])
@@ -101,13 +106,14 @@ _MOST: Final = 4
 """Cases that are looked at in one call, half a minute to a minute each."""
 
 
-def _once(sides: Sides) -> list[BothSides]:
+def _once(sides: Sides, *, start: bool) -> list[BothSides]:
     """The selected cases, each piece of code once; UsageError: none, or too many to wait for."""
     by_code: dict[object, BothSides] = {}
     for pair in sides.pairs:
         case = pair.case
-        code = case.python, case.stack, case.experiment, case.endpoint.name
-        by_code.setdefault(code, pair.sides)
+        named = case.endpoint.app if start else case.endpoint.name
+        code = case.python, case.stack, case.experiment, named
+        by_code.setdefault(code, explain.imports(pair.sides) if start else pair.sides)
     if not 1 <= len(by_code) <= _MOST:
         some = ", ".join(head.case.id for _, head in list(by_code.values())[:3]) or "none"
         raise UsageError(f"--select: expected one to {_MOST} cases, found {len(by_code)}: {some}")

@@ -12,16 +12,25 @@ from duetbench.core import units
 from duetbench.core.units import cores, count, octets, plain, rate, seconds, share, size
 
 Situation = Literal[
-    "always", "unlimited", "ceiling", "response", "service", "response tail", "service tail"
+    "always",
+    "unlimited",
+    "ceiling",
+    "response",
+    "service",
+    "response tail",
+    "service tail",
+    "start",
+    "start alone",
 ]
 """Of which cases a comparison judges a metric.
 
 always: all. unlimited: closed loops whose handlers wait for nothing. ceiling: closed loops under a
 declared ceiling. response, service: the others, by the times that tell about the server. Tails are
-judged from the same duets, and are never a reason to measure longer.
+judged from the same duets, and are never a reason to measure longer, nor is start. Where starts are
+compared it is start, and start alone.
 """
 
-Concern = Literal["cpu", "throughput", "latency", "tail", "memory"]
+Concern = Literal["cpu", "throughput", "latency", "tail", "memory", "start"]
 
 MATERIAL: Final[dict[Concern, float]] = {
     "cpu": 0.02,
@@ -29,6 +38,7 @@ MATERIAL: Final[dict[Concern, float]] = {
     "latency": 0.05,
     "tail": 0.1,
     "memory": 0.05,
+    "start": 0.1,
 }
 """The relative change from which on a person acts, by what concerns them; docs/comparing.md says
 why. What is smaller is shown, and never the news."""
@@ -304,6 +314,38 @@ _ROWS: Final[list[Metric]] = [
         "ready",
         lower=0.05,
         rank=11,
+    ),
+    Metric(
+        "start_cpu",
+        seconds,
+        "Core time of the whole server process tree until its first right answer.",
+        "CPU to start",
+        lower=0.01,
+        rank=13,
+        concern="start",
+        judged="start alone",
+        moves="needs {} more|less CPU to start",
+    ),
+    Metric(
+        "start_time",
+        seconds,
+        "Time from the start of the server, with nothing beside it, to its first right answer.",
+        lower=0.01,
+        rank=14,
+        concern="start",
+        judged="start alone",
+        moves="has a {} longer|shorter start time",
+    ),
+    Metric(
+        "import_time",
+        seconds,
+        "Core time of a worker for importing the application, or making it.",
+        "CPU to import",
+        lower=0.01,
+        rank=15,
+        concern="start",
+        judged="start",
+        moves="needs {} more|less CPU to import the application",
     ),
     Metric(
         "unit_service",

@@ -49,6 +49,9 @@ PATIENCE: Final = 3.0
 RESOLUTION: Final = 0.001
 """Relative half width of a job's interval: twice what two counts of one program differ by."""
 
+IMPORT: Final = "import"
+"""The job that imports a case's application, once."""
+
 FLOOR: Final = METRICS["server_cpu_per_request"].floor
 """Relevance floor of instructions: that of the time they take."""
 
@@ -115,8 +118,13 @@ def program(side: SideCase) -> Iterator[Program]:
         "DUETBENCH_CHECKOUT": str(testbed.apps.parent),
         "DUETBENCH_STACK": case.stack,
     }
+    importing = side.job == IMPORT
     if not testbed.target:
-        yield Program(python, payload, {**case.env, **env}, testbed.folder(case))
+        folder, served = testbed.folder(case), {**case.env}
+        if importing:
+            served = testbed.environment(case)
+            env |= {"PYTHONPATH": _joined(env, served), "DUETBENCH_IMPORTED_IN": str(folder)}
+        yield Program(python, payload, {**served, **env}, folder)
         return
     log = testbed.logs / f"counted-{uuid4().hex}.log"
     workspace = Workspace(testbed, case, ports.free_port(), log)
@@ -125,10 +133,12 @@ def program(side: SideCase) -> Iterator[Program]:
         served, request = workspace.environment(), workspace.folder.parent / "request.json"
         request.write_text(json.dumps(_asked(workspace.fill_in(case.endpoint))), "utf-8")
         env |= {
-            "PYTHONPATH": os.pathsep.join((env["PYTHONPATH"], served["PYTHONPATH"])),
+            "PYTHONPATH": _joined(env, served),
             "DUETBENCH_CHECKOUT": str(workspace.folder),
             "DUETBENCH_REQUEST": str(request),
         }
+        if importing:
+            env["DUETBENCH_IMPORTED_IN"] = str(workspace.folder)
         yield Program(python, payload, {**served, **env}, workspace.folder)
         workspace.close()
     except (CountError, LaunchError) as problem:
@@ -138,6 +148,10 @@ def program(side: SideCase) -> Iterator[Program]:
             workspace.close()
         for file in testbed.logs.glob(f"{log.stem}.*"):
             file.unlink()
+
+
+def _joined(*variables: Mapping[str, str]) -> str:
+    return os.pathsep.join(one["PYTHONPATH"] for one in variables)
 
 
 def _asked(endpoint: Endpoint) -> Mapping[str, Any]:

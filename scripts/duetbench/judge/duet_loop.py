@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from duetbench.core.metrics import BRIEF, METRICS
+from duetbench.core.metrics import BRIEF, METRICS, judged
 from duetbench.core.model import Case, Launch
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
 from duetbench.host.console import Progress, duration
@@ -73,7 +73,7 @@ class Reporter(Progress):
         else:
             changes = [
                 f"{METRICS[name].title} {duet.head[name] / duet.base[name] - 1:+.1%}"
-                for name in BRIEF
+                for name in (*BRIEF, *judged({"start alone"}))
                 if duet.base.get(name) and duet.head.get(name)
             ]
             warnings = sorted({flag.name for flag in (*duet.flags_base, *duet.flags_head)})
@@ -129,7 +129,9 @@ class DuetSeconds:
         if pair not in self._expected:
             launch, own = duet_seconds(pair.case)
             several = len(pair.head.testbed.server_cores(pair.case)) > 1
-            if self._turns and several and pair.wide and not pair.case.endpoint.floor:
+            if pair.start:
+                launch, own = 2 * launch, 0.0
+            elif self._turns and several and pair.wide and not pair.case.endpoint.floor:
                 own += 2 * (launch + own)
             self._expected[pair] = launch, own
         return self._expected[pair]

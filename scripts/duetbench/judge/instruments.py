@@ -22,7 +22,7 @@ from duetbench.core.model import Launch
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.host import cache, command, paths, proc
 from duetbench.judge import counted
-from duetbench.measure import duet, launch
+from duetbench.measure import duet, launch, start
 from duetbench.measure.testbed import SideCase, Testbed, server_of
 from duetbench.project.settings import Interpreter
 from duetbench.store.comparison import Duet, Instructions, SideName
@@ -73,6 +73,20 @@ class Real:
     def _logs(self, case: str) -> Callable[[SideName], Path]:
         stem = f"{next(self._numbers):04d}-{case.replace('/', '_')}"
         return lambda side: self._folder / f"{stem}-{side}.log"
+
+
+class Starts(Real):
+    """Instruments whose duet is a pair of starts, each of them alone."""
+
+    def duets(
+        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
+    ) -> tuple[Duet, ...]:
+        ((below, above),) = pairs
+        base, head = self._rotation.turn(below, above)
+        sides = replace(below, testbed=base), replace(above, testbed=head)
+        return (
+            start.perform(*sides, self._logs(above.case.id), head_first=head_first, order=order),
+        )
 
 
 class Rotation:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Final
@@ -67,15 +67,15 @@ class CaseDuets:
     Attributes:
         leading: Metrics that need more duets until they are decided.
         tails: Judged from the same duets, and never a reason for more: tails scatter so much that
-            all time would go to them.
+            all time would go to them, and an import is not what is asked for.
         usable: Those that decisions may use.
         metrics: Judged metrics that enough of the usable duets have; not memory that grows.
         void: Why it cannot be compared, by a side's first failure; empty if it can.
     """
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, *, start: bool = False) -> None:
         self.case = case
-        self.leading, self.tails = judged(case)
+        self.leading, self.tails = judged(case, start=start)
         self.all: list[Duet] = []
         self.conclude()
 
@@ -107,7 +107,8 @@ class CaseDuets:
     @property
     def lost(self) -> tuple[str, ...]:
         """Metrics, tails among them, that too few of the usable duets have."""
-        names = (*self.leading, *self.tails)
+        # Duets before 2026-11-26 know nothing of imports.
+        names = (*self.leading, *(n for n in self.tails if n in metrics.TAILS or self.count(n)))
         return tuple(n for n in names if n not in self.metrics and not self._grows(n))
 
     def count(self, metric: str) -> int:
@@ -139,7 +140,8 @@ class CaseDuets:
 
     def means(self, side: SideName) -> dict[str, float]:
         """Mean figures of a side that the other one's server beside it leaves as they are."""
-        names = (n for n in self.metrics if _stays(n) or self.alone(n))
+        starts = metrics.judged({"start"})
+        names = (n for n in self.metrics if _stays(n) or self.alone(n) or n in starts)
         every = {n: [v for duet in self.usable if (v := duet.metrics(side).get(n))] for n in names}
         return {name: fmean(values) for name, values in every.items() if values}
 
@@ -170,7 +172,8 @@ class CaseDuets:
 class Pair:
     """One case as each side plays it, why the change can affect it, and its duets.
 
-    `label` names head's stack, where several are measured against one base.
+    `label` names head's stack, where several are measured against one base. `start`: a duet is a
+    start of each side.
     """
 
     base: SideCase
@@ -179,9 +182,10 @@ class Pair:
     label: str = ""
     duets: CaseDuets = field(init=False)
     apart: bool | None = None  # whether each side is launched alone, too; its first duet tells
+    start: bool = False
 
     def __post_init__(self) -> None:
-        self.duets = CaseDuets(self.case)
+        self.duets = CaseDuets(self.case, start=self.start)
 
     @property
     def case(self) -> Case:
@@ -297,7 +301,7 @@ def said_once(reasons: Mapping[SideName, str]) -> str:
     return "; ".join(f"{side}: {words}" for side, words in reasons.items())
 
 
-def judged(case: Case) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def judged(case: Case, *, start: bool = False) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Choose the metrics that are judged of a case, leading ones and tails: those that can move.
 
     More judged pairs are a stricter correction for all of them, so each has to earn its place.
@@ -307,7 +311,10 @@ def judged(case: Case) -> tuple[tuple[str, ...], tuple[str, ...]]:
       sees that, the median latency the rest. (A ceiling that contains the measured single request
       would move with the change, and hide it.)
     - A paced or open load gives the throughput itself: latency and CPU show the cost.
+    - Starts alone have no load.
     """
+    if start:
+        return metrics.judged({"start", "start alone"}), ()
     times = case.load.times
     situations: set[Situation] = {"always", times}
     if case.load.model is LoadModel.CLOSED and case.endpoint.floor == 0:
@@ -315,7 +322,7 @@ def judged(case: Case) -> tuple[tuple[str, ...], tuple[str, ...]]:
     elif case.load.model is LoadModel.CLOSED and "unit" not in (case.ceiling or "unit"):
         situations |= {"ceiling"}
     tail: Situation = "response tail" if times == "response" else "service tail"
-    return metrics.judged(situations), metrics.judged({tail})
+    return metrics.judged(situations), metrics.judged({tail, "start"})
 
 
 _MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration", "load.timeout"})
@@ -349,6 +356,14 @@ def paired(
             pairs.append((other, case))
     missing += [Missing(case=case.id, reason="only base has it") for case in partners.values()]
     return tuple(pairs), tuple(missing)
+
+
+def starting(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    """The first case of each server, of which starts are compared."""
+    first: dict[Hashable, Pair] = {}
+    for pair in pairs:
+        first.setdefault(pair.server, replace(pair, start=True))
+    return tuple(first.values())
 
 
 def _differences(base: Case, head: Case, *, cross: bool) -> list[str]:

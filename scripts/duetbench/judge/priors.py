@@ -108,7 +108,7 @@ class Priors:
                 continue
             number += 1
             for measured in comparison.cases:
-                duets = CaseDuets(measured.case)
+                duets = CaseDuets(measured.case, start=comparison.start)
                 duets.all = list(measured.duets)
                 duets.conclude()
                 for metric in duets.metrics:

@@ -57,6 +57,7 @@ class Question:
     seconds: float | None = None  # time for all of it; None: until all is decided
     seed: int = 1  # of the order of the duets
     material: Mapping[Concern, float] = field(default_factory=dict)  # instead of `metrics.MATERIAL`
+    start: bool = False  # how the servers start, and not what requests cost: see `pairs.starting`
     reproduce: tuple[str, ...] = ()  # commands for a terminal
     notes: tuple[str, ...] = ()
 
@@ -126,7 +127,7 @@ class _Session:
         self.ends = self.began + self.seconds
         self.every = every = {pair.case.id: pair for pair in question.sides.pairs}
         self.jobs = {job.series: job for job in question.jobs}
-        self.loop = Loop(instruments, reporter, question.seed, clock, turns=True)
+        self.loop = Loop(instruments, reporter, question.seed, clock, turns=not question.start)
         self.first = self.method.admitted
         chosen = affordable(list(every.values()), self.loop.seconds.of, self.first, self.seconds)
         self.pairs = {name: pair for name, pair in every.items() if pair in chosen}
@@ -144,7 +145,8 @@ class _Session:
         seconds = self.first * self.loop.seconds.of(*self.pairs.values())
         seconds += EACH_SECONDS * len(self.jobs)
         self.reporter.begin(len(self.pairs) + len(self.jobs), seconds, self.question.seconds)
-        self._count()
+        if not self.question.start:
+            self._count()
         while self.loop.play(self, self.ends) and self._admit():
             pass
         if lost := len(self._waiting()):
@@ -284,6 +286,7 @@ def _record(
         oha=tools.oha_version(head.testbed.oha),
         machine=head.testbed.machine,
         cross=sides.cross,
+        start=question.start,
         base=base.record,
         head=head.record,
         packages=sides.packages,

@@ -37,6 +37,7 @@ class Identity(Frozen):
     packages: dict[str, str]
     loop: str | None
     worker: str
+    imported: float = 0.0  # core time of importing the application, or making it, s
     files: tuple[str, ...] = ()  # that the process uses, where it was asked to watch that
 
 

@@ -182,8 +182,8 @@ def _conclude(
     figures["connections_reopened"] = max(
         0, observation.opened - observation.checks.sent - case.load.connections
     )
-    figures |= {"ready_time": serving.ready_time, "unit_service": unit}
-    figures["warm_up"] = observation.warm_up.seconds
+    figures |= {"ready_time": serving.ready_time, "import_time": serving.import_time}
+    figures |= {"unit_service": unit, "warm_up": observation.warm_up.seconds}
     # Of each worker process; of none where workers share a process.
     pids = {worker.pid for worker in serving.workers}
     alone = observation.connections and len(pids) == len(serving.workers)

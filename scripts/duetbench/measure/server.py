@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from statistics import fmean
 from typing import Final
 
 import httpx
@@ -37,6 +38,7 @@ class Serving:
         self.server = SERVERS[case.server]
         self.workers: tuple[identity.Identity, ...] = ()
         self.ready_time = 0.0  # s from the start until every worker had answered
+        self.import_time = 0.0  # core time of a worker, s
         self.port = ports.free_port()
         self.workspace = Workspace(testbed, case, self.port, log)
         self.metrics_port = ports.free_port() if count and self.server.counter else None
@@ -129,7 +131,7 @@ class Serving:
             log=self.log,
         )
 
-    def await_ready(self) -> None:
+    def await_ready(self, poll: float = _POLL_SECONDS) -> None:
         """Wait for the server's own ready lines; LaunchError not_ready."""
         server, expected = self.server, self.case.workers
         deadline = time.monotonic() + self.case.ready_timeout
@@ -142,12 +144,13 @@ class Serving:
                     f"{expected} workers ready); if it needs longer, set --ready-timeout; "
                     f"{log_words(self.log)}",
                 )
-            self.session.wait(_POLL_SECONDS)
+            self.session.wait(poll)
 
     def meet(self) -> None:
         """Identify the workers of a server that has just become ready."""
         self.workers = self.identify()
         self.ready_time = time.monotonic() - self.session.started
+        self.import_time = fmean(worker.imported for worker in self.workers)
 
     def identify(self) -> tuple[identity.Identity, ...]:
         """Ask every worker who it is, and compare it with what the case names."""

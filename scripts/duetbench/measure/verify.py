@@ -198,18 +198,26 @@ class SpotChecks:
     def _ask(self) -> None:
         endpoint, path = self._endpoint, next(self._paths)
         where = f"{endpoint.method} {path}, spot check {self.sent + 1} under load"
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._timeout)
         self.sent += 1
-        try:
-            with closing(connection):
-                headers = {"accept-encoding": "identity", **endpoint.headers}
-                connection.request(endpoint.method, path, to_bytes(endpoint.body) or None, headers)
-                came = connection.getresponse()
-                # With a compressed body as what it stands for.
-                answer = httpx.Response(came.status, headers=came.getheaders(), content=came.read())
-        except (OSError, http.client.HTTPException, httpx.DecodingError) as error:
-            raise _unanswered(where, error) from error
-        check_answer(endpoint.expect, where, answer)
+        ask(endpoint, path, self._port, where, timeout=self._timeout)
+
+
+def ask(endpoint: Endpoint, path: str, port: int, where: str, *, timeout: float) -> None:
+    """Check the answer to one request on a connection of its own, quickly; LaunchError as `verify`.
+
+    Where there is no answer the LaunchError has its cause.
+    """
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    try:
+        with closing(connection):
+            headers = {"accept-encoding": "identity", **endpoint.headers}
+            connection.request(endpoint.method, path, to_bytes(endpoint.body) or None, headers)
+            came = connection.getresponse()
+            # With a compressed body as what it stands for.
+            answer = httpx.Response(came.status, headers=came.getheaders(), content=came.read())
+    except (OSError, http.client.HTTPException, httpx.DecodingError) as error:
+        raise _unanswered(where, error) from error
+    check_answer(endpoint.expect, where, answer)
 
 
 def _body_problem(expect: Expectation, body: bytes) -> str | None:

@@ -47,7 +47,7 @@ TITLES: Final[dict[Group, str]] = {
     "undecided": "Not decided",
     "unjudged": "Not judged",
     "unchanged": "No change",
-    "unawaited": "Tails without an answer",
+    "unawaited": "Not waited for, without an answer",
 }
 _GROUPS: Final = tuple(TITLES)
 _MOVED: Final[tuple[Group, ...]] = ("worse", "better")
@@ -74,6 +74,10 @@ _APART: Final = (
     "from launches of each side alone, one right after the other, where two servers at once would "
     "keep each other from cores; all else is from duets"
 )
+_STARTS: Final = (
+    "each side's server alone, one right after the other, to its first right answer; bytecode is "
+    "compiled beforehand"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,8 @@ class ViewRow:
     """One case, or in-process benchmark (which has a unit and no metric), and metric.
 
     `figures` are base's mean, and that times the ratio, so that they agree with
-    `change`. `name` is the case in words, `weight` how many times what a person acts on it moved.
+    `change`. `name` is the case in words, `weight` how many times what a person acts on it moved,
+    `awaited` whether duets go on until it is decided.
     """
 
     case: str
@@ -91,13 +96,14 @@ class ViewRow:
     figures: str = ""
     unit: str = ""
     weight: float = 0.0
+    awaited: bool = True
 
     @property
     def group(self) -> Group:
         if self.judged.moved and self.weight < 1:
             return "slight"
         if self.judged.verdict is Verdict.INCONCLUSIVE:
-            if self.metric in TAILS:
+            if not self.awaited:
                 return "unawaited"
             return "unjudged" if self.judged.ratio is None else "undecided"
         return _GROUP_OF[self.judged.verdict]
@@ -143,8 +149,8 @@ class ViewRow:
         if self.judged.ratio is None:
             count = formats.quantity(self.judged.duets, "duet" if self.metric else "process pair")
             return f"only {count} usable: too few to look at"
-        if self.metric in TAILS:
-            return "not decided by these duets; a tail is not waited for"
+        if not self.awaited:
+            return "not decided by these duets, which do not go on for it"
         return "neither a change nor its absence is shown yet"
 
 
@@ -191,6 +197,7 @@ def _rows(comparison: Comparison) -> tuple[ViewRow, ...]:
             str(names.of(case.case)),
             _figures(case, judged),
             weight=weight(judged, comparison.method),
+            awaited=_awaited(judged, comparison),
         )
         for case in comparison.cases
         for judged in case.judgements
@@ -200,6 +207,11 @@ def _rows(comparison: Comparison) -> tuple[ViewRow, ...]:
         heavy = weight(micro.judgement, comparison.method)
         rows.append(ViewRow(name, "", micro.judgement, name, unit=micro.unit, weight=heavy))
     return tuple(sorted(rows, key=lambda row: (_GROUPS.index(row.group), -row.weight)))
+
+
+def _awaited(judged: Judgement, comparison: Comparison) -> bool:
+    imports = METRICS[judged.metric].concern == "start" and not comparison.start
+    return judged.metric not in TAILS and not imports
 
 
 def benchmark_name(micro: MicroComparison) -> str:
@@ -403,7 +415,7 @@ def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
         scatter = f"of base against itself scatters by {formats.size(comparison.noise)}"
         yield "noise", f"{formats.title(CPU)} {scatter} from duet to duet (standard deviation)"
     if apart := dict.fromkeys(row.label for row in rows if row.judged.alone):
-        yield "by turns", f"{', '.join(apart)}: {_APART}"
+        yield "by turns", _STARTS if comparison.start else f"{', '.join(apart)}: {_APART}"
     yield from _sight(comparison, rows)
     spent = formats.duration(comparison.wall_seconds)
     if comparison.budget_seconds is not None:
@@ -601,7 +613,7 @@ def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
     if joint is not None and joint.verdict is Verdict.SLOWER and not comparison.cross:
         return 1
     undecided = {Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE}
-    awaited = (judgement for judgement in cases if judgement.metric not in TAILS)
+    awaited = (judgement for judgement in cases if _awaited(judgement, comparison))
     doubtful = any(judgement.verdict in undecided for judgement in awaited) or any(
         micro.judgement.verdict in undecided and (micro.base or not comparison.planned)
         for micro in comparison.micro

@@ -293,6 +293,9 @@ class Comparison(Artefact):
     oha: str
     machine: Machine
     cross: bool = Field(default=False, description="Whether two interpreters are compared.")
+    start: bool = Field(
+        default=False, description="Whether a duet is a start of each side's server, by turns."
+    )
     base: SideRecord
     head: SideRecord
     packages: tuple[PackageChange, ...] = ()
@@ -367,7 +370,7 @@ _OPTIONS: Final = {
 }  # fmt: skip
 """Options with one value that say what is measured, none of which writes or installs anything."""
 
-_FLAGS: Final = frozenset({"--all", "--factory"})
+_FLAGS: Final = frozenset({"--all", "--factory", "--start"})
 
 
 # A comparison may come from a machine on which other people's code ran, and people copy what a

@@ -64,13 +64,14 @@ _FROZEN: Final = "<frozen "
 
 
 def attribute(
-    base: SideCase, head: SideCase, narrator: Narrator | None = None, *, runs: int = RUNS
+    base: SideCase, head: SideCase, narrator: Narrator | None = None, *, runs: int | None = None
 ) -> Attribution:
     """Say which functions the instructions of a case differ in; up to a minute on two cores.
 
     Raises:
         CountError: They cannot be counted, or not by function.
     """
+    runs = runs or (1 if head.job == counted.IMPORT else RUNS)
     began, when = time.monotonic(), datetime.now(UTC)
     (plain,) = counted.instructions([(base, head)], COUNTS_SECONDS, switched=True)
     if isinstance(plain, str):
@@ -104,12 +105,15 @@ def attribute(
         f"{python.version}{'t' if python.free_threaded else ''}" for python in pythons
     )
     digest = hashlib.sha256(f"{base.case.id} {case.id}".encode()).hexdigest()[:8]
+    asked = names.of(case).what if head.testbed.target else None
+    if head.job == counted.IMPORT:
+        asked = f"the import of {case.endpoint.app}"
     return Attribution(
         id=f"{when:%Y%m%dT%H%M%SZ}-why-{digest}",
         when=when,
         duetbench=__version__,
         case=case.id,
-        asked=names.of(case).what if head.testbed.target else None,
+        asked=asked,
         python=" → ".join(versions),
         base=StackState(stack=base.case.stack, digest=stacks[0][base.case.stack].digest),
         head=StackState(stack=case.stack, digest=stacks[1][case.stack].digest),
@@ -291,15 +295,27 @@ def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
     judged = {
         case.case.id: max(map(change_locks.least, moved))
         for case in comparison.cases
-        if (moved := [one for one in case.judgements if one.moved and _executes(one.metric)])
+        if (moved := [j for j in case.judgements if j.moved and _executes(j.metric, comparison)])
     }
     surest = max(judged, key=judged.__getitem__, default=None)
-    return next((pair.sides for pair in sides.pairs if pair.case.id == surest), None)
+    found = next((pair.sides for pair in sides.pairs if pair.case.id == surest), None)
+    return imports(found) if found and comparison.start else found
 
 
-def _executes(metric: str) -> bool:
-    """Whether instructions may say something about a metric: not about memory."""
-    return metric not in METRICS or METRICS[metric].unit != "B"
+def imports(sides: BothSides) -> BothSides:
+    """Both sides' import of the application, in place of a request."""
+    base, head = sides
+    return replace(base, job=counted.IMPORT), replace(head, job=counted.IMPORT)
+
+
+def _executes(metric: str, comparison: Comparison | None = None) -> bool:
+    """Whether instructions may say something about a metric: not about memory.
+
+    Those of a request say nothing about a start.
+    """
+    starts = metric in METRICS and METRICS[metric].concern == "start"
+    fits = not starts or (comparison is not None and comparison.start)
+    return metric not in METRICS or (METRICS[metric].unit != "B" and fits)
 
 
 def _of_locks(project: Project, moved: Change | Between, scope: Scope) -> Sides:

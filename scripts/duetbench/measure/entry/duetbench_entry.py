@@ -20,6 +20,7 @@ import platform
 import re
 import sys
 import sysconfig
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,7 @@ def _build() -> str:
 
 
 _opened: set[str] = set()
+_imported = 0.0  # core time of importing the application, or making it, s
 
 
 def _watch(event: str, arguments: tuple[Any, ...]) -> None:
@@ -90,6 +92,7 @@ def identity() -> dict[str, Any]:
         # On 3.14t the ASGI workers of one process differ by their event loop; WSGI workers have
         # nothing of their own that could be seen from here.
         "worker": f"{pid}-{id(loop):x}" if loop else str(pid),
+        "imported": _imported,
         "files": _used() if WATCHED in os.environ else [],
     }
 
@@ -175,5 +178,7 @@ if __name__ == "__main__":
 elif APP in os.environ:
     if WATCHED in os.environ:
         sys.addaudithook(_watch)
+    _imported = -time.process_time()
     application = _named()
+    _imported += time.process_time()
     app = in_front_of(application, os.environ.get(INTERFACE) or interface_of(application))

@@ -226,6 +226,7 @@ def report_of(file: Path) -> dict[str, Any]:
 def _outcome(report: dict[str, Any], folder: Path, rounds: int) -> InstructionCount | Uncounted:
     if "reason" in report:
         return Uncounted(report["reason"], report["unfit"])
+    rounds = report.get("rounds", rounds)
     count = figure(read_dumps(folder, report["process"]), report["n"], rounds)
     return count if isinstance(count, Uncounted) else replace(count, seeded=report["seeded"])
 

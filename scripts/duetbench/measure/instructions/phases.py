@@ -42,12 +42,15 @@ class Unit:
     Attributes:
         warmup: So many calls before specialise bytecode and fill caches.
         threads: It may have threads, for which nobody can say beforehand how well counts repeat.
+        once: It can be called once in a process, such as an import: a single phase has none, and
+            there is one round.
     """
 
     call: Callable[[], object]
     n: int = 30
     warmup: int = 20
     threads: bool = False
+    once: bool = False
 
 
 class UnfitError(Exception):
@@ -232,13 +235,16 @@ def _warm(unit: Unit, phase: Callable[[Callable[[], object], int], object]) -> N
 def _phases(unit: Unit, rounds: int, parent: int) -> dict[str, Any]:
     _warm(unit, _phase)
     # Nothing first: after so much uncounted work it proves the marks. Then n, 2n, n, 2n, …
-    for times in (0, *(unit.n, 2 * unit.n) * rounds):
+    phases = (0, 1) if unit.once else (unit.n, 2 * unit.n) * rounds
+    for times in (0, *phases):
         if _phase(unit.call, times) != parent:
             raise SystemExit("the counting process has ended")
         gc.collect()
     # Only now: what is read must not move what the phases allocate.
     seeded = LIBRARY in Path("/proc/self/maps").read_text("utf-8", "replace")
-    return {"process": os.getpid(), "n": unit.n, "seeded": seeded}
+    # A phase without a call and one with one are a round.
+    once = {"rounds": 1} if unit.once else {}
+    return {"process": os.getpid(), "n": unit.n, "seeded": seeded, **once}
 
 
 def _phase(call: Callable[[], object], times: int) -> int:
