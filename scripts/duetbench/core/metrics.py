@@ -21,13 +21,15 @@ Situation = Literal[
     "service tail",
     "start",
     "start alone",
+    "why",
 ]
 """Of which cases a comparison judges a metric.
 
 always: all. unlimited: closed loops whose handlers wait for nothing. ceiling: closed loops under a
 declared ceiling. response, service: the others, by the times that tell about the server. Tails are
 judged from the same duets, and are never a reason to measure longer, nor is start. Where starts are
-compared it is start, and start alone.
+compared it is start, and start alone. why: what explains other
+figures of any case; it decides nothing, and is no news by itself.
 """
 
 Concern = Literal["cpu", "throughput", "latency", "tail", "memory", "start"]
@@ -282,9 +284,21 @@ _ROWS: Final[list[Metric]] = [
     Metric(
         "switches_voluntary",
         plain,
-        "Voluntary context switches of the server tree per request.",
-        "voluntary switches/request",
-        lower=0.05,
+        "Voluntary context switches of the server tree per request: a thread waits, and is woken.",
+        "wake-ups/request",
+        lower=0.02,
+        judged="why",
+        moves="has {} more|fewer wake-ups per request",
+    ),
+    Metric(
+        "work_per_request",
+        seconds,
+        "Core time per answered request if both sides' threads were woken as often. In no launch: "
+        "comparisons work it out.",
+        "work/request",
+        lower=0.002,
+        judged="why",
+        moves="does {} more|less work per request",
     ),
     Metric(
         "switches_involuntary",
@@ -378,6 +392,9 @@ METRICS: Final[dict[str, Metric]] = {row.name: row for row in _ROWS}
 CPU: Final = "server_cpu_per_request"
 """Metric that sums up a case: what confirms a step, and what a release did."""
 
+WAKE_UPS: Final = "switches_voluntary"
+WORK: Final = "work_per_request"
+
 INSTRUCTIONS: Final = "instructions"
 """Metric of the instructions of a request inside the process, which no launch has."""
 
@@ -408,6 +425,9 @@ JUDGED: Final = tuple(name for name in HEADLINES if METRICS[name].judged)
 
 TAILS: Final = tuple(name for name in JUDGED if METRICS[name].concern == "tail")
 """Of these, what is judged from the duets that there are, and never waited for."""
+
+WITNESSES: Final = tuple(row.name for row in _ROWS if row.judged == "why")
+"""What explains a change, or shows how it came about, and decides nothing."""
 
 BRIEF: Final = HEADLINES[:3]
 """What a line of progress shows."""

@@ -6,7 +6,9 @@ load, another path, another answer) is missing there, as is one that the other s
 
 from __future__ import annotations
 
+import copy
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,10 +25,11 @@ from duetbench.core.text import short
 from duetbench.host.command import reason
 from duetbench.judge import statistics
 from duetbench.judge.statistics import Logs
+from duetbench.judge.wake_ups import Slope, at_equal_wake_ups, differences, kind
 from duetbench.measure.testbed import SideCase, Testbed, server_of
 from duetbench.project.project import Project
 from duetbench.project.stacks import Stack
-from duetbench.store.comparison import Duet, PackageChange, SideName, SideRecord
+from duetbench.store.comparison import Duet, PackageChange, Price, SideName, SideRecord
 
 FAILURES: Final = 2
 """Failed duets of one side that end a comparison: one may be an accident, two are an answer."""
@@ -68,6 +71,8 @@ class CaseDuets:
         leading: Metrics that need more duets until they are decided.
         tails: Judged from the same duets, and never a reason for more: tails scatter so much that
             all time would go to them, and an import is not what is asked for.
+        doubts: Standard errors of means, on the log scale, that more duets do not make smaller.
+        price: That of a wake-up, where it is asked for and known.
         usable: Those that decisions may use.
         metrics: Judged metrics that enough of the usable duets have; not memory that grows.
         void: Why it cannot be compared, by a side's first failure; empty if it can.
@@ -76,6 +81,8 @@ class CaseDuets:
     def __init__(self, case: Case, *, start: bool = False) -> None:
         self.case = case
         self.leading, self.tails = judged(case, start=start)
+        self.doubts: dict[str, float] = {}
+        self.price: Price | None = None
         self.all: list[Duet] = []
         self.conclude()
 
@@ -99,6 +106,19 @@ class CaseDuets:
         failures = {side: [f for duet in whole for f in duet.failures(side)[:1]] for side in SIDES}
         many = {side: failures[side][0] for side in SIDES[::-1] if len(failures[side]) >= FAILURES}
         self.void = said_once(many)
+
+    def explaining(self, slope: Slope) -> CaseDuets:
+        """The same duets, asked for what explains alone: wake-ups and, at their price, work."""
+        asked = copy.copy(self)
+        found, price = differences(self.usable), slope.price
+        asked.leading, asked.tails = (), metrics.WITNESSES if len(found.cpu) else ()
+        # Not where a request would cost less than its wake-ups.
+        if price and found.alike and price.seconds * found.often.mean() < 1:
+            asked.price = price
+            asked.all = [at_equal_wake_ups(duet, price.seconds) for duet in self.all]
+            asked.doubts = {metrics.WORK: slope.error * abs(float(found.more.mean()))}
+        asked.conclude()
+        return asked
 
     @property
     def excluded(self) -> int:
@@ -141,7 +161,8 @@ class CaseDuets:
     def means(self, side: SideName) -> dict[str, float]:
         """Mean figures of a side that the other one's server beside it leaves as they are."""
         starts = metrics.judged({"start"})
-        names = (n for n in self.metrics if _stays(n) or self.alone(n) or n in starts)
+        names = [n for n in self.metrics if _stays(n) or self.alone(n) or n in starts]
+        names += metrics.WITNESSES
         every = {n: [v for duet in self.usable if (v := duet.metrics(side).get(n))] for n in names}
         return {name: fmean(values) for name, values in every.items() if values}
 
@@ -166,6 +187,17 @@ class CaseDuets:
     def disturbances(self) -> str:
         """Name the flags for which duets were excluded."""
         return ", ".join(sorted({str(name) for duet in self.all for name in duet.disturbed}))
+
+
+def explaining(
+    samples: Mapping[str, CaseDuets], earlier: Mapping[Hashable, Slope]
+) -> dict[str, CaseDuets]:
+    """What explains the cases; a wake-up's price is of all of them and of `earlier` comparisons."""
+    slopes = defaultdict(Slope, earlier)
+    played = {key: one for key, one in samples.items() if one.usable and not one.void}
+    for one in played.values():
+        slopes[kind(one.case)] = slopes[kind(one.case)].plus(Slope.of(one.usable))
+    return {key: one.explaining(slopes[kind(one.case)]) for key, one in played.items()}
 
 
 @dataclass(slots=True, eq=False)
@@ -287,7 +319,7 @@ def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:
 
 
 def _stays(metric: str) -> bool:
-    return metric == metrics.CPU or METRICS[metric].unit == "B"
+    return metric in {metrics.CPU, *metrics.WITNESSES} or METRICS[metric].unit == "B"
 
 
 def _has(duet: Duet, metric: str) -> bool:

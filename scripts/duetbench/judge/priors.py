@@ -23,8 +23,9 @@ from scipy import optimize, special
 
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Case
-from duetbench.judge.pairs import CaseDuets
+from duetbench.judge.pairs import CaseDuets, explaining
 from duetbench.judge.statistics import RESOLUTION, Logs, Prior
+from duetbench.judge.wake_ups import SINCE, Slope, learned, version
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
 from duetbench.store.kinds import comparisons_by_id
@@ -37,9 +38,6 @@ TOGETHER: Final = 8
 
 MOST: Final = 12.0
 """Most duets that a prior counts as: with more, a noisier day would pass for a quiet one."""
-
-SINCE: Final = 3
-"""The first method whose duets scatter as those of today: installations take turns."""
 
 _NEWEST: Final = 40
 """Comparisons that are read, the newest."""
@@ -85,10 +83,14 @@ def _inverse_trigamma(value: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Priors:
-    """Priors of a machine, by what a case and metric is; `comparisons` made them."""
+    """Priors of a machine, by what a case and metric is; `comparisons` made them.
+
+    `slopes` say what a wake-up costs, by the kind of case (`wake_ups`).
+    """
 
     by_kind: Mapping[Hashable, Prior] = field(default_factory=dict)
     comparisons: int = 0
+    slopes: Mapping[Hashable, Slope] = field(default_factory=dict)
 
     @classmethod
     def of_machine(cls, machine: str, results: Path) -> Self:
@@ -102,21 +104,20 @@ class Priors:
     def learned(cls, machine: str, comparisons: Iterable[Comparison]) -> Self:
         """Learn from comparisons, of which those of other machines say nothing."""
         variances: defaultdict[Hashable, list[Variance]] = defaultdict(list)
-        number = 0
-        for comparison in comparisons:
-            if comparison.machine.id != machine or _method(comparison) < SINCE:
-                continue
-            number += 1
+        ours = [one for one in comparisons if one.machine.id == machine and version(one) >= SINCE]
+        slopes = learned(ours)
+        for comparison in ours:
             for measured in comparison.cases:
                 duets = CaseDuets(measured.case, start=comparison.start)
                 duets.all = list(measured.duets)
                 duets.conclude()
-                for metric in duets.metrics:
-                    if len(logs := duets.logs(metric)) > FEWEST:
-                        for kind in kinds(measured.case, metric, alone=duets.alone(metric)):
-                            variances[kind].append(variance(logs))
+                for asked in (duets, *explaining({"": duets}, slopes).values()):
+                    for metric in asked.metrics:
+                        if len(logs := asked.logs(metric)) > FEWEST:
+                            for kind in kinds(measured.case, metric, alone=asked.alone(metric)):
+                                variances[kind].append(variance(logs))
         fits = {kind: fit(many) for kind, many in variances.items()}
-        return cls({kind: prior for kind, prior in fits.items() if prior}, number)
+        return cls({kind: prior for kind, prior in fits.items() if prior}, len(ours), slopes)
 
     def of(self, duets: CaseDuets, metric: str, others: Iterable[CaseDuets]) -> Prior | None:
         """The prior of a metric of a case, beside whose duets are those of `others`."""
@@ -141,11 +142,6 @@ def kinds(case: Case, metric: str, *, alone: bool) -> Iterator[Hashable]:
     """What a case is with a metric, the narrowest kind first."""
     yield case.id, metric, alone
     yield case.server, case.python, case.workers, case.threads, metric, alone
-
-
-def _method(comparison: Comparison) -> float:
-    version = comparison.method.get("version")
-    return version if isinstance(version, int | float) else 0
 
 
 SHIPPED: Final[Mapping[str, Prior]] = {

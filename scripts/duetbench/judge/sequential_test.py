@@ -12,7 +12,7 @@ in docs/comparing.md.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -138,6 +138,8 @@ class SequentialTest:
             others = (theirs for name, theirs in self.samples.items() if name != key)
             prior = self._prior(samples, metric, others) if self._prior else None
             sample = statistics.sample(samples.logs(metric, count), prior)
+            if doubt := samples.doubts.get(metric):
+                sample = replace(sample, sd=math.hypot(sample.sd, doubt * math.sqrt(sample.n)))
             scale = METRICS[metric]
             self._seen[key, metric, count, share] = Evidence(
                 sample,
@@ -285,12 +287,31 @@ def _judged(key: str, test: SequentialTest) -> Iterator[Judgement]:
         return
     if leak := samples.leak:
         yield Judgement(metric=_MEMORY, verdict=none, reason=leak, **counts)
-    for metric in (*samples.leading, *samples.tails):
+    yield from _each(key, test, (*samples.leading, *samples.tails))
+
+
+def judge_beside(
+    test: SequentialTest, asked: Mapping[str, CaseDuets]
+) -> dict[str, tuple[Judgement, ...]]:
+    """Judge what explains, by the duets of a closed test at its looks: a family of its own.
+
+    No verdict of the others gets stricter for it.
+    """
+    beside = SequentialTest(asked, test.method, test._prior)
+    beside._final, beside._closed = test._final, True
+    return {key: tuple(_each(key, beside, one.metrics)) for key, one in asked.items()}
+
+
+def _each(key: str, test: SequentialTest, names: Sequence[str]) -> Iterator[Judgement]:
+    """Judge some metrics of a case."""
+    samples = test.samples[key]
+    counts: dict[str, Any] = {"excluded": samples.excluded}
+    for metric in names:
         waited = metric in samples.leading
         counts["duets"] = samples.count(metric)
         if metric in samples.lost:
             reason = f"{METRICS[metric].title}: {_lack(samples, metric)}"
-            verdict = none if waited else Verdict.INCONCLUSIVE
+            verdict = Verdict.NOT_COMPARABLE if waited else Verdict.INCONCLUSIVE
             yield Judgement(metric=metric, verdict=verdict, reason=reason, **counts)
         elif metric in samples.metrics and (waited or samples.usable):
             verdict, reason = _verdict(key, metric, test)

@@ -24,9 +24,9 @@ from duetbench.judge import counted
 from duetbench.judge.counted import EACH_SECONDS, Counts, Job, differ
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.events import events, together
-from duetbench.judge.pairs import Pair, Sides
+from duetbench.judge.pairs import Pair, Sides, explaining
 from duetbench.judge.priors import Priors
-from duetbench.judge.sequential_test import SequentialTest, judge
+from duetbench.judge.sequential_test import SequentialTest, judge, judge_beside
 from duetbench.judge.statistics import Method
 from duetbench.project import tools
 from duetbench.store import kinds
@@ -171,6 +171,8 @@ class _Session:
         self.test.close()
         left_out = {pair.case.id: pair.duets for pair in self._waiting()}
         judgements = judge(SequentialTest(left_out)) | judge(self.test)
+        asked = explaining(self.test.samples, self.priors.slopes)
+        witnesses = judge_beside(self.test, asked)
         method: dict[str, Any] = {
             **self.method.record(),
             "priors": str(self.priors),
@@ -191,6 +193,8 @@ class _Session:
                 because=pair.reason,
                 commands=pair.head.testbed.commands(pair.case),
                 judgements=tuple(weighed(one, method) for one in judgements[name]),
+                witnesses=witnesses.get(name, ()),
+                wake_up=asked[name].price if name in asked else None,
                 duets=tuple(pair.duets.all),
                 instructions=self.counts.of(name),
                 absolute_base=pair.duets.means("base"),

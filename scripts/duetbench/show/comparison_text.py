@@ -16,7 +16,7 @@ from rich.text import Text
 from duetbench.core.text import visible
 from duetbench.project import names
 from duetbench.show import formats
-from duetbench.show.view import Section, ViewRow, make_view
+from duetbench.show.view import BESIDE, Section, ViewRow, make_view
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 
@@ -25,7 +25,7 @@ _NARROWEST: Final = 15
 """Columns of the axis: an odd number, whose middle is no change."""
 
 _LEAST: Final = 0.01  # the axis goes so far to both sides, or further
-_BRIEF: Final = frozenset({"Next", "Reproduce"})
+_BRIEF: Final = frozenset({BESIDE, "Next", "Reproduce"})
 """Sections of a comparison that are printed without its details."""
 
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from duetbench.core import units
-from duetbench.core.metrics import INSTRUCTIONS, METRICS, TIME_INSIDE
+from duetbench.core.metrics import INSTRUCTIONS, METRICS, TIME_INSIDE, WITNESSES
 from duetbench.core.model import Verdict
 from duetbench.core.text import ASCII, visible
 from duetbench.core.units import Interval
@@ -87,8 +87,14 @@ def duration(seconds: float) -> str:
 
 
 def verdict(metric: str, outcome: Verdict) -> str:
-    """The verdict's word with its mark; memory gets larger and smaller, not slower and faster."""
+    """The verdict's word with its mark; memory gets larger and smaller, not slower and faster.
+
+    What explains a change has no mark: by itself it is neither good nor bad.
+    """
     word = outcome.value
+    if metric in WITNESSES:
+        more, less = re.findall(r"(\w+)\|(\w+)", METRICS[metric].moves)[0]
+        return str({Verdict.SLOWER: more, Verdict.FASTER: less}.get(outcome, word))
     if metric and METRICS[metric].unit == "B":
         word = {Verdict.SLOWER: "larger", Verdict.FASTER: "smaller"}.get(outcome, word)
     return f"{MARKS[outcome]} {word}"

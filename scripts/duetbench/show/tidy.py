@@ -8,7 +8,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from duetbench.core.metrics import INSTRUCTIONS, METRICS
+from duetbench.core.metrics import INSTRUCTIONS, METRICS, WITNESSES
 from duetbench.core.model import Case, Flag, Frozen, Run
 from duetbench.store.comparison import Comparison, weighed
 from duetbench.store.points import Points
@@ -82,14 +82,19 @@ def _judgements(comparison: Comparison) -> Iterator[Row]:
     """A row for each judgement; of a benchmark inside the process the metric is empty."""
     whole: Row = {"comparison": comparison.id, "machine": comparison.machine.id}
     whole |= {"base": comparison.base.label, "head": comparison.head.label}
-    judged = [(_case(case.case), one) for case in comparison.cases for one in case.judgements]
+    judged = [
+        (_case(case.case), one)
+        for case in comparison.cases
+        for one in (*case.judgements, *case.witnesses)
+    ]
     for micro in comparison.micro:
         of: Row = {"case": micro.benchmark, "python": micro.python, "stack": micro.stack}
         judged.append((_CASE | of, micro.judgement))
     for columns, judgement in judged:
         fields = _fields(judgement, *type(judgement).model_fields)
         known = judgement.metric if judgement.metric in METRICS else ""
-        fields["material"] = weighed(judgement, comparison.method).material
+        if judgement.metric not in WITNESSES:
+            fields["material"] = weighed(judgement, comparison.method).material
         yield {**whole, **columns, **fields, "metric": known}
 
 

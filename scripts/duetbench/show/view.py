@@ -3,12 +3,12 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Final, Literal, get_args
 
 from duetbench.core import units
-from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, TAILS
+from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, TAILS, WAKE_UPS, WORK
 from duetbench.core.model import Verdict
 from duetbench.core.text import TO_REPEAT, some
 from duetbench.core.units import Interval
@@ -60,6 +60,12 @@ _GROUP_OF: Final[dict[Verdict, Group]] = {
 }
 _INPROCESS_FLOOR: Final = 0.01  # of times inside the process
 _NOTHING: Final = "Nothing to judge"
+BESIDE: Final = "Work and wake-ups"
+_BESIDE: Final = (
+    "a thread that waits is woken, for one request or for many: more often under another load, "
+    "beside a slower neighbour, or on purpose (a thread, a queue, a flush). Work is CPU/request "
+    "without that"
+)
 _LABELS: Final = 3  # metrics that are named
 _NAMED: Final = 6  # cases that are named where all of them would be too many
 _ROW: Final = (
@@ -214,6 +220,35 @@ def _awaited(judged: Judgement, comparison: Comparison) -> bool:
     return judged.metric not in TAILS and not imports
 
 
+def _beside(comparison: Comparison) -> list[ViewRow]:
+    """Make the rows of what explains the others, what moved most first."""
+    rows = [
+        ViewRow(case.case.id, one.metric, one, str(names.of(case.case)), _figures(case, one))
+        for case in comparison.cases
+        for one in case.witnesses
+    ]
+    return sorted(rows, key=lambda row: -abs(math.log(row.judged.ratio or 1)))
+
+
+def _parts(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """Say of a case whose CPU moved how much of that is work, and how much is batching."""
+    for case in comparison.cases:
+        judged = {one.metric: one for one in (*case.judgements, *case.witnesses)}
+        cpu, wakes, work = (judged.get(name) for name in (CPU, WAKE_UPS, WORK))
+        ratios = [one.ratio if one else None for one in (cpu, wakes, work)]
+        price, moved = case.wake_up, any(one.moved for one in (cpu, wakes, work) if one)
+        if moved and price and work and all(ratios):
+            whole, often, own = (ratio or 1 for ratio in ratios)
+            sizes = price.seconds, price.low, price.high
+            seconds, *ends = (formats.figure(WORK, size) for size in sizes)
+            parts = (
+                f"of {formats.percent(whole)} CPU/request, {formats.percent(own)} is work "
+                f"({formats.ends(work.interval)}), and {formats.percent(whole / own)} is "
+                f"{formats.percent(often)} wake-ups, at {seconds} each ({'…'.join(ends)})"
+            )
+            yield case.case.id, parts
+
+
 def benchmark_name(micro: MicroComparison) -> str:
     """What an in-process benchmark is called: `b.One [current, 3.14]`."""
     return f"{micro.benchmark} [{micro.stack}, {micro.python}]"
@@ -357,6 +392,10 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
         moved = _of(rows, group)
         note = _ROW if any(row.figures for row in moved) else ""
         yield _table(TITLES[group], moved, "why", note=note)
+    beside = _beside(comparison)
+    moved = [row for row in beside if row.judged.moved]
+    table = _table(BESIDE, moved, "why")
+    yield replace(table, lines=[*_parts(comparison), *_plain([_BESIDE] * bool(moved))])
     broken = dict.fromkeys((row.case, row.why) for row in _of(rows, "broken"))
     yield Section(TITLES["broken"], [*broken])
     yield _table(TITLES["undecided"], _of(rows, "undecided"), "verdict", "base → head")
@@ -371,6 +410,8 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
     yield _table(TITLES["unchanged"], same, *hidden, note=excluded, folded=True)
     tails = _of(rows, "unawaited")
     yield _table(TITLES["unawaited"], tails, "verdict", "base → head", folded=True)
+    calm = [row for row in beside if not row.judged.moved]
+    yield _table(f"{BESIDE}, no change shown", calm, "base → head", "why", folded=True)
     counts, title = _counts(comparison), "Instructions per request, without a server"
     yield Section(title, (), ("case", "base → head", "change"), counts, folded=True)
     packages = [

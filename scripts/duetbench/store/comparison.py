@@ -219,6 +219,15 @@ class Instructions(Frozen):
         return self.head / self.base if self.base > 0 and self.head > 0 else None
 
 
+class Price(Frozen):
+    """Core time that a server takes each time that one of its threads is woken, on one machine."""
+
+    seconds: Amount
+    low: Amount = Field(description="End of the 95 % interval.")
+    high: Amount
+    duets: int = Field(description="Degrees of freedom that it has from duets.")
+
+
 class CaseComparison(Frozen):
     """One case on both sides."""
 
@@ -226,6 +235,10 @@ class CaseComparison(Frozen):
     because: str = Field(description="Why the change can have touched it.")
     commands: Commands | None = None
     judgements: tuple[Judgement, ...] = ()
+    witnesses: tuple[Judgement, ...] = Field(
+        default=(), description="Of what explains the others, and decides nothing: wake-ups, work."
+    )
+    wake_up: Price | None = Field(default=None, description="Null: not known, or not above 0.")
     duets: tuple[Duet, ...] = ()
     instructions: Instructions | None = None
     absolute_base: dict[str, Figure] = Field(

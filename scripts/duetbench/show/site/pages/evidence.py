@@ -240,12 +240,12 @@ def _cases(comparison: Comparison) -> Iterator[dict[str, Any]]:
         name, duets = names.of(case.case), sorted(case.duets, key=lambda duet: duet.order)
         ratios = {
             metric: [_ratio(duet.base.get(metric), duet.head.get(metric)) for duet in duets]
-            for metric in (judgement.metric for judgement in case.judgements)
+            for metric in (one.metric for one in (*case.judgements, *case.witnesses))
         }
         usable = [duet.usable for duet in duets]
         dots = [
             _dot(formats.title(one.metric), one, compress(ratios[one.metric], usable))
-            for one in case.judgements
+            for one in (*case.judgements, *case.witnesses)
         ]
         lines = [
             (str(at + 1), *(formats.percent(of[at]) for of in ratios.values()), _note(duet))
