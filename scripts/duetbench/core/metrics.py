@@ -28,8 +28,8 @@ Situation = Literal[
 always: all. unlimited: closed loops whose handlers wait for nothing. ceiling: closed loops under a
 declared ceiling. response, service: the others, by the times that tell about the server. Tails are
 judged from the same duets, and are never a reason to measure longer, nor is start. Where starts are
-compared it is start, and start alone. why: what explains other
-figures of any case; it decides nothing, and is no news by itself.
+compared it is start, and start alone. why: what explains other figures of any case; it decides
+nothing, and is no news by itself.
 """
 
 Concern = Literal["cpu", "throughput", "latency", "tail", "memory", "start"]
