@@ -15,13 +15,13 @@ import pytest
 
 from comparing import lines
 from duetbench.core.errors import FlagName
-from duetbench.core.model import Case, Flag, Launch
+from duetbench.core.model import Case, Flag, Launch, Verdict
 from duetbench.judge import session
 from duetbench.judge.pairs import Pair, Sides, by_turns
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase
 from duetbench.project.servers import SERVERS
-from duetbench.show.view import make_view
+from duetbench.show.view import exit_code, make_view
 from duetbench.store.comparison import Comparison, Duet, Instructions, Judgement
 from fake_sessions import SilentReporter, played, side
 from synthetic import MACHINE, make_case, ok
@@ -101,7 +101,9 @@ def test_the_machine_shares_out_its_cores() -> None:
     assert shared_out([0.2, 1], 2) == [0.2, 1]
 
 
-def compared(at_once: tuple[float, float], case: Case, cores: int, folder: Path) -> Comparison:
+def compared(
+    at_once: tuple[float, float], case: Case, cores: int, folder: Path, seconds: float = 600
+) -> Comparison:
     machine = MACHINE.model_copy(
         update={"server_cores": tuple(range(cores)), "client_cores": tuple(range(cores))}
     )
@@ -113,7 +115,7 @@ def compared(at_once: tuple[float, float], case: Case, cores: int, folder: Path)
     sides = Sides(base, head, Path(), (pair,), ())
     fake = Machine(dict(zip(("base", "head"), at_once, strict=True)))
     found = session.compare(
-        Question(sides, seconds=600), SilentReporter(), fake, folder, lambda: fake.now
+        Question(sides, seconds=seconds), SilentReporter(), fake, folder, lambda: fake.now
     )
     alone = [name for name in fake.order if name != "duet"]
     (one,) = found.cases
@@ -193,6 +195,22 @@ def test_only_what_is_held_back_is_launched_alone(
     assert judged(found, "throughput").alone is apart
     assert not judged(found, "server_cpu_per_request").alone
     assert {bool(duet.alone) for duet in found.cases[0].duets} == {apart}
+
+
+@pytest.mark.parametrize("at_once", [(1.0, 2.0), (2.0, 1.0)])
+def test_without_time_for_turns_duets_tell_what_they_can(
+    at_once: tuple[float, float], tmp_path: Path
+) -> None:
+    """Four samples by turns take a minute of the machine's clock, and there is half of one."""
+    endpoint = make_case("x/y").endpoint.model_copy(update={"floor": 0.0})
+    case = make_case("one/compute", threads=2, endpoint=endpoint, ceiling=None)
+    found = compared(at_once, case, 2, tmp_path, seconds=30)
+    throughput = judged(found, "throughput")
+    assert (throughput.verdict, throughput.ratio) == (Verdict.INCONCLUSIVE, None)
+    assert "there was no time" in throughput.reason
+    assert judged(found, "server_cpu_per_request").ratio == pytest.approx(1, abs=0.02)
+    assert len(found.cases[0].duets) >= 4
+    assert exit_code(found) == 3
 
 
 def test_cores_that_others_use_are_not_idle() -> None:

@@ -8,9 +8,11 @@ too, and swapped from then on.
 
 A duet must not judge what it prevents. Where a side could use more than its share of the cores,
 each side is launched alone as well, right after the duet and one right after the other: first the
-one that started first, so that the order is ABBA.
+one that started first, so that the order is ABBA. That takes three times as long. Where there is no
+time for a few such samples, duets tell what they can, and nothing is said of the rest.
 """
 
+import math
 import random
 import statistics
 import time
@@ -18,13 +20,13 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from duetbench.core.metrics import BRIEF, METRICS, judged
 from duetbench.core.model import Case, Launch
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
 from duetbench.host.console import Progress, duration
-from duetbench.judge.pairs import Pair, by_turns, said_once
+from duetbench.judge.pairs import Pair, by_turns, said_once, without_prevented
 from duetbench.measure.testbed import SideCase
 from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain, start
 from duetbench.store.comparison import Duet, Instructions
@@ -51,6 +53,9 @@ class Instruments(Protocol):
     ) -> tuple[Instructions | str, ...]:
         """Count both sides' instructions; as `counted.instructions`."""
 
+
+TURNS: Final = 4
+"""Samples of launches alone that there must be time for, or none is begun."""
 
 MakeInstruments = Callable[[Path], Instruments]
 """Makes instruments that keep their logs in a folder: `instruments.Real`."""
@@ -128,13 +133,14 @@ class DuetSeconds:
     def _of(self, pair: Pair) -> tuple[float, float]:
         if pair not in self._expected:
             launch, own = duet_seconds(pair.case)
-            several = len(pair.head.testbed.server_cores(pair.case)) > 1
-            if pair.start:
-                launch, own = 2 * launch, 0.0
-            elif self._turns and several and pair.wide and not pair.case.endpoint.floor:
-                own += 2 * (launch + own)
             self._expected[pair] = launch, own
-        return self._expected[pair]
+        launch, own = self._expected[pair]
+        several = len(pair.head.testbed.server_cores(pair.case)) > 1
+        if pair.start:
+            return 2 * launch, 0.0
+        if self._turns and several and pair.wide and not (pair.hurried or pair.case.endpoint.floor):
+            own += 2 * (launch + own)
+        return launch, own
 
 
 def duet_seconds(case: Case) -> tuple[float, float]:
@@ -170,10 +176,12 @@ class Loop:
         self.source = random.Random(seed)  # noqa: S311 - an order that can be repeated
         self.seconds = DuetSeconds(turns=turns)
         self.order = 0
+        self._ends = math.inf
         self._head_first: dict[Hashable, bool] = defaultdict(lambda: self.source.random() < 0.5)
 
     def play(self, rule: Rule, ends: float) -> bool:
         """Play rounds until the rule needs no more; False if the clock reaches `ends` before."""
+        self._ends = ends
         while waiting := rule.open():
             groups: dict[Hashable, list[Pair]] = defaultdict(list)
             for pair in self.source.sample(waiting, len(waiting)):
@@ -204,7 +212,11 @@ class Loop:
             self.order += 1
             if pair.apart is None and duet.base and duet.head:
                 pair.apart = self.turns and pair.held_back(duet)
-            sample = self._apart(pair, duet) if pair.apart and not duet.failed else duet
+                left = self._ends - self.clock()
+                pair.hurried = pair.apart and TURNS * self.seconds.of(pair) > left
+            sample = duet
+            if pair.apart and not duet.failed:
+                sample = without_prevented(duet) if pair.hurried else self._apart(pair, duet)
             self.seconds.observe(pair, sample.seconds, len(duets))
             add(pair, sample)
             self.reporter.played(sample)

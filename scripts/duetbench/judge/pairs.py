@@ -76,6 +76,7 @@ class CaseDuets:
         usable: Those that decisions may use.
         metrics: Judged metrics that enough of the usable duets have; not memory that grows.
         void: Why it cannot be compared, by a side's first failure; empty if it can.
+        hurried: There is no time for the launches alone that some metrics take.
     """
 
     def __init__(self, case: Case, *, start: bool = False) -> None:
@@ -84,6 +85,7 @@ class CaseDuets:
         self.doubts: dict[str, float] = {}
         self.price: Price | None = None
         self.all: list[Duet] = []
+        self.hurried = False
         self.conclude()
 
     def add(self, duet: Duet) -> None:
@@ -161,7 +163,7 @@ class CaseDuets:
     def means(self, side: SideName) -> dict[str, float]:
         """Mean figures of a side that the other one's server beside it leaves as they are."""
         starts = metrics.judged({"start"})
-        names = [n for n in self.metrics if _stays(n) or self.alone(n) or n in starts]
+        names = [n for n in self.metrics if shown_by_duets(n) or self.alone(n) or n in starts]
         names += metrics.WITNESSES
         every = {n: [v for duet in self.usable if (v := duet.metrics(side).get(n))] for n in names}
         return {name: fmean(values) for name, values in every.items() if values}
@@ -213,7 +215,7 @@ class Pair:
     reason: str = ""
     label: str = ""
     duets: CaseDuets = field(init=False)
-    apart: bool | None = None  # whether each side is launched alone, too; its first duet tells
+    apart: bool | None = None  # whether each side has to be launched alone; its first duet tells
     start: bool = False
 
     def __post_init__(self) -> None:
@@ -223,6 +225,15 @@ class Pair:
     def case(self) -> Case:
         """The case as head defines it."""
         return self.head.case
+
+    @property
+    def hurried(self) -> bool:
+        """Whether there is no time to launch each side alone, although they would have to be."""
+        return self.duets.hurried
+
+    @hurried.setter
+    def hurried(self, value: bool) -> None:
+        self.duets.hurried = value
 
     @property
     def sides(self) -> tuple[SideCase, SideCase]:
@@ -302,8 +313,8 @@ def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:
     flags = (*duet.flags_base, *ours), (*duet.flags_head, *theirs)
     void = any(flag.severity == "fail" for side in flags for flag in side)
     figures = [
-        {name: value for name, value in together.items() if _stays(name)}
-        | {name: value for name, value in alone.items() if not _stays(name)}
+        {name: value for name, value in together.items() if shown_by_duets(name)}
+        | {name: value for name, value in alone.items() if not shown_by_duets(name)}
         for together, alone in ((duet.base, base.metrics), (duet.head, head.metrics))
     ]
     return duet.model_copy(
@@ -312,13 +323,23 @@ def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:
             "head": {} if void else figures[1],
             "flags_base": flags[0],
             "flags_head": flags[1],
-            "alone": () if void else tuple(sorted(n for n in figures[1] if not _stays(n))),
+            "alone": () if void else tuple(sorted(n for n in figures[1] if not shown_by_duets(n))),
             "seconds": duet.seconds + base.seconds + head.seconds,
         }
     )
 
 
-def _stays(metric: str) -> bool:
+def without_prevented(duet: Duet) -> Duet:
+    """The duet without what two servers at once cannot show."""
+    update: dict[str, dict[str, float]] = {
+        side: {name: value for name, value in duet.metrics(side).items() if shown_by_duets(name)}
+        for side in SIDES
+    }
+    return duet.model_copy(update=update)
+
+
+def shown_by_duets(metric: str) -> bool:
+    """Whether a metric is the same beside another server, or nearly: it never takes turns."""
     return metric in {metrics.CPU, *metrics.WITNESSES} or METRICS[metric].unit == "B"
 
 

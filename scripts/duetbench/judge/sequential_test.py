@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 from duetbench.core.metrics import METRICS, PERCENTILES
 from duetbench.core.model import Verdict
 from duetbench.judge import statistics
-from duetbench.judge.pairs import SHARE, CaseDuets
+from duetbench.judge.pairs import SHARE, CaseDuets, shown_by_duets
 from duetbench.judge.statistics import CONFIDENCE_RATE, Estimate, Method, Prior, Sample
 from duetbench.store.comparison import Duet, Judgement
 
@@ -33,6 +33,10 @@ _NEAR: Final = 0.25
 _LUCK: Final = (
     "just passes the test: given that only what looks large does, it is likeliest no larger than "
     "the near end of its interval"
+)
+
+_HURRIED: Final = (
+    "it takes launches of each side alone, by turns, for which there was no time: more --budget"
 )
 
 _MEMORY: Final = "pss_steady"
@@ -309,7 +313,14 @@ def _each(key: str, test: SequentialTest, names: Sequence[str]) -> Iterator[Judg
     for metric in names:
         waited = metric in samples.leading
         counts["duets"] = samples.count(metric)
-        if metric in samples.lost:
+        if metric in samples.lost and samples.hurried and not shown_by_duets(metric):
+            yield Judgement(
+                metric=metric,
+                verdict=Verdict.INCONCLUSIVE,
+                reason=_HURRIED,
+                excluded=samples.excluded,
+            )
+        elif metric in samples.lost:
             reason = f"{METRICS[metric].title}: {_lack(samples, metric)}"
             verdict = Verdict.NOT_COMPARABLE if waited else Verdict.INCONCLUSIVE
             yield Judgement(metric=metric, verdict=verdict, reason=reason, **counts)
