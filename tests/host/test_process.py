@@ -2,8 +2,10 @@
 
 import os
 import signal
+import subprocess
 import threading
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -12,7 +14,8 @@ from bench import eventually, lives
 from duetbench.host import proc
 from duetbench.host import process_session as process
 from duetbench.host.process_session import Session
-from serverlings import PATIENCE, launch, said
+from duetbench.host.signals import InterruptedRun
+from serverlings import PATIENCE, command, launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")
 
@@ -124,6 +127,58 @@ def test_ctrl_c_during_the_grace_leaves_nothing(tmp_path: Path) -> None:
     assert not any(map(lives, everyone))
     report = session.stop(60)
     assert set(report.killed) == everyone
+
+
+@pytest.mark.parametrize("moment", ["before it runs", "while it runs", "when it has ended"])
+def test_ctrl_c_beside_the_thread_that_starts_leaves_nothing(
+    moment: str, tmp_path: Path, sessions: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thread.start returns when the thread has told that it runs: an interrupt can come before."""
+    real, before = threading.Thread.start, {child.pid for child in psutil.Process().children()}
+
+    def start(thread: threading.Thread) -> None:
+        if moment != "before it runs":
+            real(thread)
+        if moment == "when it has ended":
+            thread.join()
+        raise InterruptedRun(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        with pytest.raises(InterruptedRun):
+            launch(tmp_path, "stubborn_master")
+    assert not list(sessions.iterdir())
+    assert {child.pid for child in psutil.Process().children()} <= before
+
+
+def test_ctrl_c_while_the_rest_is_killed_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, real = launch(tmp_path, "stubborn_master"), proc.kill_all
+    said(session, "ready")
+    everyone, signals = pids(session), [signal.SIGINT]
+
+    def kill_all(*arguments: Any) -> list[proc.Stat]:
+        while signals:
+            raise InterruptedRun(signals.pop())
+        return real(*arguments)
+
+    monkeypatch.setattr(proc, "kill_all", kill_all)
+    with pytest.raises(InterruptedRun):
+        session.stop(0)
+    assert not any(map(lives, everyone))
+
+
+def test_what_nobody_has_stopped_ends_with_its_owner(tmp_path: Path, sessions: Path) -> None:
+    """As where an interrupt falls between the start and whoever would have stopped it."""
+    done = subprocess.run(
+        command("owner", tmp_path, "interrupted"), stdout=subprocess.PIPE, check=False
+    )
+    assert done.returncode == 130
+    workers = [int(word) for word in done.stdout.split()[1:]]
+    assert len(workers) == 2
+    assert not any(map(lives, workers))
+    assert not list(sessions.iterdir())
 
 
 def test_a_name_with_brackets_and_spaces_is_parsed() -> None:

@@ -3,7 +3,8 @@
 Pinning sets the affinity of the short-lived *thread* that starts the command: the child and its own
 children inherit it. Setting it afterwards would race with the first workers (`move` looks until all
 have moved), and since signal handlers run in the main thread only, no Ctrl-C can fall between the
-fork and the note of its pid.
+fork and the note of its pid. One may fall between that note and whoever stops the session: what is
+still under way when this process ends, ends with it.
 
 The master is not reaped before the session has ended: as long as it is at least a zombie, the
 kernel gives neither its pid nor its session id to anybody else.
@@ -16,6 +17,7 @@ ends those.
 
 from __future__ import annotations
 
+import atexit
 import os
 import shlex
 import signal
@@ -45,6 +47,7 @@ Role = Literal["server", "client"]
 
 _STRAGGLERS_SECONDS: Final = 2.0  # for members to follow a master that has ended
 _EXIT_GRACE: Final = 5.0  # for a stop at the end of a context
+_INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)  # `signals.InterruptedRun` is one
 
 
 class SessionRecord(Frozen):
@@ -163,6 +166,7 @@ class Session:
         self._report: StopReport | None = None
         self._strangers: set[tuple[int, int]] = set()
         self._known: set[tuple[int, int]] = set()
+        atexit.register(self._leave)
 
     @classmethod
     def start(
@@ -186,16 +190,18 @@ class Session:
                 harness_error if it cannot be recorded or pinned.
         """
         record = SessionRecord.new(role, argv if recorded is None else recorded)
-        record.save()
         session: Session | None = None
         problem: Exception | None = None
+        wanted, lock = True, threading.Lock()
 
         def spawn() -> None:
             nonlocal session, problem
             try:
                 if cores is not None:
                     os.sched_setaffinity(0, cores)  # 0: this thread only
-                with log.open("wb") as output:
+                with lock, log.open("wb") as output:
+                    if not wanted:
+                        return
                     popen = subprocess.Popen(
                         tuple(argv),
                         stdin=subprocess.DEVNULL,
@@ -205,19 +211,24 @@ class Session:
                         cwd=cwd,
                         start_new_session=True,
                     )
-                session = Session(popen, record, log)
+                    session = Session(popen, record, log)
             except (OSError, ValueError) as error:
                 problem = error
 
         # Out of reach of signal handlers, and free to pin itself.
         thread = threading.Thread(target=spawn, name=f"start-{role}", daemon=False)
-        thread.start()
         try:
+            record.save()
+            thread.start()
             thread.join()
         except BaseException:
-            thread.join()
+            # Where an interrupt falls into `start`, nobody can tell whether the thread runs.
+            with lock:
+                wanted = False
             if session is not None:
                 session.stop(0)
+            with suppress(OSError):
+                record.path.unlink(missing_ok=True)
             raise
         if session is None:
             record.path.unlink(missing_ok=True)
@@ -274,21 +285,36 @@ class Session:
             try:
                 self._ask(time.monotonic() + grace)
             finally:
-                if left := proc.kill_all(self.stats, self._killed):
-                    names = "; ".join(proc.describe(item.pid) for item in left)
-                    raise LaunchError(
-                        FlagName.NOT_STOPPED,
-                        f"expected the session of {shlex.join(self.record.argv)} to end, but after "
-                        f"SIGKILL there still lives {names}; end it by hand before measuring again",
-                    )
-                self._observe(0)
-                with suppress(ChildProcessError):
-                    os.waitpid(self.pid, 0)
-                # Tells Popen that there is nothing left to wait for.
-                self._popen.returncode = self._exit_code or 0
-                self._report = StopReport(self._exit_code, tuple(sorted(self._killed)))
-                self.record.path.unlink(missing_ok=True)
-            return self._report
+                try:
+                    report = self._end()
+                except _INTERRUPTS:  # one that fell into the end itself
+                    self._end()
+                    raise
+            return report
+
+    def _end(self) -> StopReport:
+        if left := proc.kill_all(self.stats, self._killed):
+            names = "; ".join(proc.describe(item.pid) for item in left)
+            raise LaunchError(
+                FlagName.NOT_STOPPED,
+                f"expected the session of {shlex.join(self.record.argv)} to end, but after "
+                f"SIGKILL there still lives {names}; end it by hand before measuring again",
+            )
+        self._observe(0)
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+        # Tells Popen that there is nothing left to wait for.
+        self._popen.returncode = self._exit_code or 0
+        self._report = StopReport(self._exit_code, tuple(sorted(self._killed)))
+        self.record.path.unlink(missing_ok=True)
+        atexit.unregister(self._leave)
+        return self._report
+
+    def _leave(self) -> None:
+        """End what nobody has stopped; a fork of this process has none to end."""
+        if os.getpid() == self.record.owner_pid:
+            with suppress(LaunchError):
+                self.stop(0)
 
     def __enter__(self) -> Self:
         return self

@@ -175,8 +175,8 @@ def affinity() -> NoReturn:
     wait_for_end()
 
 
-def owner(folder: str) -> NoReturn:
-    """Be a duetbench that has started a session with a worker, and wait to be killed."""
+def owner(folder: str, interrupted: str = "") -> NoReturn:
+    """Be a duetbench that has started a session, and wait to be killed, or end without a stop."""
     from duetbench.host.process_session import Session
 
     session = Session.start(
@@ -190,6 +190,8 @@ def owner(folder: str) -> NoReturn:
     while "ready" not in session.log.read_text():
         time.sleep(0.01)
     say(session.log.read_text())
+    if interrupted:
+        raise SystemExit(130)
     wait_for_end()
 
 
