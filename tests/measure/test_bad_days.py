@@ -19,15 +19,13 @@ from typing import Any
 import psutil
 import pytest
 
-from bench import Bench, ask_often, eventually, failures, launches, lives, shortened, valid
+from bench import Bench, ask_often, eventually, failures, launches, lives, shortened, swapped, valid
 from disks import small_disk
 from duetbench.core.model import Case, Launch, Run, RunStatus, Status
 from duetbench.host import ports, process_session
 from duetbench.measure import launch, oha, oha_results, warmup
 from duetbench.measure import server as serving
 from duetbench.measure.testbed import Testbed
-from duetbench.project import stacks
-from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.store import run_files
 from serverlings import command
@@ -206,13 +204,6 @@ def hurry(patch: pytest.MonkeyPatch) -> None:
 
 def _short_grace(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(SERVERS, "uvicorn", dataclasses.replace(SERVERS["uvicorn"], grace=GRACE))
-
-
-def swapped(given: Testbed) -> Testbed:
-    other = stacks.executable(
-        Project.here().lock("pydantic-v2"), Project.here().interpreter("3.14")
-    )
-    return dataclasses.replace(given, pythons={**given.pythons, ("pydantic-v1", "3.14"): other})
 
 
 def killed(patch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import numpy as np
 import pytest
 
-from bench import Bench, declared, eventually, failures_of, shortened
+from bench import Bench, ask_often, declared, eventually, failures_of, shortened, swapped
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
@@ -20,7 +20,7 @@ from duetbench.host import ports, tree_usage
 from duetbench.host.machine import CoreTimes
 from duetbench.host.process_session import Session
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge.pairs import judged
+from duetbench.judge.pairs import CaseDuets, judged
 from duetbench.measure import duet, launch, oha, oha_results
 from duetbench.measure.runner import assemble
 from duetbench.measure.testbed import SideCase, server_of
@@ -53,6 +53,7 @@ def play(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
         testbed = assemble(
             Project.here(), [case for pair in pairs for case in pair], tmp_path / "logs"
         )
+        testbed = swapped(testbed)  # of the stack pydantic-v1 another environment serves
         try:
             return duet.perform(
                 [(SideCase(base, testbed), SideCase(head, testbed)) for base, head in pairs],
@@ -167,6 +168,10 @@ def test_a_case_with_a_rate(play: Play) -> None:
     [
         ("right", "broken", {"head": "not_ready"}),
         ("wrong", "error", {"base": "wrong_body", "head": "wrong_status"}),
+        ("swapped", "gil", {"base": "version_mismatch", "head": "gil_mismatch"}),
+        ("gil", "swapped", {"base": "gil_mismatch", "head": "version_mismatch"}),
+        ("dying/w2", "right", {"base": "worker_restarted"}),
+        ("right", "dying/w2", {"head": "worker_restarted"}),
     ],
 )
 def test_a_side_that_fails(
@@ -221,17 +226,58 @@ def test_a_server_that_is_killed_in_the_second_duet(
     assert not bench.alive()
 
 
+LIARS: Final = {
+    "uneven": FlagName.WRONG_SIZE,
+    "mask": FlagName.WRONG_BODY,
+    "inside": FlagName.WRONG_BODY,
+    "strained": FlagName.WRONG_STATUS,
+    "closing": FlagName.CONNECTIONS_REOPENED,
+    "keep": FlagName.MEMORY_GROWS,
+    "hasty": FlagName.IMPOSSIBLE,  # nothing follows: it ends the launch
+}
+"""Right whenever one request is sent alone, but for `inside`; and what tells of each."""
+
+
+@pytest.mark.long
+@pytest.mark.real
+@pytest.mark.parametrize("liar", SIDES)
+def test_a_liar_is_caught_on_its_side_and_gives_no_ratio(
+    bench: Bench, play: Play, monkeypatch: pytest.MonkeyPatch, liar: SideName
+) -> None:
+    """All on one launch: of the truthful side beside them nothing is said, and nothing is lost.
+
+    The memory of one that grows is no ratio; its time still is.
+    """
+    ask_often(monkeypatch)
+    honest, *cases = (declared(f"badapps/{name}", root=bench.root) for name in ("truthful", *LIARS))
+    pairs = [(case, honest) if liar == "base" else (honest, case) for case in cases]
+    results = play(*pairs, head_first=liar == "head", seconds=1.6)
+    (other,) = {*SIDES} - {liar}
+    for case, flag, found in zip(cases, LIARS.values(), results, strict=True):
+        caught, beside = ({one.name for one in found.flags(side)} for side in (liar, other))
+        assert flag in caught, (case.id, found)
+        assert not beside & {*LIARS.values()}, (case.id, found)
+        if flag.severity == "fail":
+            void(found, {liar: flag})
+        duets = CaseDuets(case)
+        duets.add(found)
+        lost = "B" if flag is FlagName.MEMORY_GROWS else ""
+        ratios = {name for name in duets.metrics if METRICS[name].unit.startswith(lost)}
+        assert not any(map(duets.count, ratios)), case.id
+    assert not bench.alive()
+
+
 @pytest.mark.real
 def test_endpoints_of_one_server_in_turn(bench: Bench, play: Play) -> None:
-    """Flags, figures and drift are each one's own; a wrong answer costs the next case nothing."""
-    truthful, quicken, uneven = (
-        declared(f"badapps/{name}", root=bench.root) for name in ("truthful", "quicken", "uneven")
+    """Flags, figures and drift are each one's own; of a side that gets quicker no ratio lasts."""
+    truthful, quicken = (
+        declared(f"badapps/{name}", root=bench.root) for name in ("truthful", "quicken")
     )
     began = time.monotonic()
-    pairs = [(truthful, truthful), (truthful, quicken), (uneven, truthful), (truthful, truthful)]
-    alike, moved, wrong, after = play(*pairs, seconds=1.6)
-    assert alike.seconds + moved.seconds + wrong.seconds <= time.monotonic() - began
-    assert all(one.load_seconds >= 1.6 for one in (alike, moved, wrong))
+    pairs = [(truthful, truthful), (truthful, quicken), (quicken, truthful)]
+    alike, moved, swapped_ = play(*pairs, seconds=1.6)
+    assert alike.seconds + moved.seconds + swapped_.seconds <= time.monotonic() - began
+    assert all(one.load_seconds >= 1.6 for one in (alike, moved, swapped_))
     base, head = unfailed(alike, truthful)
     # 54 times 30 ms are more than 1.6 s.
     most = 54 * truthful.load.connections
@@ -239,13 +285,14 @@ def test_endpoints_of_one_server_in_turn(bench: Bench, play: Play) -> None:
     assert alike.drift is not None
     assert abs(alike.drift) < 0.2
     # After 0.7 s, which is nearly all of the first half, it waits no more.
-    base, head = unfailed(moved, quicken)
-    assert base["requests"] <= most < head["requests"]
-    assert moved.drift is not None
-    assert moved.drift > 0.5
-    void(wrong, {"base": "wrong_size"})
-    assert wrong.drift is None
-    unfailed(after, truthful)
+    for found, sign in ((moved, 1), (swapped_, -1)):
+        slow, quick = unfailed(found, quicken)[::sign]
+        assert slow["requests"] <= most < quick["requests"]
+        assert found.drift is not None
+        assert sign * found.drift > 0.5
+        flagged = [FlagName.NOT_STEADY in {f.name for f in found.flags(side)} for side in SIDES]
+        assert flagged[::sign] == [False, True]
+        assert not found.usable
     assert not bench.alive()
 
 

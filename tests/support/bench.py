@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -17,6 +17,8 @@ from duetbench import cli
 from duetbench.core.model import Case, Flag, Launch, Profile, Run, Status
 from duetbench.host import proc
 from duetbench.measure import verify
+from duetbench.measure.testbed import Testbed
+from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.store import files, run_files
 
@@ -218,3 +220,10 @@ def valid(launch: Launch) -> bool:
         and 0 < figures["throughput"] <= 40 * 1.01
         and figures["response_min"] >= 0.099
     )
+
+
+def swapped(given: Testbed) -> Testbed:
+    """With the packages of another stack where those of `pydantic-v1` should be."""
+    project = Project.here()
+    other = stacks.executable(project.lock("pydantic-v2"), project.interpreter("3.14"))
+    return replace(given, pythons={**given.pythons, ("pydantic-v1", "3.14"): other})

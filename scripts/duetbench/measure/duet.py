@@ -204,9 +204,11 @@ class _Duets:
         # Each side is questioned even if the other has failed: is it only the other?
         # (No ceiling is judged that rests on single requests: slow ones need not be repeated.)
         self._ask(lambda side: side.serving.verify(1 if side.serving.slow else UNIT_REQUESTS))
+        self._compare_errors()
         observations = self._measure() if self._warm_up() else None
         if observations is not None:
             self._ask(lambda side: self._finish(side, observations))
+            self._compare_errors()
             base, head = (side.serving for side in sorted(self.order, key=lambda s: s.name))
             if difference := verify.difference(base.answers, head.answers):
                 head.fail(FlagName.ANSWERS_DIFFER, difference)
@@ -217,6 +219,21 @@ class _Duets:
             load_seconds=max(side.serving.load_seconds for side in self.order),
             drift=self._drift(observations),
         )
+
+    def _compare_errors(self) -> None:
+        """Fail a side that alone tells an error: an error is no faster answer.
+
+        Where both tell one, each has its warning.
+        """
+        told = [
+            (side.serving, flag.detail)
+            for side in self.order
+            for flag in side.serving.flags
+            if flag.name is FlagName.ERROR_INSIDE
+        ]
+        if len(told) == 1 and not self._void:
+            ((serving, detail),) = told
+            serving.fail(FlagName.WRONG_BODY, f"the other side tells no error; {detail}")
 
     def _each(self, step: Callable[[SideRun], None], *only: SideRun) -> None:
         for side in only or self.order:

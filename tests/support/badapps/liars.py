@@ -5,13 +5,36 @@ import time
 
 from bare_asgi import Answer, App
 
+BEFORE = 8
+"""More requests than verification and warm-up send (3, and one per connection)."""
 WAIT = 0.03
 kept: list[bytes] = []
+
+
+def measured(app: App) -> bool:
+    """Tell whether a load is on; verification afterwards asks one at a time again."""
+    return app.served > BEFORE and app.in_flight > 1
 
 
 async def truthful(_app: App) -> Answer:
     await asyncio.sleep(WAIT)
     return 200, "right"
+
+
+async def strained(app: App) -> Answer:
+    await asyncio.sleep(0.1)
+    return 500 if measured(app) else 200, "right"
+
+
+async def hasty(app: App) -> Answer:
+    if not measured(app):
+        await asyncio.sleep(0.1)
+    return 200, "right"
+
+
+async def inside(_app: App) -> Answer:
+    """Fail, and say so with the status of a success."""
+    return 200, '{"error": "no database today"}'
 
 
 async def uneven(app: App) -> Answer:
@@ -43,6 +66,16 @@ async def quicken(app: App) -> Answer:
 
 
 app = App(
-    {"/truthful": truthful, "/uneven": uneven, "/mask": mask, "/keep": keep, "/quicken": quicken}
+    {
+        "/truthful": truthful,
+        "/strained": strained,
+        "/hasty": hasty,
+        "/inside": inside,
+        "/uneven": uneven,
+        "/mask": mask,
+        "/keep": keep,
+        "/quicken": quicken,
+        "/closing": truthful,
+    },
+    close_every={"/closing": 10},
 )
-closing = App({"/right": truthful}, close_every=10)
