@@ -9,17 +9,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import pytest
 
+from bench import declared
 from comparing import lines
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch, Verdict
-from duetbench.judge import session
+from duetbench.core.protocol import duet_load
+from duetbench.host import command
+from duetbench.judge import duet_loop, instruments, session
 from duetbench.judge.pairs import Pair, Sides, by_turns
 from duetbench.judge.session import Question
+from duetbench.measure import duet, warmup
+from duetbench.measure.runner import assemble
 from duetbench.measure.testbed import SideCase
+from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.show.view import exit_code, make_view
 from duetbench.store.comparison import Comparison, Duet, Instructions, Judgement
@@ -237,3 +243,47 @@ def test_a_launch_alone_that_fails_leaves_no_figures() -> None:
     broken = by_turns(duet, base, head.model_copy(update={"flags": (flag,), "metrics": {}}))
     assert (broken.base, broken.head, broken.failed) == ({}, {}, ("head",))
     assert Duet.model_validate(broken.model_dump()) == broken
+
+
+class Watched(instruments.Real):
+    """Real instruments that remember what was launched alone."""
+
+    alone: ClassVar[list[float]] = []
+
+    def launch(self, side: SideCase) -> Launch:
+        found = super().launch(side)
+        self.alone.append(found.metrics.get("throughput", 0.0))
+        return found
+
+
+@pytest.mark.real
+@pytest.mark.usefixtures("state_home")
+def test_two_threads_serve_more_without_the_gil(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real servers that compute in two threads: with the GIL on one core, without it on both."""
+    real = warmup.warm_up
+    monkeypatch.setattr(warmup, "warm_up", lambda client, **_: real(client, window=0.1, limit=0.6))
+    monkeypatch.setattr(command, "free_gb", lambda _: 0.0)  # for no copies
+    for module in (duet, duet_loop):
+        monkeypatch.setattr(module, "duet_load", lambda case, *_: duet_load(case, 1.0))
+    gil, free = (declared(f"asgi-wsgi/wsgi-cpu/py{name}/w1/t2/c32") for name in ("3.14", "3.14t"))
+    testbed = assemble(Project.here(), [gil, free], tmp_path / "logs")
+    loop = duet_loop.Loop(Watched(tmp_path / "logs"), SilentReporter(), 1, turns=True)
+    for base, head in ((gil, free), (free, gil)):
+        pair = Pair(SideCase(base, testbed), SideCase(head, testbed))
+        gains, others = [0.0], [0.0]
+        while len(gains) < 4 and gains[-1] <= 1.2:
+            loop.launch([pair], lambda one, found: one.duets.add(found), 60)
+            found = pair.duets.all[-1]
+            assert not found.failed, found
+            assert "throughput" in found.alone
+            assert "server_cpu_per_request" not in found.alone
+            figures = [side["throughput"] for side in (found.base, found.head)]
+            assert {*figures} == {*Watched.alone[-2:]}
+            gain = figures[1] / figures[0]
+            gains.append(gain if head is free else 1 / gain)
+            others.append(max(side["host_other"] for side in (found.base, found.head)))
+        if gains[-1] <= 1.2 and min(others[1:]) > 0.5:
+            pytest.skip("something else has had the second core all the time")
+        assert gains[-1] > 1.2
