@@ -1,21 +1,21 @@
 #!/bin/sh
 # Make this machine one of our runners: its user, hook, sandbox and clock. docs/runners.md.
 #   sudo sh scripts/prepare-runner.sh repository=OWNER/NAME packages=HOST,…
-# Further words: repository_id= branch= workflows=FILE,… events=…, and root=FOLDER to look first:
+# Further words: repository_id= branch= group= workflows=FILE,… events=…, and root=FOLDER to look first:
 # files are written below it, and commands are printed only.
 # Needs Linux with systemd. It asks for no token, and can be repeated at any time.
 set -eu
 umask 022
 fail() { echo "prepare-runner.sh: $*" >&2; exit 2; }
 from=$(cd "$(dirname "$0")" && pwd)/runner
-repository='' repository_id='' packages='' root=''
+repository='' repository_id='' packages='' group='' root=''
 workflows=bench.yml,nightly.yml,publish.yml events=schedule,workflow_dispatch,workflow_run
 head=$(sed -n 's|^ref: refs/remotes/origin/||p' "$from/../../.git/refs/remotes/origin/HEAD" 2>/dev/null || :)
 set -- "branch=${head:-main}" "$@"
 for word; do # every value ends up in files of root's
   case $word in
     packages=*/*) fail "$word: expected names of hosts" ;;
-    repository=?*/?* | repository_id=* | branch=* | packages=* | root=/* | workflows=*.yml) ;;
+    repository=?*/?* | repository_id=* | branch=* | packages=* | group=* | root=/* | workflows=*.yml) ;;
     events=schedule | events=workflow_dispatch | events=schedule,workflow_dispatch) ;;
     events=schedule,workflow_dispatch,workflow_run) ;;
     *) fail "$word: expected repository=OWNER/NAME, or another word of docs/runners.md" ;;
@@ -75,10 +75,12 @@ fi
 act systemctl daemon-reload
 # shellcheck disable=SC2086 # several sockets
 act systemctl enable duetbench-clock.service duetbench-sandbox.socket duetbench-runner.service $sockets
+url=https://github.com/$repository settings=https://github.com/$repository/settings
+[ -z "$group" ] || url=${url%/*} settings=https://github.com/organizations/${repository%/*}/settings
 cat <<END
 Then, once: unpack GitHub's runner into /srv/actions-runner as duetbench, and register it with a
-token from https://github.com/$repository/settings/actions/runners/new:
-  sudo -u duetbench /srv/actions-runner/config.sh --url https://github.com/$repository \\
+token from $settings/actions/runners/new:
+  sudo -u duetbench /srv/actions-runner/config.sh --url $url${group:+ --runnergroup $group} \\
     --work /srv/duetbench-work --labels duetbench,MACHINE --unattended --token TOKEN
   sudo systemctl start duetbench-clock duetbench-sandbox.socket duetbench-runner$sockets
   sudo -u duetbench .venv/bin/duetbench ci runner   # in a checkout that is set up

@@ -245,6 +245,14 @@ def test_what_was_asked_for_is_written(tmp_path: Path) -> None:
     assert address.read_text() == "[Socket]\nListenStream=127.9.0.2:443\n"
 
 
+def test_an_organisation_registers_in_its_group(tmp_path: Path) -> None:
+    """A machine of a repository is in no group; what is printed can be typed."""
+    for words, address in (((), "acme/duetbench"), (("group=bench",), "acme --runnergroup bench")):
+        out = prepare(tmp_path, *words).stdout
+        assert f"config.sh --url https://github.com/{address} \\\n" in out
+    assert "https://github.com/organizations/acme/settings/actions/runners/new" in out
+
+
 @pytest.mark.parametrize(
     "word",
     ["repository=acme/x; reboot", "user=root", "branch=x\nExecStart=/bin/x", "events=pull_request"],

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from acting import MAKEFILE, PROJECT, TOKEN, Acted, Stage, load, need
+from duetbench.host.git import GitError, ask
 from fake_github import BOT
 from linting import actionlint, zizmor
 from repos import commit, git, write
@@ -248,3 +250,26 @@ def test_compared_code_leaves_nothing_for_who_writes(repository: Repository) -> 
     assert f"`{head[:12]}` · [the run, with all figures](" in message
     assert f"/actions/runs/{measured.number})" in message
     assert read("later-*") == later
+
+
+def test_a_checkout_of_another_user_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a job with `container:`; git itself plays the other owner. Once is enough."""
+    step = load((PROJECT / "action.yml").read_text("utf-8"))["runs"]["steps"][0]
+    write(tmp_path, "ours/Makefile", "harness:\n")
+    git(tmp_path, "init", "--quiet", "theirs")
+    for name, value in {
+        "GITHUB_ACTION_PATH": "ours",
+        "GITHUB_WORKSPACE": "theirs",
+        "HOME": "",
+        "GIT_CONFIG_GLOBAL": "config",
+    }.items():
+        monkeypatch.setenv(name, str(tmp_path / value))
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(GitError, match="dubious ownership"):
+        ask(tmp_path / "theirs", "status")
+    for _ in range(2):
+        subprocess.run(["bash", "-e", "-c", step["run"]], check=True)
+        assert ask(tmp_path / "theirs", "status", "--porcelain") == ""
+    assert (tmp_path / "config").read_text().count("directory = ") == 1

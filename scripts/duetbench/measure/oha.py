@@ -17,7 +17,7 @@ from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Load
 from duetbench.core.text import to_bytes
 from duetbench.host import proc
-from duetbench.host.command import last_words, read_log
+from duetbench.host.command import free_gb, last_words, read_log
 from duetbench.host.process_session import Session
 from duetbench.measure.oha_results import OhaSummary, Rows, read_rows, read_summary
 
@@ -29,6 +29,7 @@ URLS: Final = "urls.txt"
 _BODY: Final = "body"
 PREFIX: Final = "duetbench-load"
 _SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder with a secret name is made in it
+_ROOM_GB: Final = 0.5  # of rows of the longest load; a container has 64 MB of such memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +223,7 @@ class Generation(Generator):
 
 def scratch_base() -> Path:
     """Where generators write: in memory, where that disturbs no disk, if there is room for it."""
-    if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK):
+    usable = os.access(_SHARED_MEMORY, os.W_OK | os.X_OK)
+    if usable and free_gb(_SHARED_MEMORY) >= _ROOM_GB:
         return _SHARED_MEMORY
     return Path(tempfile.gettempdir())
