@@ -7,6 +7,7 @@ import typer
 from typer.testing import CliRunner
 
 import synthetic
+from comparing import OPEN_RATE, comparison_of
 from duetbench.cli.show import findings_command
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import CaseResult, Flag, Run
@@ -15,6 +16,7 @@ from duetbench.show import inprocess
 from duetbench.show.claims import ANSWERED, Answer, Evidence, check
 from duetbench.show.page import Section, reference_runs
 from duetbench.store import asv_results, files
+from duetbench.store.comparison import CaseComparison
 from duetbench.trend.summary import RunSummary, summarise
 
 ROOT = Path(__file__).parents[2]
@@ -95,17 +97,69 @@ def test_all_runs_of_one_machine_speak_together_whatever_their_profile() -> None
     """A machine with more launches speaks alone; one launch scatters as its kin do."""
     other = synthetic.MACHINE.model_copy(update={"id": "other-2c"})
     elsewhere = twice().model_copy(update={"machine": other})
-    single = [result("demo/x/py3.14", 5.0), result("demo/x/py3.14t", 15.0)]
+    single = [result("demo/x/py3.14", 5.0), result("demo/x/py3.14t", 11.0)]
     later = synthetic.make_run(single, id="later", profile="published", started="2026-11-21T09:00Z")
     both = answered(elsewhere, twice(), later)
     assert both.ours is not None
-    # Of five launches without the GIL four are 10.0 and one 15.0: 1.5 ** (1 / 5) times as much.
-    assert both.ours.estimate == pytest.approx(2 * 1.5**0.2)
+    # Of five launches without the GIL four are 10.0 and one 11.0: 1.1 ** (1 / 5) times as much.
+    assert both.ours.estimate == pytest.approx(2 * 1.1**0.2)
     assert (both.ours.n, both.verdict) == (5, "holds")
+    # Squares: 4 · 0.01980² within, 2 · 0.01906² + 0.5 · 0.07625² between; t of 7 is 2.365.
+    assert (both.ours.low, both.ours.high) == pytest.approx((1.9570, 2.1234), rel=1e-4)
     alone = answered(later)
     assert (alone.verdict, alone.ours and alone.ours.ends) == ("not decided", None)
     kin = [result(f"demo/x/{py}/other", 4.9, 5.0, 5.1, 5.0) for py in ("py3.14", "py3.14t")]
     assert answered(synthetic.make_run([*single, *kin])).verdict == "holds"
+
+
+def test_a_slow_day_of_both_sides_is_no_scatter() -> None:
+    """Half as fast on both: error 0.00777, t of 13 is 2.160, so ±1.68 %."""
+    slow = [
+        result(case, *(x * share / 2 for share in (1 / 1.02, 1, 1.02, 1)))
+        for case, x in (("demo/x/py3.14", 5.0), ("demo/x/py3.14t", 10.0))
+    ]
+    answer = answered(twice(), synthetic.make_run(slow, id="slow"))
+    assert answer.ours is not None
+    assert (answer.ours.low, answer.ours.high) == pytest.approx((1.9667, 2.0339), rel=1e-4)
+
+
+def test_the_machine_with_the_best_known_of_its_least_known_statements_speaks() -> None:
+    """Four launches of both here, against six and one; what the other one decides is said."""
+    other = synthetic.MACHINE.model_copy(update={"id": "other-2c"})
+    gil, free = result("demo/x/py3.14", *[5.0, 5.1] * 3), result("demo/x/py3.14t", 5.0)
+    elsewhere = synthetic.make_run([gil, free], machine=other, id="elsewhere")
+    declared = published(most=2.5)
+    evidence = Evidence.of(map(summarise, (elsewhere, twice())), "demo", {"demo": declared})
+    (answer,) = check(evidence, declared)
+    assert (answer.verdict, answer.ours and answer.ours.n) == ("holds", 4)
+    assert "; on other-2c: does not hold here, 0.99" in answer.reason
+    assert [run.run.machine.id for run in Evidence.of([summarise(elsewhere)], "demo").runs]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_what_duets_of_two_interpreters_say_comes_first(swapped: bool) -> None:
+    """Head over base, 1.9 (1.8…2.0), as the statement divides it: 0.526 the other way round."""
+    gil, free = (synthetic.make_case(f"demo/x/py{name}") for name in ("3.14", "3.14t"))
+    head, base = (gil, free) if swapped else (free, gil)
+    sizes = [1 / 2.0, 1 / 1.9, 1 / 1.8] if swapped else [1.8, 1.9, 2.0]
+    fields = dict(zip(("low", "ratio", "high"), sizes, strict=True))
+    judged = OPEN_RATE.model_copy(update={**fields, "alone": swapped})
+    case = CaseComparison(case=head, because="", judgements=(judged,))
+    side = comparison_of().base
+    interpreters = [one for one in twice().interpreters if one.name == base.python]
+    of_base = side.model_copy(update={"interpreters": tuple(interpreters)})
+    found = comparison_of(case, base=of_base, cross=True)
+    for machine, ours in ((synthetic.MACHINE.id, 1.9), ("other-2c", 2.0)):
+        there = found.model_copy(
+            update={"machine": found.machine.model_copy(update={"id": machine})}
+        )
+        (answer,) = check(Evidence.of([summarise(twice())], "demo", None, [there]), published())
+        assert answer.ours is not None
+        assert answer.ours.estimate == pytest.approx(ours)
+        assert ("by 16 " in answer.reason) is (ours == 1.9)
+    kind = "pairs of launches by turns" if swapped else "duets"
+    (answer,) = check(Evidence.of([summarise(twice())], "demo", None, [found]), published())
+    assert answer.reason == f"by 16 {kind}, 2026-11-20"
 
 
 def test_an_open_statement_says_what_the_reference_runs_answer() -> None:

@@ -123,8 +123,10 @@ def findings_command(output: TextOption = None) -> None:
     published, suites = load_published(root), read_suites(root)
     snapshots = asv_results.read(results / "asv")
     names = sorted({*published, *(suite.page for suite in suites if suite.source)})
+    known = files.read_all(Comparison, results, [])
     experiments = {
-        name: inprocess.experiment(name, summaries, snapshots, published, suites) for name in names
+        name: inprocess.experiment(name, summaries, snapshots, published, suites, known)
+        for name in names
     }
     write(write_findings(experiments, links), output)
 

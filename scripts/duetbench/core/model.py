@@ -4,6 +4,7 @@ All of them are frozen and validated where they are made. A `Case` carries all t
 and a `Run` all that a reader needs.
 """
 
+from collections.abc import Hashable
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
@@ -215,6 +216,14 @@ class Case(Frozen):
         exclude_if=READY_SECONDS.__eq__,
         description="For its server to say that it is ready, s: 1 s is usual.",
     )
+
+    @property
+    def setting(self) -> Hashable:
+        """Equal of cases that differ in nothing but their interpreter, and what follows from it."""
+        load = self.load
+        served = (self.stack, self.server, self.loop, self.workers, self.threads, self.cores)
+        loaded = (load.model, load.connections, load.rate)
+        return self.experiment, self.endpoint.name, served, loaded, frozenset(self.env.items())
 
 
 class Plan(Frozen):

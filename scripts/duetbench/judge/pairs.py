@@ -395,11 +395,11 @@ def paired(
 
     Between two interpreters (`cross`) a case belongs to the one that differs in nothing else.
     """
-    partners = {_key(case, cross): case for case in base}
+    partners = {case.setting if cross else case.id: case for case in base}
     pairs: list[tuple[Case, Case]] = []
     missing: list[Missing] = []
     for case in head:
-        other = partners.pop(_key(case, cross), None)
+        other = partners.pop(case.setting if cross else case.id, None)
         if other is None:
             missing.append(Missing(case=case.id, reason="only head has it"))
         elif different := _differences(other, case, cross=cross):
@@ -428,17 +428,6 @@ def _differences(base: Case, head: Case, *, cross: bool) -> list[str]:
         for name in sorted(after.keys() - ignored)
         if before[name] != after[name]
     ]
-
-
-def _key(case: Case, cross: bool) -> Hashable:
-    if not cross:
-        return case.id
-    load = case.load
-    return (
-        case.experiment, case.endpoint.name, case.stack, case.server, case.loop, case.workers,
-        case.threads, load.model, load.connections, load.rate, case.cores,
-        tuple(sorted(case.env.items())),
-    )  # fmt: skip
 
 
 def _flat(case: Case) -> dict[str, object]:

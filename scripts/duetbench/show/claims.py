@@ -1,10 +1,12 @@
 """What each statement says here: one verdict, from all valid launches of one machine.
 
 Sides are compared within the runs that have both, whatever their profile, on the logarithmic
-scale, with Welch's interval over launches. How far launches of a case scatter is told by all of
-them; where these are few, by those of its kin as well: the same endpoint on the same interpreter.
-Warnings that half of the launches measured something else, too, make an interval twice as wide:
-what disturbs all of them is not in their scatter.
+scale: what a run's day does to both sides is no scatter (two-way analysis of variance without
+interaction; of one run that is Student's interval). Where launches of a case are few, those of its
+kin tell how far they scatter, too: the same endpoint on the same interpreter. Warnings that half of
+the launches measured something else as well make an interval twice as wide: what disturbs all of
+them is not in their scatter. If the machine has compared two interpreters (`compare --python`), the
+ratio is that of its duets, or of its launches by turns.
 """
 
 import math
@@ -12,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Final, Literal, Self
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,7 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.units import Formatter, Interval, student
 from duetbench.project.published import CaseShape, Published, Shape
 from duetbench.show import formats
+from duetbench.store.comparison import Comparison
 from duetbench.trend.summary import CaseSummary, RunSummary, values
 
 Logs = NDArray[np.float64]
@@ -31,7 +34,8 @@ _WIDER: Final = 2.0  # an interval of disturbed launches, in multiples of itself
 Verdict = Literal[
     "holds", "does not hold here", "cannot be asked here", "not decided", "not measured"
 ]
-ANSWERED: Final = ("holds", "does not hold here", "cannot be asked here")
+DECIDED: Final = ("holds", "does not hold here")
+ANSWERED: Final = (*DECIDED, "cannot be asked here")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,41 +86,82 @@ class Side:
     kin: tuple[Sequence[float], ...] = ()
     disturbed: tuple[str, ...] = ()
 
-    def scatter(self) -> tuple[float, int]:
-        """Variance of the logarithm of a launch's figure, and its degrees of freedom."""
-        own = [value for many in self.runs.values() for value in many]
-        kin = [many for many in self.kin if min(many, default=0) > 0] if len(own) < _OWN else []
-        groups = [np.log(many) for many in (own, *kin)]
-        freedom = sum(len(group) - 1 for group in groups)
-        squares = sum(float(((group - group.mean()) ** 2).sum()) for group in groups)
-        return (squares / freedom if freedom else math.nan), freedom
+    def kin_logs(self) -> list[Logs]:
+        """Logarithms of the figures of its kin, if its own are few."""
+        few = sum(map(len, self.runs.values())) < _OWN
+        return [np.log(many) for many in self.kin if few and min(many, default=0) > 0]
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All runs of one machine, the newest first, and of each case the one with most launches."""
+    """All runs of one machine, the newest first, and of each case the one with most launches.
+
+    Attributes:
+        comparisons: Of two interpreters, by the same machine, the newest first.
+        others: What other machines know.
+    """
 
     runs: tuple[RunSummary, ...] = ()
     cases: Mapping[str, CaseSummary] = field(default_factory=dict)
+    comparisons: tuple[Comparison, ...] = ()
+    others: "tuple[Evidence, ...]" = ()
 
     @classmethod
-    def of(cls, runs: Iterable[RunSummary], experiment: str) -> Self:
-        """Take what the machine that has most launches of an experiment knows of it."""
-        runs_of: defaultdict[str, list[RunSummary]] = defaultdict(list)
-        cases_of: defaultdict[str, list[CaseSummary]] = defaultdict(list)
+    def of(
+        cls,
+        runs: Iterable[RunSummary],
+        experiment: str,
+        published: Mapping[str, Published] | None = None,
+        comparisons: Iterable[Comparison] = (),
+    ) -> "Evidence":
+        """Take what one machine knows of an experiment.
+
+        The one whose least measured statement, of all that are `published`, has most launches; of
+        several such, the one with most launches of the experiment.
+        """
+        by_machine: defaultdict[str, list[RunSummary]] = defaultdict(list)
         for summary in sorted(runs, key=lambda summary: summary.run.started, reverse=True):
-            there = [case for case in summary.cases.values() if case.case.experiment == experiment]
-            if there:
-                runs_of[summary.run.machine.id].append(summary)
-                cases_of[summary.run.machine.id] += there
-        if not cases_of:
-            return cls()
-        most = max(cases_of, key=lambda name: sum(case.measured for case in cases_of[name]))
-        cases: dict[str, CaseSummary] = {}
-        for case in cases_of[most]:
-            if case.measured > cases.setdefault(case.id, case).measured:
-                cases[case.id] = case
-        return cls(tuple(runs_of[most]), cases)
+            by_machine[summary.run.machine.id].append(summary)
+        crossed = sorted((one for one in comparisons if one.cross), key=lambda one: one.started)
+        ranked: list[tuple[tuple[int, int], Evidence]] = []
+        for machine, many in by_machine.items():
+            own = [run for run in many if any(_of(run, experiment))]
+            cases: dict[str, CaseSummary] = {}
+            for case in chain(*(_of(run, experiment) for run in own)):
+                if case.measured > cases.setdefault(case.id, case).measured:
+                    cases[case.id] = case
+            total = sum(case.measured for run in own for case in _of(run, experiment))
+            known = tuple(one for one in reversed(crossed) if one.machine.id == machine)
+            if own:
+                rank = _least(many, (published or {}).values()), total
+                ranked.append((rank, cls(tuple(own), cases, known)))
+        ranked.sort(key=lambda one: one[0], reverse=True)
+        first, *others = [evidence for _, evidence in ranked] or [cls()]
+        return replace(first, others=tuple(others))
+
+    def compared(self, above: str, below: str, metric: str) -> tuple[Interval, str] | None:
+        """How many times the figure of a case one's is that differs in its interpreter alone.
+
+        With what says so; None: this machine has not compared them.
+        """
+        for comparison in self.comparisons:
+            pythons = {one.name for one in comparison.base.interpreters}
+            for one in comparison.cases:
+                other = self.cases.get(below if one.case.id == above else above)
+                if one.case.id not in {above, below} or other is None:
+                    continue
+                if other.case.python not in pythons or other.case.setting != one.case.setting:
+                    continue
+                found = next((each for each in one.judgements if each.metric == metric), None)
+                if found is None or found.interval is None or found.interval.ends is None:
+                    continue
+                ratio, (low, high) = found.interval.estimate, found.interval.ends
+                if one.case.id == below:
+                    ratio, low, high = 1 / ratio, 1 / high, 1 / low
+                kind = "pairs of launches by turns" if found.alone else "duets"
+                note = f"by {found.duets} {kind}, {comparison.started[:10]}"
+                return Interval(ratio, low, high, found.duets), note
+        return None
 
     def side(self, case: str, metric: str) -> Side:
         """The figures of a case, by run."""
@@ -142,6 +187,26 @@ class Evidence:
         return {run: many for run, many in by_run.items() if many}
 
 
+def _of(run: RunSummary, experiment: str) -> list[CaseSummary]:
+    return [case for case in run.cases.values() if case.case.experiment == experiment]
+
+
+def _least(runs: Iterable[RunSummary], published: Iterable[Published]) -> int:
+    """Launches of the least measured side of all statements that can be asked anywhere."""
+    launches = Counter[str]()
+    for case in chain(*(run.cases.values() for run in runs)):
+        launches[case.id] += case.measured
+    measured = {name for name, number in launches.items() if number}
+    sides = (
+        launches[one.case_id(name, measured)]
+        for one in published
+        for shape in one.shapes
+        for name in (shape.numerator, shape.denominator)
+        if name and not shape.cannot
+    )
+    return min(sides, default=0)
+
+
 def _akin(case: CaseSummary, other: CaseSummary) -> bool:
     both = [(one.case.endpoint.name, one.case.python) for one in (case, other)]
     return case.id != other.id and case.measured > 0 and both[0] == both[1]
@@ -162,18 +227,21 @@ def compare(sides: Sequence[Side]) -> Interval | None:
     """
     if not (logs := together(sides)):
         return None
-    mean, count = float(logs[0].mean() - sum(log.mean() for log in logs[1:])), min(map(len, logs))
-    scatter = [side.scatter() for side in sides]
-    if not all(freedom for _, freedom in scatter):
-        return Interval(math.exp(mean), n=count)
-    parts = [
-        (variance / len(log), freedom)
-        for (variance, freedom), log in zip(scatter, logs, strict=True)
+    blocks = [
+        [np.log(side.runs[run]) for side in sides]
+        for run in sides[0].runs
+        if all(run in side.runs for side in sides)
     ]
-    variance, half = sum(part for part, _ in parts), 0.0
-    if variance > 0:
-        freedom = variance**2 / sum(part**2 / free for part, free in parts)
-        half = student(freedom) * math.sqrt(variance)
+    gaps = [float(first.mean() - sum(log.mean() for log in rest)) for first, *rest in blocks]
+    weights = [1 / sum(1 / len(log) for log in block) for block in blocks]
+    mean, count = float(np.average(gaps, weights=weights)), min(map(len, logs))
+    groups = [*chain(*blocks), *chain(*(side.kin_logs() for side in sides))]
+    freedom = sum(len(group) - 1 for group in groups) + len(blocks) - 1
+    if not freedom:
+        return Interval(math.exp(mean), n=count)
+    squares = sum(float(((group - group.mean()) ** 2).sum()) for group in groups)
+    squares += sum(w * (gap - mean) ** 2 for w, gap in zip(weights, gaps, strict=True))
+    half = student(freedom) * math.sqrt(squares / freedom / sum(weights))
     if any(side.disturbed for side in sides):
         half *= _WIDER
     low, high = math.exp(mean - half), math.exp(mean + half)
@@ -183,14 +251,21 @@ def compare(sides: Sequence[Side]) -> Interval | None:
 def check(
     evidence: Evidence, published: Published, reference: Evidence | None = None
 ) -> tuple[Answer, ...]:
-    """Answer every statement of an experiment; an open one adds what the `reference` answers."""
+    """Answer every statement of an experiment, and say where another machine answers otherwise.
+
+    An open one adds what the `reference` answers.
+    """
     answers = []
     for shape in published.shapes:
         ours = _check(evidence, published, shape)
-        theirs = _check(reference, published, shape) if reference else ours
-        if ours.verdict not in ANSWERED and theirs.verdict in ANSWERED:
-            text = f"the reference runs say: {theirs.verdict}, {theirs.figure}"
-            ours = replace(ours, reason=f"{ours.reason}; {text}")
+        others = [(f"on {one.runs[0].run.machine.id}", one) for one in evidence.others]
+        if reference is not None and ours.verdict not in ANSWERED:
+            others.append(("the reference runs say", reference))
+        for where, other in others if ours.verdict != "cannot be asked here" else ():
+            theirs = _check(other, published, shape)
+            if theirs.verdict in DECIDED and theirs.verdict != ours.verdict:
+                text = f"{where}: {theirs.verdict}, {theirs.figure}"
+                ours = replace(ours, reason="; ".join(filter(None, (ours.reason, text))))
         answers.append(ours)
     return tuple(answers)
 
@@ -200,12 +275,16 @@ def _check(evidence: Evidence, published: Published, shape: CaseShape) -> Answer
         shape = shape.model_copy(update={"cannot": None})
     names = [name for name in (shape.numerator, shape.denominator) if name is not None]
     measured = {case.id for case in evidence.cases.values() if case.measured}
-    sides = [evidence.side(published.case_id(name, measured), shape.metric) for name in names]
+    ids = [published.case_id(name, measured) for name in names]
+    sides = [evidence.side(one, shape.metric) for one in ids]
     theirs = [published.figures_of(published.ids(name)[0]).get(shape.metric) for name in names]
     first, *rest = theirs
     ratio = first
     if rest:
         ratio = first / rest[0] if first is not None and rest[0] else None
+    if len(ids) > 1 and (found := evidence.compared(ids[0], ids[1], shape.metric)):
+        sides = [replace(side, runs={}, disturbed=()) for side in sides]
+        return answer(shape, sides, ratio, found[0], "duets", found[1])
     return answer(shape, sides, ratio, compare(sides))
 
 

@@ -31,6 +31,7 @@ from duetbench.show.page import (
     make_section,
 )
 from duetbench.store.asv_results import Reading, Snapshot
+from duetbench.store.comparison import Comparison
 from duetbench.trend.summary import RunSummary
 
 TITLE: Final = "Inside the process"
@@ -81,12 +82,13 @@ def experiment(
     snapshots: Sequence[Snapshot],
     published: Mapping[str, Published],
     suites: Iterable[SuiteDeclaration],
+    comparisons: Iterable[Comparison] = (),
 ) -> tuple[Evidence, tuple[Section, ...]]:
     """All that is known of an experiment: of servers, then inside the process."""
-    evidence = Evidence.of(runs, name)
+    evidence = Evidence.of(runs, name, published, comparisons)
     own = name in published or evidence.cases
     served = [make_section(name, evidence, published.get(name))] if own else []
-    inside = sections(snapshots, [suite for suite in suites if suite.page == name], runs)
+    inside = sections(snapshots, [suite for suite in suites if suite.page == name], evidence.runs)
     return evidence, (*served, *inside)
 
 
@@ -130,6 +132,7 @@ def _section(
         answers=tuple(_answer(snapshots, suite, shape, runs) for shape in suite.shapes),
         tables=tuple(table for table in tables if table.rows),
         notes=(f"measured {where(newest)}", _ONE_BY_ONE, *different(suite.deviations)),
+        measured=where(newest),
     )
 
 

@@ -90,7 +90,10 @@ def answer_table(answers: Iterable[Answer]) -> FigureTable:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One experiment, or one suite: of a run, or of all that is known of it."""
+    """One experiment, or one suite: of a run, or of all that is known of it.
+
+    `measured` says when and where asv measured a suite.
+    """
 
     experiment: str
     question: str = ""
@@ -98,6 +101,7 @@ class Section:
     answers: tuple[Answer, ...] = ()
     tables: tuple[FigureTable, ...] = ()
     notes: tuple[str, ...] = ()
+    measured: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,7 @@ def make_page(
             Evidence.of([summary], name),
             published.get(name),
             by_experiment[name],
-            Evidence.of(reference, name),
+            Evidence.of(reference, name, published),
         )
         for name in sorted(by_experiment, key=lambda name: (name not in published, name))
     )

@@ -53,7 +53,10 @@ def questions(site: Site) -> Iterator[dict[str, Any]]:
 
 
 def _content(site: Site, name: str) -> tuple[Evidence, tuple[Section, ...]]:
-    return inprocess.experiment(name, site.newest, site.snapshots, site.published, site.suites)
+    known = site.comparisons.values()
+    return inprocess.experiment(
+        name, site.newest, site.snapshots, site.published, site.suites, known
+    )
 
 
 def _answers(sections: Sequence[Section]) -> tuple[Answer, ...]:
