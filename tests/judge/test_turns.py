@@ -28,7 +28,7 @@ from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.show.view import exit_code, make_view
-from duetbench.store.comparison import Comparison, Duet, Instructions, Judgement
+from duetbench.store.comparison import Comparison, Curve, Duet, Instructions, Judgement, SideName
 from fake_sessions import SilentReporter, played, side
 from synthetic import MACHINE, make_case, ok
 
@@ -84,6 +84,9 @@ class Machine:
             "server_cpu_per_request": CPU * self.source.lognormvariate(0, SPREAD),
             "pss_steady": 5e7 * self.source.lognormvariate(0, SPREAD / 10),
         }
+
+    def soak(self, side: SideCase, name: SideName) -> Curve:
+        raise AssertionError(f"a soak of {side.case.id}, {name}")
 
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float

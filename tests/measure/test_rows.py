@@ -122,7 +122,7 @@ def test_memory_that_is_kept_for_every_answer() -> None:
     held = np.cumsum([70e6, 1e6, 2e6, 3e6, 2e6, 2e6])
     course = [(99.5, 1)] + [(100.0 + at, int(size)) for at, size in enumerate(held)]
     found = oha_results.growth(course, ends[::-1], 100.0)
-    assert found == pytest.approx((20_000, 20_000 - 8_779, 20_000 + 8_779), rel=1e-3)
+    assert found == pytest.approx((20_000, 20_000 - 8_779, 20_000 + 8_779, 20_000), rel=1e-3)
     assert oha_results.growth(course[:-1], ends, 100.0) is None, "four windows"
     assert oha_results.growth(course, ends + 9, 100.0) is None, "no answer"
 
@@ -132,8 +132,8 @@ def test_memory_that_grows_by_one_step_may_not_grow() -> None:
     course = [(float(at), int(70e6 + 10e6 * (at > 4))) for at in range(11)]
     found = oha_results.growth(course, ends, 0.0)
     assert found is not None
-    mean, low, high = found
-    assert mean == 10_000
+    mean, low, high, late = found
+    assert (mean, late) == (10_000, 0)
     assert low < 0 < high
 
 

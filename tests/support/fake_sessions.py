@@ -15,7 +15,7 @@ from duetbench.judge.pairs import Pair, Side, Sides
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project.project import Project
-from duetbench.store.comparison import Comparison, Duet, Instructions, SideRecord
+from duetbench.store.comparison import Comparison, Curve, Duet, Instructions, SideName, SideRecord
 from synthetic import MACHINE, figures, ok
 
 SECONDS, SPREAD = 7.0, 0.007  # of a duet
@@ -98,6 +98,9 @@ class FakeInstruments:
         return ok(part.case.id, 0, {"throughput": float(number)}).model_copy(
             update={"seconds": 5, "load_seconds": 2}
         )
+
+    def soak(self, side: SideCase, name: SideName) -> Curve:
+        raise AssertionError(f"a soak of {side.case.id}, {name}")
 
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float

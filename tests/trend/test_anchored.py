@@ -27,7 +27,7 @@ from duetbench.project.project import Project
 from duetbench.project.settings import Anchor, anchor_file, anchor_text, load_anchor
 from duetbench.store import files
 from duetbench.store.change import Release
-from duetbench.store.comparison import Duet, Instructions
+from duetbench.store.comparison import Curve, Duet, Instructions, SideName
 from duetbench.store.files import Journal
 from duetbench.store.packages import PackageRecord
 from duetbench.store.points import Points
@@ -78,6 +78,9 @@ class Given:
 
     def launch(self, side: SideCase) -> Any:
         raise AssertionError(f"a launch of {side.case.id}")
+
+    def soak(self, side: SideCase, name: SideName) -> Curve:
+        raise AssertionError(f"a soak of {side.case.id}, {name}")
 
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float

@@ -25,6 +25,7 @@ VERBS: Final[Table] = {
     "show": ("show", "Show a run: ours beside the published figures and the ceiling."),
     "export": ("show", "Write a run, comparison or anchored points: a row per figure."),
     "compare": ("compare", "Compare HEAD with BASE, both measured together; judge what changed."),
+    "soak": ("soak", "Load one server for long: does its memory grow for good?"),
     "bisect": ("bisect", "Find the release that caused a change, and write it into its record."),
     "why": ("why", "Say which function a change of instructions lies in."),
     "anchor": ("anchor", "The stack that trend points are measured against."),

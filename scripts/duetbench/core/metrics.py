@@ -269,10 +269,16 @@ _ROWS: Final[list[Metric]] = [
     Metric("pss_peak", size, "Largest proportional set size under load.", "PSS peak", lower=0.02),
     Metric("uss_steady", size, "Median unique set size under load.", "USS steady", lower=0.01),
     Metric("rss_steady", size, "Median resident set size under load.", "RSS steady", lower=0.01),
-    Metric("memory_per_request", octets, "Resident memory kept per request.", "bytes kept/request"),
+    Metric("memory_per_request", octets, "Memory kept per request.", "bytes kept/request"),
     Metric("memory_per_request_low", octets, "Lower end of it (95 %).", "bytes kept/request, low"),
     Metric(
         "memory_per_request_high", octets, "Upper end of it (95 %).", "bytes kept/request, high"
+    ),
+    Metric(
+        "memory_per_request_late",
+        octets,
+        "Memory kept per request of the second half of the load.",
+        "bytes kept/request, late",
     ),
     Metric("threads_peak", count, "Most threads of the server tree.", "threads"),
     Metric(

@@ -138,10 +138,18 @@ def cpu_clock(pid: int) -> float | None:
     return nanoseconds / 1e9 if nanoseconds else None  # a zombie's clock stands at 0
 
 
-def resident(pid: int) -> int | None:
-    """Read the resident set size of a process, bytes; None if there is none of that pid."""
+def anonymous(pid: int, *, exact: bool = False) -> int | None:
+    """Read the memory of a process that no file is behind, bytes; None: there is no such process.
+
+    Mapped files are shared, and come and go as the kernel likes. What the kernel has counted lags
+    behind by some pages per core; `exact` reads all page tables, which holds up the process.
+    """
     try:
-        return int((PROC / str(pid) / "statm").read_bytes().split()[1]) * _PAGE
+        if exact:
+            text = (PROC / str(pid) / "smaps_rollup").read_bytes()
+            return int(text.partition(b"\nAnonymous:")[2].split()[0]) * 1024
+        resident, shared = (PROC / str(pid) / "statm").read_bytes().split()[1:3]
+        return (int(resident) - int(shared)) * _PAGE
     except _GONE:
         return None
 

@@ -3,7 +3,7 @@
 CPU is a difference between two edges: the CPU clock of each process (ns, ended threads included)
 where the kernel offers it, the ticks of /proc/<pid>/stat otherwise. Memory and threads are sampled
 at 1 Hz, in a thread that spends at most 1 % of its time on it: reading a process' page tables holds
-a lock that its mmap calls want. Whether memory grows is seen by the resident set size, at 5 Hz.
+a lock that its mmap calls want. Whether memory grows is seen by anonymous memory, at 5 Hz.
 
 Source: proc(5); Documentation/filesystems/proc.rst on smaps_rollup.
 """
@@ -22,7 +22,7 @@ import psutil
 from duetbench.host import proc
 
 COURSE_SECONDS: Final = 0.2
-"""Between two readings of the resident set size, s; one takes 13 µs per process."""
+"""Between two readings of anonymous memory, s; one takes 13 µs per process."""
 
 Members = Callable[[], Sequence[psutil.Process]]
 _INTERVAL: Final = 1.0  # s between two samples of memory
@@ -142,7 +142,7 @@ class Level:
 class Memory:
     """Memory of a process tree over a window; PSS and USS may be unreadable.
 
-    `course` has moments of the monotonic clock (s), and resident bytes of all processes at each.
+    `course` has moments of the monotonic clock (s), and anonymous bytes of all processes at each.
     """
 
     pss: Level | None
@@ -245,7 +245,7 @@ class TreeSampler:
                 spent = self._cost - cost
                 due = max(due + _INTERVAL, began + spent / _COST_SHARE)
             looked = time.thread_time()
-            sizes = [proc.resident(pid) for pid in self._samples[-1].pids]
+            sizes = [proc.anonymous(pid) for pid in self._samples[-1].pids]
             if None not in sizes:
                 self._course.append((time.monotonic(), sum(size for size in sizes if size)))
             self._cost += time.thread_time() - looked

@@ -29,7 +29,7 @@ from duetbench.host.console import Progress, duration
 from duetbench.judge.pairs import Pair, by_turns, said_once, without_prevented
 from duetbench.measure.testbed import SideCase
 from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain, start
-from duetbench.store.comparison import Duet, Instructions
+from duetbench.store.comparison import Curve, Duet, Instructions, SideName
 
 
 class Instruments(Protocol):
@@ -47,6 +47,9 @@ class Instruments(Protocol):
 
     def launch(self, side: SideCase) -> Launch:
         """Do one launch with nothing beside it; may raise `InterruptedRun` and nothing else."""
+
+    def soak(self, side: SideCase, name: SideName) -> Curve:
+        """Load a side alone, for longer; may raise `InterruptedRun` and nothing else."""
 
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float

@@ -21,11 +21,11 @@ from typing import Final
 from duetbench.core.model import Launch
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.host import cache, command, paths, proc
-from duetbench.judge import counted
-from duetbench.measure import duet, launch, start
+from duetbench.judge import counted, growth
+from duetbench.measure import duet, launch, soak, start
 from duetbench.measure.testbed import SideCase, Testbed, server_of
 from duetbench.project.settings import Interpreter
-from duetbench.store.comparison import Duet, Instructions, SideName
+from duetbench.store.comparison import Curve, Duet, Instructions, SideName
 
 KEPT_LOGS: Final = 20
 """Comparisons whose server logs are kept."""
@@ -64,6 +64,10 @@ class Real:
     def launch(self, side: SideCase) -> Launch:
         log, window = self._logs(side.case.id)("head"), WINDOW_SECONDS["quick"]
         return launch.perform(side.case, side.testbed, log, window=window)
+
+    def soak(self, side: SideCase, name: SideName) -> Curve:
+        log = self._logs(side.case.id)(name)
+        return soak.perform(side.case, side.testbed, log, growth.SECONDS)
 
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float

@@ -23,13 +23,21 @@ from duetbench.core.metrics import METRICS, Situation
 from duetbench.core.model import Case, Launch, LoadModel, Missing
 from duetbench.core.text import short
 from duetbench.host.command import reason
-from duetbench.judge import statistics
+from duetbench.judge import growth, statistics
 from duetbench.judge.statistics import Logs
 from duetbench.judge.wake_ups import Slope, at_equal_wake_ups, differences, kind
 from duetbench.measure.testbed import SideCase, Testbed, server_of
 from duetbench.project.project import Project
 from duetbench.project.stacks import Stack
-from duetbench.store.comparison import Duet, PackageChange, Price, SideName, SideRecord
+from duetbench.store.comparison import (
+    Curve,
+    Duet,
+    Growth,
+    PackageChange,
+    Price,
+    SideName,
+    SideRecord,
+)
 
 FAILURES: Final = 2
 """Failed duets of one side that end a comparison: one may be an accident, two are an answer."""
@@ -86,6 +94,7 @@ class CaseDuets:
         self.price: Price | None = None
         self.all: list[Duet] = []
         self.hurried = False
+        self._soaks: dict[SideName, Growth] = {}
         self.conclude()
 
     def add(self, duet: Duet) -> None:
@@ -97,6 +106,17 @@ class CaseDuets:
         noisy = bool(duet.disturbed) and duet.disturbed <= _SHARED
         self.all.append(duet.model_copy(update={"kept": True}) if noisy else duet)
         self.conclude()
+
+    def soak(self, side: SideName, curve: Curve) -> None:
+        """Take the curve of a side that was loaded alone."""
+        self._soaks[side] = growth.of_curve(curve)
+        self.conclude()
+
+    @property
+    def growth(self) -> dict[SideName, Growth]:
+        """What each side keeps per request: by its soak, or by all duets where there is none."""
+        duets = {side: found for side in SIDES if (found := growth.of_duets(self.all, side))}
+        return duets | self._soaks
 
     def conclude(self) -> None:
         """Work out once what its duets say together: every look at any case asks for it."""
@@ -140,13 +160,16 @@ class CaseDuets:
     @property
     def leak(self) -> str:
         """How head, and not base, keeps memory for every request; empty if it does not."""
+        if self._soaks:
+            return growth.leak(self.growth)
         base, head = ([g for duet in self.usable if (g := duet.growth(side))] for side in SIDES)
         leaks = len(head) >= FAILURES > len(base)
         return f"head: {head[0].name}: {head[0].detail}" if leaks else ""
 
     def _grows(self, metric: str) -> bool:
         flags = (duet.growth(side) for duet in self.usable for side in SIDES)
-        return METRICS[metric].unit == "B" and any(flags)
+        leaks = any(soak.course == "constant" for soak in self._soaks.values())
+        return METRICS[metric].unit == "B" and (leaks or any(flags))
 
     @property
     def computed(self) -> tuple[str, ...]:

@@ -20,11 +20,11 @@ from duetbench.core.metrics import CPU, MATERIAL, Concern
 from duetbench.core.model import Missing
 from duetbench.core.units import utc_now
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import counted
+from duetbench.judge import counted, growth
 from duetbench.judge.counted import EACH_SECONDS, Counts, Job, differ
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.events import events, together
-from duetbench.judge.pairs import Pair, Sides, explaining
+from duetbench.judge.pairs import SIDES, Pair, Sides, explaining
 from duetbench.judge.priors import Priors
 from duetbench.judge.sequential_test import SequentialTest, judge, judge_beside
 from duetbench.judge.statistics import Method
@@ -161,6 +161,19 @@ class _Session:
 
     def add(self, pair: Pair, duet: Duet) -> None:
         self.test.add(pair.case.id, duet)
+        self._soak(pair)
+
+    def _soak(self, pair: Pair) -> None:
+        """Load alone, while there is time, what seems to keep memory for every request."""
+        for name, part in zip(SIDES, pair.sides, strict=True):
+            found = pair.duets.growth.get(name)
+            seems = found is not None and found.course == "undecided" and found.curve is None
+            if seems and self.clock() + growth.WHOLE <= self.ends:
+                self.reporter.note(f"{pair.case.id}: {name} is loaded alone: does its memory grow?")
+                pair.duets.soak(name, self.instruments.soak(part, name))
+                self.test.take(pair.case.id, pair.duets)
+                found = pair.duets.growth[name]
+                self.reporter.note(f"{name} alone: {found.course}, {found.words} per request")
 
     def note(self, sentence: str) -> None:
         self.notes.append(sentence)
@@ -197,6 +210,7 @@ class _Session:
                 wake_up=asked[name].price if name in asked else None,
                 duets=tuple(pair.duets.all),
                 instructions=self.counts.of(name),
+                growth=pair.duets.growth,
                 absolute_base=pair.duets.means("base"),
                 absolute_head=pair.duets.means("head"),
             )

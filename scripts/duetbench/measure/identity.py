@@ -38,6 +38,7 @@ class Identity(Frozen):
     loop: str | None
     worker: str
     imported: float = 0.0  # core time of importing the application, or making it, s
+    tasks: int = 0  # that its event loop has
     files: tuple[str, ...] = ()  # that the process uses, where it was asked to watch that
 
 

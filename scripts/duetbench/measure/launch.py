@@ -253,8 +253,8 @@ def _costs(
     if result.began is not None:
         grown = oha_results.growth(memory.course, result.rows.end, result.began)
         if grown is not None:
-            names = ("memory_per_request", "memory_per_request_low", "memory_per_request_high")
-            costs |= zip(names, grown, strict=True)
+            ends = ("", "_low", "_high", "_late")
+            costs |= zip((f"memory_per_request{end}" for end in ends), grown, strict=True)
     if memory.pss is not None:
         pss = memory.pss
         costs |= {"pss_idle": pss.idle, "pss_steady": pss.steady, "pss_peak": pss.peak}

@@ -21,6 +21,7 @@ from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.metrics import PERCENTILES
 from duetbench.core.model import Load, LoadModel
+from duetbench.core.units import student
 from duetbench.store.files import first_problem
 
 Floats = NDArray[np.float64]
@@ -210,31 +211,38 @@ def time_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
 
 def growth(
     course: Sequence[tuple[float, int]], ends: Floats, began: float
-) -> tuple[float, float, float] | None:
-    """Estimate by how many bytes memory grew per answer: estimate, lower and upper end (95 %).
+) -> tuple[float, float, float, float] | None:
+    """Estimate by how many bytes memory grew per answer, as `per_answer`, and in the later half.
 
-    The ratio of both sums over the windows between readings, with Student's t interval from what
-    single windows differ from it (the ratio estimator; Cochran, Sampling Techniques, 1977, 6.3).
-    Steps, such as an arena that is filled, make the interval wide; memory that is kept for every
-    answer does not. None with fewer than five windows, or without answers in them.
+    None with fewer than five windows, or without answers in them.
 
     `course` has moments of the monotonic clock and the bytes held at each, `ends` when answers had
     arrived on the clock of the rows, which `began` on the monotonic clock (s).
     """
-    from scipy import special  # noqa: PLC0415 - only those who measure wait for its import
-
     inside = [(at - began, held) for at, held in course if at >= began]
     if len(inside) <= GROWTH_WINDOWS:
         return None
     at, held = (np.asarray(column, dtype=float) for column in zip(*inside, strict=True))
-    answered = np.diff(np.searchsorted(np.sort(ends), at))
-    grown, total = np.diff(held), float(answered.sum())
-    if not total:
+    answered = np.diff(np.searchsorted(np.sort(ends), at)).astype(float)
+    grown, half = np.diff(held), len(held) // 2
+    whole, late = per_answer(grown, answered), per_answer(grown[half:], answered[half:])
+    return None if whole is None else (*whole, (late or whole)[0])
+
+
+def per_answer(grown: Floats, answered: Floats) -> tuple[float, float, float] | None:
+    """Estimate by how many bytes memory grew per answer: estimate, lower and upper end (95 %).
+
+    The ratio of both sums over windows, with Student's t interval from what single windows differ
+    from it (the ratio estimator; Cochran, Sampling Techniques, 1977, 6.3). Steps, such as an arena
+    that is filled, make the interval wide; memory that is kept for every answer does not. None
+    without answers, or with one window.
+    """
+    count, total = len(grown), float(answered.sum())
+    if not total or count < 2:
         return None
     ratio = float(grown.sum()) / total
-    count = len(grown)
     scatter = math.sqrt(float(((grown - ratio * answered) ** 2).sum()) * count / (count - 1))
-    half = float(special.stdtrit(count - 1, 0.975)) * scatter / total
+    half = student(count - 1) * scatter / total
     return ratio, ratio - half, ratio + half
 
 

@@ -37,6 +37,12 @@ _SYMMETRIC: Final = 0.25  # up to here both halves of an interval are nearly equ
 _ROUNDING: Final = 1e-9  # of means over logarithms, relative
 
 
+def sparkline(values: Sequence[float], least: float = 1e6) -> str:
+    """Draw values as blocks; a span below `least` does not fill their height."""
+    low, span = min(values), max(least, max(values) - min(values))
+    return "".join("▁▂▃▄▅▆▇█"[int(7 * (value - low) / span)] for value in values)
+
+
 def figure(metric: str, value: float | None) -> str:
     """A metric's figure with its unit; a dash when there is none."""
     return MISSING if value is None else METRICS[metric].format(value)

@@ -17,6 +17,7 @@ from duetbench.show import formats
 from duetbench.store.comparison import (
     CaseComparison,
     Comparison,
+    Course,
     Event,
     Judgement,
     MicroComparison,
@@ -271,7 +272,7 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
     if not (comparison.planned or comparison.micro):
         notes = (note for note in comparison.notes if note.startswith(_NOTHING))
         return next(notes, f"{_NOTHING}: the change cannot have touched any measured case.")
-    parts = [*_news(comparison, rows)]
+    parts = [*_leaks(comparison), *_news(comparison, rows)]
     if broken := _of(rows, "broken"):
         parts.append(f"not comparable in {_count(broken, comparison)}")
     # A case with one open metric is not 'no change'.
@@ -291,6 +292,34 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
         sentence = f"{comparison.head.label} against {comparison.base.label}: {sentence}"
     partial = "Partial: " if comparison.status == "partial" else ""
     return f"{partial}{sentence[0].upper()}{sentence[1:]}."
+
+
+def _leaks(comparison: Comparison) -> Iterator[str]:
+    """Name a side that keeps memory for every request, whatever else there is."""
+    leaking = [
+        (max(sizes), case)
+        for case in comparison.cases
+        if (sizes := [one.estimate for one in case.growth.values() if one.course == "constant"])
+    ]
+    if leaking:
+        _, worst = max(leaking, key=lambda one: one[0])
+        many = f"memory leaks in {len(leaking)} of {comparison.planned} cases, most of all in "
+        yield f"{many}{worst.case.id}: {_memory(worst)}" if len(leaking) > 1 else _memory(worst)
+
+
+def _memory(case: CaseComparison) -> str:
+    """What each side keeps of every request, a side that leaks first."""
+    leaks_last = sorted(case.growth.items(), key=lambda side: side[1].course != "constant")
+    return ", ".join(f"{name} {_COURSES[one.course].format(one.words)}" for name, one in leaks_last)
+
+
+_COURSES: Final[dict[Course, str]] = {
+    "constant": "keeps {} for every request",
+    "decaying": "takes less and less",
+    "saw-tooth": "gives back what it takes",
+    "none": "{}",
+    "undecided": "perhaps {}",
+}
 
 
 def _news(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
@@ -414,6 +443,13 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
     yield _table(f"{BESIDE}, no change shown", calm, "base → head", "why", folded=True)
     counts, title = _counts(comparison), "Instructions per request, without a server"
     yield Section(title, (), ("case", "base → head", "change"), counts, folded=True)
+    grown = [
+        (case.case.id, *(_cell(case, side) for side in get_args(SideName)))
+        for case in comparison.cases
+        if case.growth
+    ]
+    title = "Memory kept for every request"
+    yield Section(title, (), ("case", *get_args(SideName)), grown, folded=True)
     packages = [
         (item.stack, item.package, item.base or formats.MISSING, item.head or formats.MISSING)
         for item in comparison.packages
@@ -533,7 +569,7 @@ def _by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def _steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
     """Say what to do next."""
-    yield from _leaks(comparison)
+    yield from _growing(comparison)
     lacking: dict[str, list[ViewRow]] = {"time": [], "quiet": [], "nothing": []}
     for row in _of(rows, "undecided", "unjudged"):
         lacking[_lacks(comparison, row)].append(row)
@@ -563,9 +599,24 @@ def _steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
         )
 
 
-def _leaks(comparison: Comparison) -> Iterator[str]:
-    """Say which side keeps memory for every request, and how much."""
+def _cell(case: CaseComparison, side: SideName) -> str:
+    one = case.growth.get(side)
+    if one is None:
+        return formats.MISSING
+    seen = f"{one.course} in a soak of" if one.curve else "in the second halves of"
+    return f"{one.words}; {seen} {units.count(one.requests)} requests"
+
+
+def _growing(comparison: Comparison) -> Iterator[str]:
+    """Say which side may keep memory for every request, and how much, where no soak has told."""
     for case in comparison.cases:
+        if any(one.curve for one in case.growth.values()):
+            continue
+        if any(one.course == "undecided" for one in case.growth.values()):
+            yield (
+                f"{case.case.id}: {_memory(case)} of memory per request; there was no time to load "
+                "a side alone and see, as duetbench soak does."
+            )
         words = []
         for side in get_args(SideName):
             growing = [duet.metrics(side) for duet in case.duets if duet.growth(side)]

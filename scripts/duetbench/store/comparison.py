@@ -31,7 +31,7 @@ from duetbench.core.model import (
     StackRecord,
     Verdict,
 )
-from duetbench.core.units import Interval, read_time
+from duetbench.core.units import Interval, read_time, significant
 
 FORMAT_VERSION: Final = 2
 """Version of the comparison file. 1: duets of two stages (2026-11). 2: of one sequential test."""
@@ -158,6 +158,50 @@ class Duet(Frozen):
         return self
 
 
+class Curve(Frozen):
+    """What a server holds after each burst of a soak, the start first."""
+
+    requests: tuple[int, ...] = Field(default=(), description="Answered so far.")
+    memory: tuple[int, ...] = Field(default=(), description="Anonymous memory, bytes.")
+    threads: tuple[int, ...] = ()
+    tasks: tuple[int, ...] = Field(default=(), description="Of its event loops: first, last.")
+    problem: str = Field(default="", description="What ended it early.")
+
+    def left(self, counts: tuple[int, ...]) -> float:
+        """How many of its threads or tasks are left behind per request."""
+        return (counts[-1] - counts[0]) / max(1, self.requests[-1]) if len(counts) > 1 else 0.0
+
+
+Course = Literal["constant", "decaying", "saw-tooth", "none", "undecided"]
+
+
+class Growth(Frozen):
+    """Memory that a side keeps per request, in bytes with a 95 % interval."""
+
+    course: Course = Field(
+        description="constant: for every request, a leak. decaying: a pool that fills. saw-tooth: "
+        "it is given back. none: nothing measurable. undecided: it looks like a leak, and no soak "
+        "tells."
+    )
+    estimate: Figure = 0.0
+    low: Figure = 0.0
+    high: Figure = 0.0
+    requests: int = Field(ge=0, description="That it is seen over.")
+    curve: Curve | None = Field(default=None, description="Of a soak; null: seen in duets alone.")
+
+    @property
+    def words(self) -> str:
+        """How much it is: `2.5 kB (2.3…2.7 kB) and 1 task`, or nothing measurable."""
+        if self.course == "none":
+            return f"nothing measurable (below {math.ceil(max(self.high, 100) / 100) / 10:g} kB)"
+        ends = (self.estimate, self.low, self.high)
+        parts = ["{} kB ({}…{} kB)".format(*(significant(end / 1e3, 2) for end in ends))]
+        curve = self.curve or Curve()
+        left = {"tasks": curve.left(curve.tasks), "threads": curve.left(curve.threads)}
+        parts += [f"{significant(size, 2)} {what}" for what, size in left.items() if size >= 0.01]
+        return " and ".join(parts)
+
+
 class Judgement(Frozen):
     """The verdict on one case and metric, with what could have been seen."""
 
@@ -241,6 +285,9 @@ class CaseComparison(Frozen):
     wake_up: Price | None = Field(default=None, description="Null: not known, or not above 0.")
     duets: tuple[Duet, ...] = ()
     instructions: Instructions | None = None
+    growth: dict[SideName, Growth] = Field(
+        default_factory=dict, description="Memory that each side keeps per request."
+    )
     absolute_base: dict[str, Figure] = Field(
         default_factory=dict,
         description="Means of what head's server beside it does not change; in older files, of "

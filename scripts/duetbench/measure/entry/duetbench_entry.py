@@ -93,6 +93,7 @@ def identity() -> dict[str, Any]:
         # nothing of their own that could be seen from here.
         "worker": f"{pid}-{id(loop):x}" if loop else str(pid),
         "imported": _imported,
+        "tasks": len(asyncio.all_tasks(loop)) if loop else 0,
         "files": _used() if WATCHED in os.environ else [],
     }
 

@@ -1,0 +1,100 @@
+"""`duetbench soak`: does a server's memory grow for good?"""
+
+from typing import Annotated, Final
+
+from typer import Exit, Option
+
+from duetbench.cli.options import (
+    DEFAULT_SEED,
+    JsonOption,
+    SelectOption,
+    clean_up,
+    machine,
+    repository,
+)
+from duetbench.cli.target_options import (
+    Options,
+    PythonOption,
+    deployed,
+    with_options,
+    with_target,
+)
+from duetbench.core import units
+from duetbench.core.errors import NothingMeasuredError, UsageError
+from duetbench.host import paths
+from duetbench.host.console import Console, Narrator, Progress, duration, print_json
+from duetbench.judge import growth
+from duetbench.measure import runner, soak
+from duetbench.project.plan import make_plan
+from duetbench.show import formats
+from duetbench.store.comparison import Course, Curve
+
+_SENTENCES: Final[dict[Course, str]] = {
+    "constant": "constant: it leaks, and keeps {} for every request",
+    "decaying": "decaying: a pool fills, which is no leak; so far {} per request",
+    "saw-tooth": "saw-tooth: what it takes it gives back, which is no leak",
+    "none": "no leak: {} per request",
+    "undecided": "undecided: {} per request so far; a longer --for tells more",
+}
+
+
+@with_target
+def soak_command(
+    time: Annotated[
+        str, Option("--for", metavar="TIME", help="How long it is loaded: 90s, 10m or 1h.")
+    ] = "2m",
+    select: SelectOption = None,
+    as_json: JsonOption = False,
+    python: PythonOption = None,
+    *,
+    options: Options,
+) -> None:
+    """Load one server for long: does its memory grow for good?
+
+    Requests come in bursts, with the case's connections and no pause. After each burst, when no
+    request is under way, memory that no file is behind is read. It ends early if the server takes
+    half of the free memory. Exit code 0: no leak was seen. 1: it leaks. 3: undecided.
+    """
+    console = Console(stderr=as_json)
+    if not (seconds := units.read_time(time)):
+        raise UsageError(f"--for {time!r}: expected a time such as 90s, 10m or 1h")
+    project, narrator, progress = repository(console), Narrator(console), Progress(console)
+    clean_up(console)
+    with deployed(with_options(project, options, [python] if python else []), narrator) as project:
+        plan = make_plan(project.cases, "quick", list(select or ()), 1, DEFAULT_SEED, None)
+        if len(plan.cases) != 1:
+            ids = ", ".join(case.id for case in plan.cases[:3])
+            raise UsageError(f"--select: expected one case, found {len(plan.cases)}: {ids}")
+        case, logs = plan.cases[0], paths.state_dir() / "logs"
+        testbed = runner.assemble(project, plan.cases, logs, narrator)
+        log = logs / "soak.log"
+        log.unlink(missing_ok=True)
+
+        def look(spent: float, curve: Curve) -> None:
+            held, answered = units.size(curve.memory[-1]), units.count(curve.requests[-1])
+            progress.work(
+                f"{held}, {answered} requests", len(curve.requests), max(0, seconds - spent)
+            )
+
+        with machine():
+            try:
+                progress.start(f"{case.id}: a soak of {duration(seconds)}", seconds)
+                curve = soak.perform(case, testbed, log, seconds, look)
+            finally:
+                progress.end()
+    if len(curve.requests) < 2:
+        raise NothingMeasuredError(f"{case.id}: no burst was answered: {curve.problem}")
+    if curve.problem:
+        console.say(f"note: it ended early: {curve.problem}")
+    judged = growth.of_curve(curve)
+    ends = " → ".join(units.size(curve.memory[index]) for index in (0, -1))
+    console.say(f"memory  {formats.sparkline(curve.memory)}  {ends}")
+    for what, counts in (("threads", curve.threads), ("tasks", curve.tasks)):
+        if counts and counts[0] != counts[-1]:
+            console.say(f"{what}: {counts[0]:,} → {counts[-1]:,}")
+    sentence = _SENTENCES[judged.course].format(judged.words)
+    console.say(f"{sentence} ({units.count(judged.requests)} requests)")
+    if as_json:
+        print_json({"case": case.id, **judged.model_dump(mode="json")})
+    if judged.course in {"constant", "undecided"}:
+        raise Exit(1 if judged.course == "constant" else 3)

@@ -1,0 +1,112 @@
+"""Does a side keep memory for every request? Its duets raise the suspicion, a soak decides.
+
+A duet sees the first seconds of a server, in which allocators and caches fill: many duets see them
+many times. So none of them is enough to say that a side leaks.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from duetbench.core.units import student
+from duetbench.measure.oha_results import Floats, per_answer
+from duetbench.store.comparison import Course, Curve, Duet, Growth, SideName
+
+SECONDS: Final = 10.0
+"""Of a soak that decides for a comparison."""
+
+WHOLE: Final = SECONDS + 4
+"""The same with the start and the end of its server."""
+
+FLOOR: Final = 100.0
+"""Bytes per request up to which memory does not grow: what our own handlers keep in a load of two
+seconds."""
+
+ROOM: Final = 1e6
+"""Bytes that a server may gain in the judged part of a soak: some arenas."""
+
+_LATE: Final = "memory_per_request_late"
+_LEAST: Final = 4  # duets that raise a suspicion
+_ROOM_DUET: Final = 256e3  # bytes that a server may gain in the second half of a duet's load
+_WARM: Final = 0.2  # share of a soak's requests that fill pools, and are set aside
+_WINDOWS: Final = 9  # of the rest, at least: three for each third
+_FALLS: Final = 0.3  # share of what was gained that is given back, from which on it is a saw-tooth
+_DECAYED: Final = 0.7
+_LASTING: Final = 0.85
+"""Rate in the last third over that in the first: n requests that keep the square root of n give
+0.6, a pool that fills twice as slowly as the soak lasts 0.75."""
+
+SIDES: Final[tuple[SideName, SideName]] = ("base", "head")
+
+
+def of_duets(duets: Sequence[Duet], side: SideName) -> Growth | None:
+    """What a side keeps per request in the second halves of its loads; None: too few tell."""
+    figures = [one for duet in duets if _LATE in (one := duet.metrics(side))]
+    if len(figures) < 2:
+        return None
+    rates = np.array([one[_LATE] for one in figures])
+    requests = int(sum(one["requests"] for one in figures))
+    mean, error = float(rates.mean()), float(rates.std(ddof=1)) / len(rates) ** 0.5
+    half = student(len(rates) - 1) * error
+    floor = max(FLOOR, 2 * _ROOM_DUET * len(figures) / max(1, requests))
+    unclear = len(figures) >= _LEAST and mean - half > floor
+    flagged = sum(duet.growth(side) is not None for duet in duets) >= 2
+    return Growth(
+        course="undecided" if unclear or flagged else "none",
+        estimate=mean,
+        low=mean - half,
+        high=mean + half,
+        requests=requests,
+    )
+
+
+def of_curve(curve: Curve) -> Growth:
+    """Judge the curve of a soak: constant, decaying, saw-tooth, none or undecided."""
+    answered = np.array(curve.requests or [0], dtype=float)
+    memory = np.array(curve.memory or [0], dtype=float)
+    first = int(np.searchsorted(answered, _WARM * answered[-1]))
+    grown, steps = np.diff(memory[first:]), np.diff(answered[first:])
+    whole = per_answer(grown, steps)
+    requests = int(answered[-1] - answered[first])
+    if whole is None or len(steps) < _WINDOWS:
+        return Growth(course="undecided", requests=requests, curve=curve)
+    figures = dict(zip(("estimate", "low", "high"), whole, strict=True))
+    course = _course(memory[first:], grown, steps, whole[0])
+    return Growth(course=course, requests=requests, curve=curve, **figures)
+
+
+def _course(memory: Floats, grown: Floats, steps: Floats, whole: float) -> Course:
+    floor = max(FLOOR, ROOM / float(steps.sum()))
+    gained, lost = float(grown.clip(0).sum()), float(-grown.clip(max=0).sum())
+    amplitude = float(memory.max() - memory.min())
+    if min(gained, amplitude / 2) > ROOM and lost > _FALLS * gained:
+        half = len(memory) // 2
+        risen = float(memory[half:].min() - memory[:half].min())
+        return "undecided" if risen > amplitude / 4 else "saw-tooth"
+    third = len(steps) // 3
+    begin, end = (
+        per_answer(grown[:third], steps[:third]),
+        per_answer(grown[-third:], steps[-third:]),
+    )
+    if begin is None or end is None:
+        return "undecided"
+    if whole <= floor and end[0] <= floor:
+        return "none"
+    if end[0] < max(floor, _DECAYED * begin[0]):
+        return "decaying"
+    lasting = end[1] > floor and end[0] >= _LASTING * begin[0]
+    return "constant" if lasting else "undecided"
+
+
+def leak(growths: Mapping[SideName, Growth]) -> str:
+    """How head, and not base, keeps memory for every request; empty if it does not.
+
+    Where both do, head is to blame where it surely keeps half as much again.
+    """
+    base, head = (growths.get(side) for side in SIDES)
+    if head is None or head.course != "constant":
+        return ""
+    if base is not None and base.course == "constant" and head.low <= 1.5 * base.high:
+        return ""
+    return f"head: memory_grows: it keeps {head.words} for every request"

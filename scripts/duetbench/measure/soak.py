@@ -1,0 +1,79 @@
+"""A soak: one server, loaded by burst after burst, and what it holds after each of them.
+
+Between two bursts no request is under way, so what a server holds then is kept. A duet's load of
+two seconds cannot tell memory that is kept for every request from a pool that still fills.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from duetbench.core.model import Case
+from duetbench.host import proc
+from duetbench.measure import warmup
+from duetbench.measure.server import Serving
+from duetbench.measure.testbed import Testbed
+from duetbench.store.comparison import Curve
+
+BURSTS: Final = 24
+"""In a soak: eight for each third of it, of which the first fifth is set aside."""
+
+SHORTEST: Final = 0.4  # s of a burst
+ROOM: Final = 0.5  # share of the free memory that a server may take before its soak ends early
+
+Look = Callable[[float, Curve], None]
+
+
+def perform(
+    case: Case,
+    testbed: Testbed,
+    log: Path,
+    seconds: float,
+    look: Look = lambda _seconds, _curve: None,
+) -> Curve:
+    """Load a server for so many seconds; `look` gets the seconds so far and the curve so far.
+
+    Only `InterruptedRun` is raised: what ended a soak early is the curve's `problem`.
+    """
+    serving, each = Serving(case, testbed, log), max(SHORTEST, seconds / BURSTS)
+    curve = Curve()
+    try:
+        with serving.blamed():
+            serving.start()
+            serving.await_ready()
+            serving.meet()
+            serving.verify(repeats=1)
+            tasks = sum(worker.tasks for worker in serving.workers)
+            room = ROOM * psutil.virtual_memory().available
+            curve, began = _next(serving, curve, 0), time.monotonic()
+            while (spent := time.monotonic() - began) < seconds and curve.memory[-1] < room:
+                look(spent, curve)
+                with warmup.Burst(serving.client, seconds=each) as burst:
+                    warm = burst.collect()
+                curve = _next(serving, curve, round(sum(warm.windows) * warm.seconds))
+            look(spent, curve)
+            later = sum(worker.tasks for worker in serving.identify())
+            curve = curve.model_copy(update={"tasks": (tasks, later)})
+    finally:
+        with serving.blamed():
+            serving.kill()
+    problems = [flag.detail for flag in serving.flags if flag.severity == "fail"]
+    return curve.model_copy(update={"problem": "; ".join(problems)})
+
+
+def _next(serving: Serving, curve: Curve, requests: int) -> Curve:
+    """The curve with what the server holds now, after so many more requests."""
+    members = serving.session.members()
+    held = sum(proc.anonymous(member.pid, exact=True) or 0 for member in members)
+    threads = sum(len(proc.threads(member.pid)) for member in members)
+    so_far = curve.requests[-1] if curve.requests else 0
+    return curve.model_copy(
+        update={
+            "requests": (*curve.requests, so_far + requests),
+            "memory": (*curve.memory, held),
+            "threads": (*curve.threads, threads),
+        }
+    )

@@ -1,0 +1,210 @@
+"""Memory that grows: what a curve is called, what raises a suspicion, and whose leak it is."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench import Bench
+from comparing import CPU, busy, comparison_of, duet, judged_case
+from duetbench.core.model import Verdict
+from duetbench.judge import growth
+from duetbench.judge.pairs import CaseDuets
+from duetbench.judge.sequential_test import SequentialTest, judge
+from duetbench.measure.testbed import SideCase
+from duetbench.project import tools
+from duetbench.show.view import exit_code, make_view
+from duetbench.store.comparison import Comparison, Curve, Duet, Growth, SideName
+from fake_sessions import FakeInstruments, compared_by
+
+CASE = busy("x/a/py3.14")
+NOISE = np.random.default_rng(1).normal(0, 100_000, 25)
+
+
+def curve(held: Callable[[np.ndarray], Any], requests: int = 50_000, **more: Any) -> Curve:
+    """A soak of 24 bursts; memory is what is held after n requests, and noise of 0.1 MB."""
+    answered = np.linspace(0, requests, 25)
+    memory = 50e6 + held(answered) + NOISE
+    return Curve(requests=tuple(map(int, answered)), memory=tuple(map(int, memory)), **more)
+
+
+LEAK, NOTHING = curve(lambda n: 500 * n), curve(lambda n: 0 * n)
+
+
+@pytest.mark.parametrize(
+    ("held", "course"),
+    [
+        (lambda n: 500 * n, "constant"),
+        (lambda n: 2_500 * n + 20e6 * (n > 0), "constant"),  # what a start fills is set aside
+        (lambda n: 0 * n, "none"),
+        (lambda n: 50 * n, "none"),
+        (lambda n: 8e6 * (n > 20_000), "decaying"),  # one step
+        (lambda n: 8e6 * (n > 45_000), "undecided"),
+        (lambda n: 4_000 * np.minimum(n, 25_000), "decaying"),  # a cache that is full by half time
+        (lambda n: 2e5 * np.sqrt(n), "decaying"),
+        (lambda n: 5e6 * np.log1p(n / 500), "decaying"),
+        (lambda n: 3e7 * (1 - np.exp(-n / 50_000)), "decaying"),
+        (lambda n: 2_000 * (n % 9_000), "saw-tooth"),
+        (lambda n: 2_000 * (n % 9_000) + 1_000 * n, "undecided"),
+        (lambda n: -500 * n, "none"),
+    ],
+)
+def test_a_curve_is_called_by_how_it_ends(held: Callable[[np.ndarray], Any], course: str) -> None:
+    found = growth.of_curve(curve(held))
+    assert found.course == course, found
+    if course == "constant":
+        rate = (held(np.array(50_000)) - held(np.array(10_000))) / 40_000
+        assert found.low < rate < found.high
+        assert found.estimate == pytest.approx(rate, rel=0.03)
+
+
+def test_few_requests_or_bursts_prove_no_leak() -> None:
+    """500 B for each of 1,000 requests are half a megabyte, as an arena may be."""
+    assert growth.of_curve(curve(lambda n: 500 * n, requests=1_000)).course == "none"
+    short = Curve(requests=(0, 9_000, 18_000), memory=(0, 9_000_000, 18_000_000))
+    assert growth.of_curve(short).course == growth.of_curve(Curve()).course == "undecided"
+
+
+def test_what_is_left_behind_is_told_beside_the_bytes() -> None:
+    found = growth.of_curve(curve(lambda n: 2_464 * n, tasks=(1, 50_001), threads=(9, 9)))
+    assert found.words.startswith("2.5 kB (2.")
+    assert found.words.endswith(" and 1.0 tasks")
+
+
+def duets(late: list[float], side: SideName, requests: float = 5_000) -> CaseDuets:
+    """Duets in which a side has these rates in its second halves, and the other none."""
+    samples = CaseDuets(CASE)
+    for rate in late:
+        one = duet(CASE.id, {CPU: 1.0, "pss_steady": 1.0})
+        figures: dict[str, Any] = {
+            name: {
+                **one.metrics(name),
+                "requests": requests,
+                "memory_per_request_late": rate if name == side else 0.0,
+            }
+            for name in growth.SIDES
+        }
+        samples.add(one.model_copy(update=figures))
+    return samples
+
+
+@pytest.mark.parametrize("side", growth.SIDES)
+def test_duets_alone_only_raise_a_suspicion(side: SideName) -> None:
+    """450, 500, 550, 500: 500 ± 41 * 3.18 / 2 = 65. Three duets, or 400 requests, are too few."""
+    found = duets([450, 500, 550, 500], side).growth
+    assert found[side].course == "undecided"
+    assert (found[side].estimate, found[side].requests) == (500, 20_000)
+    assert found[side].high - 500 == pytest.approx(65, abs=0.5)
+    (other,) = set(found) - {side}
+    assert found[other].words == "nothing measurable (below 0.1 kB)"
+    few = (duets([450, 500, 550], side), duets([450, 500, 550, 500], side, requests=400))
+    wide = duets([-900, 2_000, -500, 1_400], side)
+    assert [one.growth[side].course for one in (*few, wide)] == ["none"] * 3
+
+
+@pytest.mark.parametrize("side", growth.SIDES)
+@pytest.mark.parametrize(("held", "leaks"), [(LEAK, True), (NOTHING, False)])
+def test_a_leak_is_named_first_whichever_side_it_is(
+    side: SideName, held: Curve, *, leaks: bool
+) -> None:
+    """Memory that grows has no figure to be judged; only what is new in head is broken."""
+    samples = duets([450, 500, 550, 500, 500, 500], side)
+    samples.soak(side, held)
+    test = SequentialTest({CASE.id: samples})
+    test.close()
+    judged = {one.metric: one for one in judge(test)[CASE.id]}
+    new = leaks and side == "head"
+    assert ("pss_steady" in judged) is (new or not leaks)
+    broken = judged["pss_steady"].verdict is Verdict.NOT_COMPARABLE if not leaks or new else False
+    assert broken is new
+    case = judged_case(CASE.id, *judged.values()).model_copy(update={"growth": samples.growth})
+    comparison = comparison_of(case)
+    (other,) = set(growth.SIDES) - {side}
+    headline = make_view(comparison).headline
+    assert headline.startswith(f"{side.capitalize()} keeps 0.49 kB (0.47…0.52 kB") is leaks
+    assert (f"for every request, {other} nothing measurable (below 0.1 kB)" in headline) is leaks
+    assert (exit_code(comparison) == 1) is new
+
+
+@dataclass
+class Leaking(FakeInstruments):
+    """One side keeps 500 B per request, until its soak ends as is given."""
+
+    side: SideName = "head"
+    ends: Curve = LEAK
+    soaks: list[SideName] = field(default_factory=list)
+
+    def duets(self, *pairs: Any, **more: Any) -> tuple[Duet, ...]:
+        rates = {"memory_per_request_late": self.source.gauss(500, 20)}
+        return tuple(
+            one.model_copy(update={self.side: {**one.metrics(self.side), **rates}})
+            for one in super().duets(*pairs, **more)
+        )
+
+    def soak(self, side: SideCase, name: SideName) -> Curve:
+        assert side.testbed.apps.name == name
+        self.soaks.append(name)
+        self.now += growth.WHOLE
+        return self.ends
+
+
+@pytest.mark.parametrize("side", growth.SIDES)
+@pytest.mark.parametrize(
+    ("ends", "seconds", "course"),
+    [
+        (LEAK, 120.0, "constant"),
+        (NOTHING, 120.0, "none"),
+        (Curve(problem="it died"), 120.0, "undecided"),
+        (LEAK, 40.0, "undecided"),
+    ],
+)
+def test_a_comparison_soaks_what_it_suspects_once(
+    side: SideName,
+    ends: Curve,
+    seconds: float,
+    course: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In 40 s there is room for the duets alone, of 7 s each."""
+    monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
+    fake = Leaking(side=side, ends=ends)
+    found = compared_by(fake, [CASE], tmp_path, seconds)
+    assert found.wall_seconds <= seconds
+    assert fake.soaks == [side] * (seconds > 60)
+    (case,) = found.cases
+    assert case.growth[side].course == course
+    leaks = make_view(found).headline.startswith(f"{side.capitalize()} keeps 0.49 kB (0.47…0.52 kB")
+    assert leaks is (course == "constant")
+    assert (exit_code(found) == 1) is (leaks and side == "head")
+    assert Comparison.model_validate_json(found.model_dump_json()) == found
+
+
+def test_of_two_leaks_head_is_to_blame_for_what_is_more() -> None:
+    def leaks(rate: float) -> Growth:
+        return growth.of_curve(curve(lambda n: rate * n))
+
+    assert growth.leak({"base": leaks(500), "head": leaks(500)}) == ""
+    assert growth.leak({"base": leaks(1_000), "head": leaks(500)}) == ""
+    assert growth.leak({"base": leaks(500), "head": leaks(1_000)}).startswith("head: memory_grows")
+
+
+def test_a_soak_of_a_server(bench: Bench) -> None:
+    """One that keeps 40,033 bytes for every request, and one that keeps none."""
+    leaking = bench("soak", "--for", "5s", "--select", "badapps/keep", "--json")
+    assert leaking.code == 1, leaking
+    assert "it leaks" in leaking.err
+    found = json.loads(leaking.out)
+    assert found["course"] == "constant"
+    assert found["low"] <= found["estimate"] <= found["high"]
+    assert math.isclose(found["estimate"], 40_033, rel_tol=0.1)
+    ordinary = bench("soak", "--for", "5s", "--select", "badapps/truthful")
+    assert ordinary.code == 0, ordinary
+    assert "no leak: nothing measurable" in ordinary.out
+    assert not bench.alive()
+    assert bench("soak", "--for", "5s").code == 2
