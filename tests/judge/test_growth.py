@@ -95,16 +95,17 @@ def duets(late: list[float], side: SideName, requests: float = 5_000) -> CaseDue
 
 @pytest.mark.parametrize("side", growth.SIDES)
 def test_duets_alone_only_raise_a_suspicion(side: SideName) -> None:
-    """450, 500, 550, 500: 500 ± 41 * 3.18 / 2 = 65. Three duets, or 400 requests, are too few."""
+    """450, 500, 550, 500: 500 ± 41 * 3.18 / 2 = 65. 400 requests are too few."""
     found = duets([450, 500, 550, 500], side).growth
     assert found[side].course == "undecided"
     assert (found[side].estimate, found[side].requests) == (500, 20_000)
     assert found[side].high - 500 == pytest.approx(65, abs=0.5)
     (other,) = set(found) - {side}
     assert found[other].words == "nothing measurable (below 0.1 kB)"
-    few = (duets([450, 500, 550], side), duets([450, 500, 550, 500], side, requests=400))
+    few = (duets([450, 90, 550], side), duets([450, 500, 550, 500], side, requests=400))
     wide = duets([-900, 2_000, -500, 1_400], side)
     assert [one.growth[side].course for one in (*few, wide)] == ["none"] * 3
+    assert duets([150, 900], side).growth[side].course == "undecided"
 
 
 @pytest.mark.parametrize("side", growth.SIDES)
@@ -146,10 +147,11 @@ class Leaking(FakeInstruments):
             for one in super().duets(*pairs, **more)
         )
 
-    def soak(self, side: SideCase, name: SideName) -> Curve:
+    def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
         assert side.testbed.apps.name == name
         self.soaks.append(name)
-        self.now += growth.WHOLE
+        assert growth.SECONDS[0] <= seconds <= growth.SECONDS[1]
+        self.now += seconds + growth.AROUND
         return self.ends
 
 
@@ -160,7 +162,8 @@ class Leaking(FakeInstruments):
         (LEAK, 120.0, "constant"),
         (NOTHING, 120.0, "none"),
         (Curve(problem="it died"), 120.0, "undecided"),
-        (LEAK, 40.0, "undecided"),
+        (LEAK, 30.0, "constant"),
+        (LEAK, 20.0, "undecided"),
     ],
 )
 def test_a_comparison_soaks_what_it_suspects_once(
@@ -171,12 +174,12 @@ def test_a_comparison_soaks_what_it_suspects_once(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In 40 s there is room for the duets alone, of 7 s each."""
+    """In 20 s there is room for duets alone, of 7 s each; in 30 s for two and a short soak."""
     monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
     fake = Leaking(side=side, ends=ends)
     found = compared_by(fake, [CASE], tmp_path, seconds)
     assert found.wall_seconds <= seconds
-    assert fake.soaks == [side] * (seconds > 60)
+    assert fake.soaks == [side] * (seconds > 20)
     (case,) = found.cases
     assert case.growth[side].course == course
     leaks = make_view(found).headline.startswith(f"{side.capitalize()} keeps 0.49 kB (0.47…0.52 kB")

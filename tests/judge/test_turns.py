@@ -85,8 +85,8 @@ class Machine:
             "pss_steady": 5e7 * self.source.lognormvariate(0, SPREAD / 10),
         }
 
-    def soak(self, side: SideCase, name: SideName) -> Curve:
-        raise AssertionError(f"a soak of {side.case.id}, {name}")
+    def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
+        raise AssertionError(f"a soak of {side.case.id}, {name}, {seconds} s")
 
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float

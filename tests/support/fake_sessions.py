@@ -99,8 +99,8 @@ class FakeInstruments:
             update={"seconds": 5, "load_seconds": 2}
         )
 
-    def soak(self, side: SideCase, name: SideName) -> Curve:
-        raise AssertionError(f"a soak of {side.case.id}, {name}")
+    def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
+        raise AssertionError(f"a soak of {side.case.id}, {name}, {seconds} s")
 
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float

@@ -79,8 +79,8 @@ class Given:
     def launch(self, side: SideCase) -> Any:
         raise AssertionError(f"a launch of {side.case.id}")
 
-    def soak(self, side: SideCase, name: SideName) -> Curve:
-        raise AssertionError(f"a soak of {side.case.id}, {name}")
+    def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
+        raise AssertionError(f"a soak of {side.case.id}, {name}, {seconds} s")
 
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float

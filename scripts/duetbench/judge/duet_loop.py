@@ -48,8 +48,8 @@ class Instruments(Protocol):
     def launch(self, side: SideCase) -> Launch:
         """Do one launch with nothing beside it; may raise `InterruptedRun` and nothing else."""
 
-    def soak(self, side: SideCase, name: SideName) -> Curve:
-        """Load a side alone, for longer; may raise `InterruptedRun` and nothing else."""
+    def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
+        """Load a side alone for so long; may raise `InterruptedRun` and nothing else."""
 
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float

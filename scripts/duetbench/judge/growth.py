@@ -13,11 +13,14 @@ from duetbench.core.units import student
 from duetbench.measure.oha_results import Floats, per_answer
 from duetbench.store.comparison import Course, Curve, Duet, Growth, SideName
 
-SECONDS: Final = 10.0
-"""Of a soak that decides for a comparison."""
+SECONDS: Final = (5.0, 10.0)
+"""Of a soak that decides for a comparison: at least, where time is short, and at most."""
 
-WHOLE: Final = SECONDS + 4
-"""The same with the start and the end of its server."""
+AROUND: Final = 4.0
+"""Seconds that the start and the end of its server may take."""
+
+LEAST: Final = 4
+"""Duets of which an interval is asked; fewer raise a suspicion if each of them does."""
 
 FLOOR: Final = 100.0
 """Bytes per request up to which memory does not grow: what our own handlers keep in a load of two
@@ -27,7 +30,6 @@ ROOM: Final = 1e6
 """Bytes that a server may gain in the judged part of a soak: some arenas."""
 
 _LATE: Final = "memory_per_request_late"
-_LEAST: Final = 4  # duets that raise a suspicion
 _ROOM_DUET: Final = 256e3  # bytes that a server may gain in the second half of a duet's load
 _WARM: Final = 0.2  # share of a soak's requests that fill pools, and are set aside
 _WINDOWS: Final = 9  # of the rest, at least: three for each third
@@ -50,7 +52,7 @@ def of_duets(duets: Sequence[Duet], side: SideName) -> Growth | None:
     mean, error = float(rates.mean()), float(rates.std(ddof=1)) / len(rates) ** 0.5
     half = student(len(rates) - 1) * error
     floor = max(FLOOR, 2 * _ROOM_DUET * len(figures) / max(1, requests))
-    unclear = len(figures) >= _LEAST and mean - half > floor
+    unclear = (mean - half if len(figures) >= LEAST else float(rates.min())) > floor
     flagged = sum(duet.growth(side) is not None for duet in duets) >= 2
     return Growth(
         course="undecided" if unclear or flagged else "none",

@@ -21,7 +21,7 @@ from typing import Final
 from duetbench.core.model import Launch
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.host import cache, command, paths, proc
-from duetbench.judge import counted, growth
+from duetbench.judge import counted
 from duetbench.measure import duet, launch, soak, start
 from duetbench.measure.testbed import SideCase, Testbed, server_of
 from duetbench.project.settings import Interpreter
@@ -65,9 +65,9 @@ class Real:
         log, window = self._logs(side.case.id)("head"), WINDOW_SECONDS["quick"]
         return launch.perform(side.case, side.testbed, log, window=window)
 
-    def soak(self, side: SideCase, name: SideName) -> Curve:
+    def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
         log = self._logs(side.case.id)(name)
-        return soak.perform(side.case, side.testbed, log, growth.SECONDS)
+        return soak.perform(side.case, side.testbed, log, seconds)
 
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float

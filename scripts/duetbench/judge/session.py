@@ -165,12 +165,18 @@ class _Session:
 
     def _soak(self, pair: Pair) -> None:
         """Load alone, while there is time, what seems to keep memory for every request."""
+        shortest, longest = growth.SECONDS
+        left = self.ends - self.clock() - growth.AROUND
+        later = left - self.loop.seconds.of(pair) >= shortest
+        if later and len(pair.duets.all) < growth.LEAST and pair.case.id in self.test.open():
+            return
         for name, part in zip(SIDES, pair.sides, strict=True):
             found = pair.duets.growth.get(name)
             seems = found is not None and found.course == "undecided" and found.curve is None
-            if seems and self.clock() + growth.WHOLE <= self.ends:
+            left = self.ends - self.clock() - growth.AROUND
+            if seems and left >= shortest:
                 self.reporter.note(f"{pair.case.id}: {name} is loaded alone: does its memory grow?")
-                pair.duets.soak(name, self.instruments.soak(part, name))
+                pair.duets.soak(name, self.instruments.soak(part, name, min(longest, left)))
                 self.test.take(pair.case.id, pair.duets)
                 found = pair.duets.growth[name]
                 self.reporter.note(f"{name} alone: {found.course}, {found.words} per request")

@@ -21,7 +21,7 @@ from duetbench.store.comparison import Curve
 BURSTS: Final = 24
 """In a soak: eight for each third of it, of which the first fifth is set aside."""
 
-SHORTEST: Final = 0.4  # s of a burst
+SHORTEST: Final = 0.2  # s of a burst
 ROOM: Final = 0.5  # share of the free memory that a server may take before its soak ends early
 
 Look = Callable[[float, Curve], None]
