@@ -1,6 +1,7 @@
 """The command line as a whole: what it knows, and what it does not wait for."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,8 +15,8 @@ from typer.testing import CliRunner
 
 import duetbench.cli
 from duetbench import __version__
-from duetbench.cli import app
-from duetbench.cli.verbs import CI, DEV, VERBS, Verb
+from duetbench.cli import app, reference
+from duetbench.cli.verbs import APPLICATION, CI, DEV, PANELS, VERBS, Verb
 from duetbench.core.errors import EXIT_CODES, DuetbenchError
 
 LARGE: Final = {"asv", "httpx", "jinja2", "numpy", "scipy"}
@@ -103,12 +104,16 @@ def test_every_verb_is_found_by_its_row(verbs: dict[str, Any]) -> None:
 
 
 def tree(group: Any, words: str) -> Iterator[str]:
-    """All verbs below a group, each with its parameters, a name per line."""
+    """All verbs below a group, each with its parameters, a name per line; an application's once."""
     for verb, command in sorted(commands(group).items()):
         yield f"{words} {verb}"
-        for param in command.params:
+        panels = [getattr(param, "rich_help_panel", None) for param in command.params]
+        for param, panel in zip(command.params, panels, strict=True):
             names = sorted((*param.opts, *param.secondary_opts), key=len, reverse=True)
-            yield f"    {', '.join(names)}{' (hidden)' * getattr(param, 'hidden', False)}"
+            if panel != APPLICATION or verb == "compare":
+                yield f"    {', '.join(names)}{' (hidden)' * getattr(param, 'hidden', False)}"
+        if APPLICATION in panels and verb != "compare":
+            yield "    and an application's, as compare"
         if hasattr(command, "commands"):
             yield from tree(command, f"{words} {verb}")
 
@@ -123,12 +128,49 @@ def test_no_verb_or_option_comes_or_goes_unseen(tmp_path: Path) -> None:
     assert not changed, f"{changed}\nif that is meant: cp {made} {recorded}"
 
 
+def test_the_list_begins_with_what_people_use() -> None:
+    """Groups by purpose, twelve verbs at most; the others have one line, and work as well."""
+    said = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output
+    shown = [verb for verb in VERBS if re.search(rf"^│ {verb} ", said, re.MULTILINE)]
+    assert shown == [verb for panel in PANELS.values() for verb in panel]
+    assert (shown[0], len(shown) <= 12) == ("compare", True)
+    assert all(other in said.partition("Trends")[2] for other in {*VERBS} - {*shown})
+
+
+def test_every_help_teaches(verbs: dict[str, Any]) -> None:
+    """Two examples (of what only workflows call one), no type of a program, no mark-up lost."""
+    for words, verb in verbs.items():
+        if hasattr(verb, "commands"):
+            continue
+        said = CliRunner().invoke(app, [*words.split(), "--help"], env={"COLUMNS": "100"}).output
+        wanted = 1 if words.startswith(("ci", "dev")) else 2
+        assert said.count("$ ") >= wanted, words
+        assert not re.search(r"<(bool|str|int|float|path|file|list)\b", said), said
+    said = CliRunner().invoke(app, ["compare", "--help"], env={"COLUMNS": "100"}).output
+    assert ("--app" in said, "--threads" in said, "--help-app" in said) == (True, False, True)
+    page = CliRunner().invoke(app, ["run", "--help-app"], env={"COLUMNS": "100"}).output
+    assert ("--threads" in page, "--select" in page) == (True, False)
+
+
+def test_an_option_means_one_thing_everywhere(verbs: dict[str, Any]) -> None:
+    """The same name takes the same kind of value: a flag, a file, a glob, a revision."""
+    paths = {"FILE", "FOLDER"}
+    means: dict[str, set[object]] = {}
+    for verb in verbs.values():
+        for param in verb.params:
+            kind = getattr(param, "metavar", None)
+            for name in (name for name in param.opts if name.startswith("--")):
+                means.setdefault(name, set()).add("PATH" if kind in paths else kind)
+    several = {name for name, kinds in means.items() if len(kinds) > 1}
+    assert several == {"--lock"}  # two files, and of `ci sides` one
+
+
 def test_exit_codes_are_one_table() -> None:
-    """The guide shows it, `--help` prints it, and no error ends with 1: that is a finding."""
-    guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text("utf-8")
+    """The reference shows it, `--help` prints it, and no error ends with 1: that is a finding."""
+    page = reference.reference()
     said = " ".join(CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output.split())
     for code, meaning in EXIT_CODES.items():
-        assert f"| {code} | {meaning} |\n" in guide
+        assert f"| {code} | {meaning} |\n" in page
         assert f"{code}: {meaning}" in said
     kinds: list[type[DuetbenchError]] = [DuetbenchError, *DuetbenchError.__subclasses__()]
     unusual = {kind.__name__: kind.exit_code for kind in kinds if kind.exit_code != 4}

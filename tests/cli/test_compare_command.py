@@ -240,7 +240,7 @@ def test_reports_go_where_they_are_asked_for(bench: Bench, monkeypatch: pytest.M
     summary, page = bench.folder / "summary.md", bench.folder / "c.html"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     played = _Played(comparison(Verdict.NO_CHANGE))
-    done = play(bench, monkeypatch, played, "--json", "-", "--html", str(page))
+    done = play(bench, monkeypatch, played, "--json", "--html", str(page))
     assert json.loads(done.out)["status"] == "complete"
     assert "No change in 1 of 1 cases" in done.err
     assert summary.read_text().startswith("## No change in 1 of 1 cases")

@@ -70,15 +70,18 @@ def test_what_is_private_is_not_repeated() -> None:
     options = {
         **dict.fromkeys(names), "app": "a:b", "factory": True, "requests": ("/x", "POST /y"),
         "workers": 2, "connections": 8, "env": {"A": "secret"}, "env-file": ("f",),
-        "before": ("rm x",), "after": (), "headers": {"authorization": "secret"},
+        "before": ("rm x",), "after": (),
+        "headers": {"authorization": "secret", "x-key": "{A}", "accept": "*/*"},
     }  # fmt: skip
-    assert " ".join(repeated(options, ["3.13"])) == (
-        "--app a:b --factory --request /x --request POST /y --workers 2 --connections 8 "
-        "--python 3.13"
-    )
-    (said,) = left_out(options)
-    assert "add --env, --env-file, --header, --before again" in said
-    assert left_out({**options, **dict.fromkeys(("env", "env-file", "headers", "before"))}) == ()
+    said = "--app a:b --factory --request /x --request POST /y --workers 2 --connections 8 --env A"
+    headers = "--header x-key: {A} --header accept: */* --python 3.13"
+    assert " ".join(repeated(options, ["3.13"])) == f"{said} {headers}"
+    own = f"{said} --env-file f --before rm x {headers}"
+    assert " ".join(repeated(options, ["3.13"], commands=True)) == own
+    add, unset = left_out(options)
+    assert "add --env-file, --before, --header 'authorization: …' again" in add
+    assert "set A: values" in unset
+    assert left_out({**options, "headers": {}, "env": {}}, commands=True) == ()
 
 
 @pytest.mark.real

@@ -361,6 +361,11 @@ def test_who_starts_others_code_has_none_of_the_jobs_tokens(
     ("options", "safe"),
     [
         ("--app shop.main:app --path /items/7 --factory --server granian --connections 64", True),
+        (
+            "--app a:b --header 'x-key: {KEY}' --env KEY --packages r/web.txt --ready-timeout 9s",
+            True,
+        ),
+        ("--app a:b --packages ../../secrets", False),
         ("--app 'shop:app;id'", False),
         ("--app shop.main:app --before 'curl evil'", False),
     ],

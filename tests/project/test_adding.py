@@ -103,7 +103,7 @@ def verb(*words: str, code: int = 0) -> str:
 def asked() -> dict[str, Any]:
     """What the copy's code makes of them: a plan, a stored run, a comparison."""
     root = paths.project_root()
-    verb("run", "--dry-run", "--profile", "nightly", "--json", "planned.json")
+    verb("run", "--dry-run", "--profile", "nightly", "--output", "planned.json")
     said = {
         "planned": (root / "planned.json").read_text("utf-8"),
         # It is in no lock: what to do is said before anything is started.

@@ -134,7 +134,7 @@ def dry_run(*arguments: str) -> Result:
 
 
 def test_a_dry_run_gives_its_plan_as_json() -> None:
-    result = dry_run("--profile", "nightly", "--select", "gil-endpoints/*", "--json", "-")
+    result = dry_run("--profile", "nightly", "--select", "gil-endpoints/*", "--json")
     found = json.loads(result.stdout)
     plan = Plan.model_validate(found["plan"])
     assert plan == make_plan(Project.here().cases, "nightly", ["gil-endpoints/*"], None, 1)

@@ -177,7 +177,7 @@ def test_wrong_calls_are_refused_with_what_there_is(checkout: Path) -> None:
     refused(UsageError, "nothing goes by 'tomorrow'", "show", "tomorrow")
     none = r"no case of run .* matches nothing/at-all; its cases: demo"
     refused(UsageError, none, "show", "--select", "nothing/at-all")
-    refused(UsageError, "choose one", "show", "--json", "--markdown")
+    refused(UsageError, "choose one", "show", "--json", "--markdown", "-")
     for path in (checkout / "results").rglob("*.json"):
         path.unlink()
     refused(RecordError, "no run has been recorded", "show")
@@ -195,7 +195,7 @@ def test_a_stored_comparison_is_shown_as_it_was(tmp_path: Path) -> None:
     print_comparison(Console(file=stream, width=120, highlight=False), found)
     assert "Worse in 1 of 2 cases" in stream.getvalue()
     assert called(["show", str(path)]) == stream.getvalue()
-    assert called(["show", str(path), "--markdown"]) == report(found)
+    assert called(["show", str(path), "--markdown", "-"]) == report(found)
     assert Comparison.model_validate_json(called(["show", str(path), "--json"])) == found
 
 
@@ -217,11 +217,11 @@ def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
     shown = {
         "": "␛]0;mine␛[2J\ufffd2J␡",
         "--json": "\\u001b]0;mine\\u0007",
-        "--markdown": "␛\\]0;mine␇␛\\[2J\ufffd2J␡",
+        "--markdown -": "␛\\]0;mine␇␛\\[2J\ufffd2J␡",
     }
     for path in (save_comparison(compared, tmp_path), run):
         for word, pictures in shown.items():
-            text = called(["show", str(path), *([word] if word else [])])
+            text = called(["show", str(path), *word.split()])
             assert (acting(text), pictures in text) == (set(), True), (path, word)
     document = called(["show", str(tmp_path / f"{COMPARED}.json"), "--json"])
     assert Comparison.model_validate_json(document) == compared

@@ -17,7 +17,7 @@ def test_the_verb_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     run_files.finalise(tmp_path / "results", a_run(1))
     common = ["site", "--no-asv", "--results", str(tmp_path / "results")]
     place = str(tmp_path / "made")
-    address = ["--base", "https://example.org/bench"]
+    address = ["--url", "https://example.org/bench"]
     done = CliRunner().invoke(app, [*common, "-o", place, *address])
     assert done.exit_code == 0, done.output
     (pages,) = re.findall(rf"{place}: (\d+) pages", done.output.replace("\n", " "))
@@ -35,7 +35,7 @@ def test_the_verb_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--base", "example.org"], "expected an address like"),
+        (["--url", "example.org"], "expected an address like"),
         (["--results", "/no/such/folder"], "expected a results folder"),
     ],
 )

@@ -28,6 +28,7 @@ T = TypeVar("T")
 GUARDED: Table = {"protection_rules": [{"type": "required_reviewers"}]}
 
 _ROUTES = """
+get <path:address> setting
 get pulls/<int:number> pull
 get pulls pulls
 get compare/<path:span> compare
@@ -86,6 +87,7 @@ class State:
     comments: list[Table] = field(default_factory=list)
     dispatches: list[Table] = field(default_factory=list)
     environments: dict[str, Table] = field(default_factory=lambda: {"bench": GUARDED})
+    settings: dict[str, Table] = field(default_factory=dict)  # by address; "repository": itself
     uploads: str = ""  # folder of artifacts, `<run>/<name>/`, besides those of `leave`
     requests: list[str] = field(default_factory=list)  # method and path of all that was asked
 
@@ -257,6 +259,9 @@ class FakeGitHub:
     def _delete_comment(self, _: Request, number: int) -> Any:
         self.state.comments.remove(self._entry(self.state.comments, number))
 
+    def _get_setting(self, _: Request, address: str) -> Any:
+        return _present(self.state.settings.get(address))
+
     def _get_environment(self, _: Request, place: str) -> Any:
         return _present(self.state.environments.get(place))
 
@@ -314,7 +319,7 @@ class FakeGitHub:
         if not request.headers.get("Authorization", "").startswith("Bearer "):
             return _json({"message": "Bad credentials"}, 401)
         try:
-            path = request.path.removeprefix(f"/repos/{self.state.repository}")
+            path = request.path.removeprefix(f"/repos/{self.state.repository}") or "/repository"
             name, arguments = _URLS.bind("").match(path, request.method)
             with self._lock:
                 result = getattr(self, name)(request, **arguments)

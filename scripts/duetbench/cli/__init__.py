@@ -4,11 +4,12 @@ import shlex
 import sys
 import traceback
 from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated, Final
 
 import typer
 
-from duetbench.cli.verbs import VERBS, group_of
+from duetbench.cli.verbs import PANELS, VERBS, group_of
 from duetbench.core import __version__
 from duetbench.core.errors import EXIT_CODES, FAILED, DuetbenchError
 from duetbench.host.signals import InterruptedRun
@@ -16,13 +17,14 @@ from duetbench.host.signals import InterruptedRun
 CLOSED_PIPE: Final = 141
 """Exit code where nobody reads any more (`… | head -1`): 128 + SIGPIPE, as of any other tool."""
 
-_CODES = "\n\n".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
+_CODES = "\n".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
+_TRENDS = ", ".join(name for name in VERBS if name not in chain(*PANELS.values()))
 
 app = typer.Typer(
     cls=group_of(VERBS),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    epilog=f"Exit codes\n\n{_CODES}",  # a blank line each: typer joins the others
+    epilog=f"Trends of this repository's experiments: {_TRENDS}\n\nExit codes\n{_CODES}",
 )
 
 
@@ -38,10 +40,14 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Benchmark the Python web stack: what did a change do to it, and how sure is that?
+    """What did this change do to our Python web application, and which release did it?
 
-    Start with `duetbench doctor` (is everything there?) and `duetbench run --dry-run` (what would
-    run?), then `duetbench run` and `duetbench show latest`.
+    $ duetbench compare HEAD~1 --app shop.main:app --path /items/7
+    $ duetbench compare --lock uv.lock@main uv.lock --app shop.main:app
+    $ duetbench bisect --lock uv.lock@main uv.lock --app shop.main:app
+
+    The first one says what the last commit did, the second what an upgrade does, the third which
+    package does it. Each verb has --help, with examples.
     """
 
 

@@ -50,13 +50,16 @@ of a quick case, in 4 minutes of it."""
 def play_command(
     select: SelectOption = None,
     profile: ProfileOption = "nightly",
-    budget: Annotated[str | None, budget_option("Time for playing")] = None,
+    budget: Annotated[str | None, budget_option("Stop after this time")] = None,
     plan_file: PlanOption = None,
     shard: ShardOption = None,
     results: ResultsOption = None,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Measure this checkout against the anchor by duets: a point of every case's trend.
+
+    $ duetbench anchor play --select 'asgi-wsgi/*' --budget 20m
+    $ duetbench anchor play --plan night.json --shard 1 --results measured
 
     A case gets 5 duets, and more until its ratio's standard error is 0.5 %, 20 at most. One whose
     duets take 8 s and longer, because it waits or is paced, gets 3 to 5. Where the time is up
@@ -103,6 +106,9 @@ def renew_command(
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Make the commit of this checkout the anchor, and measure it against the one before.
+
+    $ duetbench anchor renew 2027-11 --results renewed
+    $ duetbench anchor renew 2027-11 --anew
 
     Its ratios to the old anchor chain the series. Where --budget cuts them short, or the old anchor
     cannot serve a case any more, that case's series starts again; with --anew all do. Without an

@@ -35,20 +35,27 @@ TODAY: Final = "today"
 
 
 def backfill_command(
-    from_: Annotated[str, Option("--from", metavar="DATE", help="The first date.")],
-    to: Annotated[str, Option("--to", metavar="DATE", help="The last date, or today.")] = TODAY,
-    every: Annotated[str, Option("--every", help="day, week or month.")] = "month",
+    since: Annotated[str, Option("--since", metavar="DATE", help="The first date, 2026-01-01.")],
+    until: Annotated[
+        str, Option("--until", metavar="DATE", help="The last date, or today.")
+    ] = TODAY,
+    every: Annotated[
+        str, Option("--every", metavar="INTERVAL", help="day, week or month.")
+    ] = "month",
     releases: Annotated[
         str | None,
         Option("--releases", metavar="PACKAGES", help="Instead of dates all releases of these."),
     ] = None,
     select: SelectOption = None,
     profile: ProfileOption = "nightly",
-    plan: Annotated[bool, Option("--plan", help="Only say what would be measured.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be measured.")] = False,
     results: ResultsOption = None,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Measure the stacks of other times against the anchor: years of trend on day one.
+
+    $ duetbench backfill --since 2026-01-01 --select 'asgi-wsgi/*' --results past
+    $ duetbench backfill --since 2026-07-01 --releases fastapi,granian --dry-run
 
     Each is resolved as of the end of its date, installed, and measured together with a few others
     in random order. Packages are installed from wheels only, unless UV_NO_BUILD=0 is set: what has
@@ -62,15 +69,15 @@ def backfill_command(
     console = Console()
     reporter = Reporter(console)
     anchor = load_anchor(project.root)
-    first = day(from_, "--from")
-    last = datetime.now(UTC).date() if to == TODAY else day(to, "--to", ", or today")
+    first, today = day(since, "--since"), datetime.now(UTC).date()
+    last = today if until == TODAY else day(until, "--until", ", or today")
     # Whoever sets the variable knows why; a release from its source takes minutes, or a compiler.
     os.environ.setdefault("UV_NO_BUILD", "1")
     saved = []
     with resumable():
         stacks = _wanted(first, last, every, releases, reporter)
         console.say(f"{len(stacks)} stacks: {', '.join(one.label for one in stacks)}")
-        if plan:
+        if dry_run:
             return
         files.require_room(folder)
         clean_up(console)

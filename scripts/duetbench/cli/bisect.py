@@ -47,11 +47,17 @@ def bisect_command(
     ] = None,
     lock: Annotated[
         tuple[str, str] | None,
-        Option("--lock", metavar="BASE HEAD", help="Search between lock files, FILE or FILE@REV."),
+        Option(
+            "--lock", metavar="BASE HEAD", help="Two lock files, such as 'uv.lock@main uv.lock'."
+        ),
     ] = None,
     select: Annotated[
         str | None,
-        Option("--select", help="The case that is measured; default: what moved most surely."),
+        Option(
+            "--select",
+            metavar="GLOB",
+            help="The one case to measure; default: the clearest change.",
+        ),
     ] = None,
     results: ResultsOption = None,
     budget: Annotated[str, budget_option("Time for all of them")] = "30m",
@@ -62,6 +68,9 @@ def bisect_command(
     options: Options,
 ) -> None:
     """Find the release that caused a change, and write it into the change's record.
+
+    $ duetbench bisect --lock uv.lock@main uv.lock --app shop.main:app --path /items/7
+    $ duetbench bisect COMPARISON --budget 20m
 
     Where several packages moved at once, duets compare mixtures of both stacks with the one before.
     A test of "none of it" against "all of it" follows every duet: each answer halves what is left.

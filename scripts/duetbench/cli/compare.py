@@ -12,8 +12,9 @@ from duetbench.cli.options import (
     DEFAULT_SEED,
     DetailsOption,
     HtmlOption,
-    JsonFileOption,
+    JsonOption,
     MarkdownOption,
+    OutputOption,
     ProfileOption,
     SeedOption,
     SelectOption,
@@ -21,6 +22,7 @@ from duetbench.cli.options import (
     budget_seconds,
     clean_up,
     console_for,
+    document,
     put,
     put_html,
     repository,
@@ -44,7 +46,7 @@ from duetbench.judge.session import Question, unmeasured
 from duetbench.judge.sides import Scope
 from duetbench.project import settings
 from duetbench.show.comparison_text import as_markdown, print_comparison
-from duetbench.show.view import exit_code
+from duetbench.show.view import exit_code, side_text
 from duetbench.store.comparison import Comparison, command
 from duetbench.store.kinds import comparison_file
 
@@ -62,7 +64,11 @@ def compare_command(
     ] = None,
     stack_as_of: Annotated[
         list[str] | None,
-        Option("--stack-as-of", metavar="DATE", help=f"A date or {AS_LOCKED!r}; base, then head."),
+        Option(
+            "--stack-as-of",
+            metavar="DATE",
+            help=f"Packages as of a day, 2026-07-01, or {AS_LOCKED!r}; base, then head.",
+        ),
     ] = None,
     with_: WithOption = None,
     base_with: BaseWithOption = None,
@@ -70,27 +76,30 @@ def compare_command(
     python: Annotated[
         list[str] | None,
         Option(
-            "--python", metavar="BASE HEAD", help="Interpreters 3.14 3.14t, or one of an --app."
+            "--python",
+            metavar="VERSION",
+            help="One, for both sides of an --app; or BASE HEAD, as 3.14 3.14t.",
         ),
     ] = None,
     select: SelectOption = None,
     profile: ProfileOption = "quick",
     budget: Annotated[
-        str | None, budget_option("Time for measuring", "Default: until all is decided.")
+        str | None, budget_option("Stop after this time", "Default: when all is decided.")
     ] = None,
     everything: Annotated[
-        bool, Option("--all", help="Judge the cases that the change cannot touch as well.")
+        bool, Option("--all", help="Also measure cases that the change cannot affect.")
     ] = False,
     start: Annotated[
         bool, Option("--start", help="Compare how long the servers take to start, without load.")
     ] = False,
-    output: JsonFileOption = None,
+    output: OutputOption = None,
+    as_json: JsonOption = False,
     markdown: MarkdownOption = None,
     html: HtmlOption = None,
     details: DetailsOption = False,
     fail_on: Annotated[
         Literal["undecided", "slower"],
-        Option("--fail-on", help="With 'slower', what stays undecided gives exit code 0."),
+        Option("--fail-on", help="slower: what stays undecided gives exit code 0."),
     ] = "undecided",
     material: Annotated[
         list[str] | None,
@@ -99,19 +108,28 @@ def compare_command(
     seed: SeedOption = DEFAULT_SEED,
     why: Annotated[
         Path | None,
-        Option("--why", metavar="FILE", help="Say as JSON which code it is: up to a minute more."),
+        Option(
+            "--why",
+            metavar="FILE",
+            help="Write the functions behind the clearest change as JSON; up to a minute more.",
+        ),
     ] = None,
     *,
     options: Options,
 ) -> None:
     """Compare HEAD with BASE on this machine, both measured together; judge what can have changed.
 
+    $ duetbench compare HEAD~1 --app shop.main:app --path /items/7
+    $ duetbench compare --lock uv.lock@main uv.lock --app shop.main:app
+    $ duetbench compare --with granian==2.7.8 --budget 5m
+    $ duetbench compare --python 3.14 3.14t --select 'asgi-wsgi/*'
+
     Exit code 0: all that was to be judged was judged, and nothing got slower by as much as you act
     on; or there was nothing to judge. 1: something did, or does not work any more. 3: something was
     not judged or not decided, and nothing that was did: a longer --budget may help. 4: it could not
     be measured.
     """
-    limit = budget_seconds(budget)
+    limit, output = budget_seconds(budget), document(output, as_json=as_json)
     console = console_for(
         {"--output": output, "--markdown": markdown, "--html": html, "--why": why}
     )
@@ -222,10 +240,16 @@ def _compared(
     reporter = Reporter(console)
     for sentence in touched.notes:
         reporter.note(sentence)
-    reporter.note(
-        f"cases that can have changed: {len(touched.pairs)}; that cannot: {touched.untouched}; "
-        f"without counterpart: {len(touched.missing)}; in-process benchmarks: {len(question.jobs)}"
-    )
+    sides = (touched.base.record, touched.head.record)
+    reporter.say(" → ".join(map(side_text, sides)))
+    counts = {
+        "cases that can have changed": len(touched.pairs),
+        "that cannot": touched.untouched,
+        "without counterpart": len(touched.missing),
+        "in-process benchmarks": len(question.jobs),
+    }
+    if sum(counts.values()) > 1:  # of a single case the next line says it
+        reporter.note("; ".join(f"{name}: {number}" for name, number in counts.items() if number))
     try:
         with measuring():
             instruments = (Starts if question.start else Real)(logs)

@@ -38,17 +38,26 @@ def detect_command(
     ] = False,
     from_: Annotated[
         Path | None,
-        Option("--from", help="With --confirm: candidates of an earlier `detect --output`."),
+        Option(
+            "--from",
+            metavar="FILE",
+            help="With --confirm: candidates of an earlier `detect --output`.",
+        ),
     ] = None,
     to: Annotated[
         Path | None,
-        Option("--to", help="Results folder for what is recorded; default: this checkout's."),
+        Option("--to", metavar="FOLDER", help="Where to record it; default: results/ here."),
     ] = None,
     budget: Annotated[str, budget_option("With --confirm, time for measuring")] = "30m",
-    output: Annotated[Path | None, Option("--output", "-o", help="Write the candidates.")] = None,
+    output: Annotated[
+        Path | None, Option("--output", "-o", metavar="FILE", help="Write the candidates.")
+    ] = None,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Find series that moved for good when a stack changed, and confirm them by duets.
+
+    $ duetbench ci detect --output candidates.json
+    $ duetbench ci detect --confirm --from candidates.json --budget 30m
 
     Each machine's ratios to the anchor in this checkout's results are looked through (`duetbench ci
     history pull` fetches the nights). Steps near a change of their stack are candidates: one per

@@ -1,31 +1,37 @@
 """`duetbench doctor`: what this machine has, and what that does to figures."""
 
+import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from rich.table import Table
 from rich.text import Text
-from typer import Exit
+from typer import Exit, Option
 
 from duetbench.cli.options import JsonOption
 from duetbench.core import units
 from duetbench.core.errors import DuetbenchError, SetupError
 from duetbench.core.model import Frozen, Machine
-from duetbench.host import command, machine, paths
+from duetbench.github import readiness, sandbox
+from duetbench.github.actions import Context
+from duetbench.github.api import GitHub
+from duetbench.host import command, git, machine, paths
 from duetbench.host.console import Console, print_json
 from duetbench.project import interpreters, stacks, tools
 from duetbench.project.project import Project
 
+_PATIENCE_S: Final = 30.0  # with GitHub: a person waits
 _STEAL_WINDOW_S: Final = 0.5
 _PLACEHOLDER: Final = "@duetbench/maintainers"
 _STYLES: Final = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
 
 
 class Finding(Frozen):
-    """One thing that measuring needs; `absent` where it is not needed."""
+    """One thing that measuring needs; `absent` where it is not needed, or cannot be seen."""
 
     what: str
     state: Literal["ok", "missing", "wrong", "absent"]
@@ -45,13 +51,29 @@ class Diagnosis(Frozen):
         return tuple(one.what for one in self.findings if one.state in {"missing", "wrong"})
 
 
-def doctor_command(as_json: JsonOption = False) -> None:
+def doctor_command(
+    on_github: Annotated[
+        bool,
+        Option("--github", help="Look at the settings on GitHub that nights and /bench need."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Show interpreters, tools, stacks, cores, and what else of this machine moves figures.
+
+    $ duetbench doctor
+    $ GITHUB_TOKEN=$(gh auth token) duetbench doctor --github
+
+    With --github also what the repository on GitHub lacks for nights: labels of runners, Pages,
+    permissions, schedules and issues that a fork has switched off. The repository is that of
+    origin, or GITHUB_REPOSITORY; some settings are shown to its administrators only.
 
     Exit code 0: all that measuring needs is there. 1: something is missing or wrong, with what to
     do.
     """
-    diagnosis = diagnose(Project.here())
+    project = Project.here()
+    seen = tuple(_on_github(project)) if on_github else ()  # first: it may lack a token
+    diagnosis = diagnose(project)
+    diagnosis = diagnosis.model_copy(update={"findings": diagnosis.findings + seen})
     console = Console()
     if as_json:
         print_json(diagnosis.model_dump(mode="json"))
@@ -68,7 +90,8 @@ def doctor_command(as_json: JsonOption = False) -> None:
             for row in rows:  # no mark-up in it; checksums and paths are shown whole
                 table.add_row(*(Text(cell, _STYLES.get(cell, ""), overflow="fold") for cell in row))
             console.print(table)
-        not_ready = f"Not ready to measure: {', '.join(diagnosis.lacking)}; run `duetbench setup`"
+        remedy = "see above" if on_github else "run `duetbench setup`"
+        not_ready = f"Not ready to measure: {', '.join(diagnosis.lacking)}; {remedy}"
         console.say(not_ready if diagnosis.lacking else "Ready to measure")
     if diagnosis.lacking:
         raise Exit(1)
@@ -133,6 +156,25 @@ def _findings(project: Project) -> Iterator[Finding]:
             f"not required to measure; {owners} has the placeholder {_PLACEHOLDER}: name yourself"
         )
         yield Finding(what="code owners", state="absent", detail=detail)
+
+
+def _on_github(project: Project) -> Iterator[Finding]:
+    """What the repository on GitHub lacks, and this machine as its runner."""
+    origin = git.ask_or_none(project.root, "remote", "get-url", "origin") or ""
+    named = re.search(r"[:/]([\w-]+/[\w.-]+?)(\.git)?/?$", origin)
+    known = {"GITHUB_REPOSITORY": named[1]} if named else {}
+    workflows = {path.name for path in project.root.glob(".github/workflows/*.yml")}
+    labels = sorted(project.settings.fleet)
+    with GitHub(Context.of({**known, **os.environ}), patience=_PATIENCE_S) as github:
+        for what, right, detail in readiness.checks(github, workflows, labels):
+            state: Literal["ok", "missing", "absent"] = "ok" if right else "missing"
+            text = "as it has to be" if right else detail
+            if right is None:
+                state, text = "absent", f"the token may not see it; look yourself: {detail}"
+            yield Finding(what=f"GitHub: {what}", state=state, detail=text)
+    for problem in sandbox.problems():
+        detail = f"{problem}; only a runner needs it: scripts/prepare-runner.sh (docs/runners.md)"
+        yield Finding(what="runner", state="absent", detail=detail)
 
 
 def _interpreter(project: Project, name: str) -> str:

@@ -26,29 +26,42 @@ _REMEDY: Final = "renew it with scripts/prepare-runner.sh (docs/runners.md)"
 
 
 def accept_command(
-    target: Annotated[Path, Option("--to", help="Where checked files go.")],
+    target: Annotated[Path, Option("--to", metavar="FOLDER", help="Where checked files go.")],
     source: Annotated[
-        Path | None, Option("--from", help="Where the artifacts were put, in an empty folder.")
+        Path | None,
+        Option("--from", metavar="FOLDER", help="Where the artifacts were put, and nothing else."),
     ] = None,
     fetch: Annotated[
         str | None,
         Option("--fetch", metavar="NAMES", help="Only fetch artifacts of this glob into --to."),
     ] = None,
     run: Annotated[
-        int | None, Option("--run", min=1, help="With --fetch: of this workflow run instead.")
+        int | None,
+        Option("--run", metavar="N", min=1, help="With --fetch: of this workflow run instead."),
     ] = None,
     plan: Annotated[
-        Path | None, Option("--plan", help="Artifacts are a night's shards: the night's plan.")
+        Path | None,
+        Option("--plan", metavar="FILE", help="Artifacts are a night's shards: the night's plan."),
     ] = None,
     shard: Annotated[
-        int | None, Option("--shard", min=1, help="With --plan: the only one that can be missing.")
+        int | None,
+        Option(
+            "--shard", metavar="N", min=1, help="With --plan: the only one that can be missing."
+        ),
     ] = None,
     candidates: Annotated[
         Path | None,
-        Option("--candidates", help="Artifacts are changes: the candidates of `ci detect`."),
+        Option(
+            "--candidates",
+            metavar="FILE",
+            help="Artifacts are changes: the candidates of `ci detect`.",
+        ),
     ] = None,
 ) -> None:
     """Check artifacts of measuring machines, and copy what is right.
+
+    $ duetbench ci accept --fetch 'shard-*' --to incoming
+    $ duetbench ci accept --plan night.json --from incoming --to accepted
 
     Links, odd names, too many files and too large ones are refused; the rest is read strictly, and
     must be of what was asked for: the plan's cases, commit, locks and machines, or its candidates.
@@ -103,6 +116,8 @@ def sandbox_command(
 ) -> None:
     """Run a verb of duetbench, with its options, in this machine's sandbox.
 
+    $ duetbench ci sandbox -- run --plan night.json --shard 1 --results measured
+
     For commits of pull requests and releases, which anybody may have written. The verb has no
     access to the runner's files, to the machine's cache (but for reading) and to networks; nothing
     that it started stays. Files that it reads (--plan, --from) are handed in, and what it writes
@@ -120,6 +135,8 @@ def sandbox_command(
 def runner_command() -> None:
     """Look whether this machine is prepared as a runner: hook, sandbox, and their owners.
 
+    $ duetbench ci runner
+
     Run it as the runner's user. Exit code 1: something is missing, or not this checkout's.
     """
     problems = sandbox.problems()
@@ -132,6 +149,8 @@ def runner_command() -> None:
 
 def slash_command() -> None:
     """Decide about a comment that may say `/bench COMMIT`, answer it, and start the comparison.
+
+    $ duetbench ci slash
 
     Runs where a comment was created (`on: issue_comment`). The comparison starts if somebody with
     write permission names the whole commit that is the pull request's head: the commit that they
@@ -155,6 +174,8 @@ def slash_command() -> None:
 
 def announce_command(results: ResultsOption = None) -> None:
     """Keep one issue per confirmed change: opened, updated and closed by itself, and never twice.
+
+    $ duetbench ci announce
 
     Reads the change records (results/changes/). An issue is opened for each open one, says more
     when more is known, and closes with its record. Somebody who closes it by hand is not

@@ -22,9 +22,17 @@ from duetbench.trend import nights
 history_app = Typer(no_args_is_help=True)
 
 RemoteOption = Annotated[
-    str, Option("--remote", envvar="DUETBENCH_HISTORY_REMOTE", help="A remote, a URL, or a path.")
+    str,
+    Option(
+        "--remote",
+        envvar="DUETBENCH_HISTORY_REMOTE",
+        metavar="REMOTE",
+        help="A remote of git, a URL, or a path.",
+    ),
 ]
-BranchOption = Annotated[str, Option("--branch", help="The history's branch.")]
+BranchOption = Annotated[
+    str, Option("--branch", metavar="BRANCH", help="The branch of the history.")
+]
 
 _SHOWN: Final = 10  # paths that are printed
 
@@ -44,7 +52,7 @@ def _group() -> None:
 def pull_command(
     to: Annotated[
         Path | None,
-        Option("--to", help="Results folder to lay it out in; default: this checkout's."),
+        Option("--to", metavar="FOLDER", help="Where to lay it out; default: results/ here."),
     ] = None,
     alone: Annotated[
         bool, Option("--alone", help="First remove what is committed in the results folder.")
@@ -53,6 +61,9 @@ def pull_command(
     branch: BranchOption = BRANCH,
 ) -> None:
     """Fetch the history and lay it out in the results folder.
+
+    $ duetbench ci history pull
+    $ duetbench ci history pull --alone
 
     Only the newest state is fetched, without its past, and only what is not here yet is written.
     A branch that is not there yet is an empty history. In this checkout they are untracked files,
@@ -86,12 +97,15 @@ def push_command(
     ],
     plan: Annotated[
         Path | None,
-        Option("--plan", help="The night's plan: what is missing is recorded and reported."),
+        Option("--plan", metavar="FILE", help="The night's plan: what is missing is recorded."),
     ] = None,
     remote: RemoteOption = "origin",
     branch: BranchOption = BRANCH,
 ) -> None:
     """Add the files of a results folder to the history.
+
+    $ duetbench ci history push past
+    $ duetbench ci history push accepted --plan night.json
 
     Every file is checked first; what is damaged, or would replace a run, is refused, and nothing is
     pushed. Refused and broken pushes are repeated, 20 times in a few minutes. A run that was

@@ -71,19 +71,22 @@ def init_command(
         Option(
             "--app",
             metavar="MODULE:ATTRIBUTE",
-            help="The application, written as it is given; default: the likeliest of those "
-            "found that can be imported.",
+            help="The application, e.g. shop.main:app; default: the likeliest one found that can "
+            "be imported.",
         ),
     ] = None,
     path: Annotated[
         list[str] | None,
-        Option("--path", metavar="PATH", help="What it is asked for; repeatable."),
+        Option("--path", metavar="PATH", help="Path to GET, e.g. /items/7; repeatable."),
     ] = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Show what would be written, and write nothing.")
     ] = False,
 ) -> None:
     """Write how this repository's application is measured into its pyproject.toml.
+
+    $ duetbench init
+    $ duetbench init --app shop.main:app --path /items/7 --dry-run
 
     Application, framework, lock and interpreter are found out, and the application imported with
     them. All else in the file stays as it is; where there is none, a duetbench.toml is written.

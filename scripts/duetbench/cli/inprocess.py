@@ -24,18 +24,25 @@ from duetbench.store.asv_results import Snapshot
 def inprocess_command(
     select: Annotated[
         list[str] | None,
-        Option("--select", help="Only these benchmarks: 'gil.Cpu*', or a suite: gil; repeatable."),
+        Option(
+            "--select",
+            metavar="GLOB",
+            help="Only benchmarks that match this glob: 'gil.Cpu*', or a suite: gil; repeatable.",
+        ),
     ] = None,
     record: Annotated[
         bool, Option("--record", help="Keep the results among asv's (results/asv).")
     ] = False,
     to: Annotated[
         Path | None,
-        Option("--to", help="With --record: the results folder; default: this checkout's."),
+        Option("--to", metavar="FOLDER", help="With --record: where; default: results/ here."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure inside the process, with few samples: threads, handlers, Pydantic, instructions.
+
+    $ duetbench inprocess --select gil
+    $ duetbench inprocess --record --to measured
 
     asv measures the last commit's applications and locks; the suites are those of the working
     tree. For asv's own history use `asv run`. Exit code 0: all that applies was measured. 1: a

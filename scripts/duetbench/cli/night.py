@@ -28,22 +28,34 @@ from duetbench.trend import nights
 
 def plan_command(
     output: Annotated[
-        Path, Option("--output", "-o", help="Write the night's plan, for `run --plan`.")
+        Path,
+        Option("--output", "-o", metavar="FILE", help="Write the night's plan, for `run --plan`."),
     ],
     profile: ProfileOption = "nightly",
     select: Annotated[
-        list[str] | None, Option("--select", help=SELECT, envvar="DUETBENCH_SELECT")
+        list[str] | None,
+        Option("--select", metavar="GLOB", help=SELECT, envvar="DUETBENCH_SELECT"),
     ] = None,
     launches: Annotated[
         int | None,
-        Option("--launches", min=1, help="Launches per case.", envvar="DUETBENCH_LAUNCHES"),
+        Option(
+            "--launches",
+            metavar="N",
+            min=1,
+            help="Server starts per case (1).",
+            envvar="DUETBENCH_LAUNCHES",
+        ),
     ] = None,
     seconds: Annotated[
-        float | None, Option("--seconds", min=0.5, help=SECONDS, envvar="DUETBENCH_SECONDS")
+        float | None,
+        Option("--seconds", metavar="SECONDS", min=0.5, help=SECONDS, envvar="DUETBENCH_SECONDS"),
     ] = None,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Plan a night: a shard per machine of `tool.duetbench.fleet`, or one for any machine.
+
+    $ duetbench ci plan --output night.json
+    $ duetbench ci plan --output night.json --select 'asgi-wsgi/*'
 
     A machine launches the shard's cases (`duetbench run --plan`) and, where an anchor is declared,
     measures them against it (`duetbench anchor play --plan`).

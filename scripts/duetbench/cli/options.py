@@ -23,7 +23,7 @@ from duetbench.store import files
 DEFAULT_SEED: Final = 1
 
 SELECT: Final = "Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable."
-SECONDS: Final = "Load every case for so long, instead of the profile's durations: for trying out."
+SECONDS: Final = "Seconds of load per case, e.g. 5, instead of the profile's: for trying out."
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _STANDARD: Final = Path("-")
@@ -39,14 +39,18 @@ ProfileOption = Annotated[
     ),
 ]
 
-SelectOption = Annotated[list[str] | None, Option("--select", help=SELECT)]
+SelectOption = Annotated[list[str] | None, Option("--select", metavar="GLOB", help=SELECT)]
 
-LaunchesOption = Annotated[int | None, Option("--launches", min=1, help="Launches per case.")]
+LaunchesOption = Annotated[
+    int | None,
+    Option("--launches", metavar="N", min=1, help="Server starts per case (1); 3 give verdicts."),
+]
 
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
 ResultsOption = Annotated[
-    Path | None, Option("--results", help="Results folder; default: the checkout's.")
+    Path | None,
+    Option("--results", metavar="FOLDER", help="Results folder; default: the checkout's."),
 ]
 
 HtmlOption = Annotated[
@@ -59,25 +63,30 @@ MarkdownOption = Annotated[
     Option("--markdown", metavar="FILE", help="Write the report as Markdown; -: standard output."),
 ]
 
-JsonFileOption = Annotated[
+OutputOption = Annotated[
     Path | None,
-    Option("--output", "-o", "--json", metavar="FILE", help="Write JSON; -: standard output."),
+    Option("--output", "-o", metavar="FILE", help="Write JSON; -: standard output, as --json."),
 ]
 
 PlanOption = Annotated[
-    Path | None, Option("--plan", help="Take a shard of this night (`duetbench ci plan`).")
+    Path | None,
+    Option("--plan", metavar="FILE", help="Take a shard of this night (`duetbench ci plan`)."),
 ]
 
-ShardOption = Annotated[int | None, Option("--shard", min=1, help="Which shard of it, from 1.")]
+ShardOption = Annotated[
+    int | None, Option("--shard", metavar="N", min=1, help="Which shard of it, from 1.")
+]
 
 DetailsOption = Annotated[
     bool, Option("--details", help="Print all of the report, as duetbench show does.")
 ]
 
-SecondsOption = Annotated[float | None, Option("--seconds", min=0.5, help=SECONDS)]
+SecondsOption = Annotated[
+    float | None, Option("--seconds", metavar="SECONDS", min=0.5, help=SECONDS)
+]
 
 SeedOption = Annotated[
-    int, Option("--seed", help="Of what is drawn at random, such as the order of launches.")
+    int, Option("--seed", metavar="N", help="Random seed of the order of measurements.")
 ]
 
 
@@ -176,6 +185,13 @@ def console_for(targets: Mapping[str, Path | None]) -> Console:
         if path.is_file() or not path.exists():  # a pipe or device is not tried
             files.require_writable(path)
     return Console(stderr=_STANDARD in targets.values())
+
+
+def document(output: Path | None, *, as_json: bool) -> Path | None:
+    """Where JSON goes by --output and --json; UsageError: both were given."""
+    if output is not None and as_json:
+        raise UsageError("--json and --output were both given; choose one")
+    return _STANDARD if as_json else output
 
 
 def put(text: str, path: Path | None) -> None:

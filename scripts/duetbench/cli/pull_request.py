@@ -45,21 +45,31 @@ _JUDGED: Final = frozenset({0, 1, UNDECIDED})
 
 BaseOption = Annotated[
     str,
-    Option("--base", help="Branch or commit that the head has left; default: as the event says."),
+    Option(
+        "--base",
+        metavar="REVISION",
+        help="Branch or commit that the head has left; default: as the event says.",
+    ),
 ]
 
 
 def sides_command(
     base: BaseOption = "",
     name: Annotated[
-        str, Option("--name", help="Of several applications of a repository, the one it is about.")
+        str, Option("--name", metavar="NAME", help="Of several applications, the one it is about.")
     ] = "",
     lock: Annotated[
         str,
-        Option("--lock", help="The one file whose change makes an upgrade; default: usual names."),
+        Option(
+            "--lock",
+            metavar="FILE",
+            help="The one file whose change makes an upgrade; default: usual names.",
+        ),
     ] = "",
 ) -> None:
     """Find what a pull request or a push is to be compared with, and fetch what is missing.
+
+    $ duetbench ci sides --base main
 
     A pull request's head is compared with the commit where it left its base, a push with what was
     there before it, anything else with where it left the default branch. Tells also whether nothing
@@ -109,19 +119,34 @@ def _fetch(root: Path, commits: tuple[str, ...]) -> None:
 def compare_command(
     base: Annotated[str, Argument(help="The commit to compare with, 40 hex digits.")],
     head: Annotated[str, Argument(help="The commit to judge.")],
-    to: Annotated[Path, Option("--to", help="Folder for what is found.")],
-    app: Annotated[str, Option("--app", help="As of `duetbench compare`; empty: none.")] = "",
-    paths_: Annotated[str, Option("--paths", help="Its --path, one per line.")] = "",
-    requests: Annotated[str, Option("--requests", help="Its --request, one per line.")] = "",
+    to: Annotated[Path, Option("--to", metavar="FOLDER", help="Folder for what is found.")],
+    app: Annotated[
+        str,
+        Option("--app", metavar="MODULE:ATTRIBUTE", help="As of `duetbench compare`; empty: none."),
+    ] = "",
+    paths_: Annotated[
+        str, Option("--paths", metavar="LINES", help="Its --path, one per line.")
+    ] = "",
+    requests: Annotated[
+        str, Option("--requests", metavar="LINES", help="Its --request, one per line.")
+    ] = "",
     budget: Annotated[str, budget_option("Time for the comparison, and for the search")] = "",
-    args: Annotated[str, Option("--args", help="More options of `duetbench compare`.")] = "",
-    upgrade: Annotated[str, Option("--upgrade", help="Not empty: search for the release.")] = "",
-    keep: Annotated[str, Option("--keep", help="Not empty: launch head alone, too.")] = "",
+    args: Annotated[
+        str, Option("--args", metavar="WORDS", help="More options of `duetbench compare`.")
+    ] = "",
+    upgrade: Annotated[
+        str, Option("--upgrade", metavar="TEXT", help="Not empty: search for the release.")
+    ] = "",
+    keep: Annotated[
+        str, Option("--keep", metavar="TEXT", help="Not empty: launch head alone, too.")
+    ] = "",
     fail_on: Annotated[
         Literal["never", "slower"], Option("--fail-on", help="What gives exit code 1.")
     ] = "never",
 ) -> None:
     """Compare both sides of a pull request with each other, as an action does; empty means default.
+
+    $ duetbench ci compare BASE HEAD --to found --app shop.main:app --paths /items/7
 
     Writes the comparison below --to, where anything moved also which code it is, and on an upgrade
     branch which release did it, if several came. The job's summary says all of it. The commands
@@ -198,14 +223,21 @@ def _call(*words: str, stdout: int | None = None) -> subprocess.CompletedProcess
 
 def report_command(
     source: Annotated[
-        Path | None, Option("--from", help="The artifact's folder; default: fetched.")
+        Path | None,
+        Option("--from", metavar="FOLDER", help="The artifact's folder; default: fetched."),
     ] = None,
-    pull: Annotated[int | None, Option("--pr", min=1, help="Number of the pull request.")] = None,
-    head: Annotated[str | None, Option("--head", help="The commit it is about.")] = None,
+    pull: Annotated[
+        int | None, Option("--pr", metavar="N", min=1, help="Number of the pull request.")
+    ] = None,
+    head: Annotated[
+        str | None, Option("--head", metavar="COMMIT", help="The commit it is about.")
+    ] = None,
     base: BaseOption = "",
-    words: Annotated[str, Option("--words", help="Address of the glossary.")] = "",
+    words: Annotated[str, Option("--words", metavar="URL", help="Address of the glossary.")] = "",
 ) -> None:
     """Comment on a pull request, in place of what was said before, with what was found.
+
+    $ duetbench ci report --pr 12 --base BASE --head HEAD --from incoming
 
     In a later job of the workflow that has compared, with --from, --pr, --base and --head; where
     nothing that can be shown has come, the comment says so. Or in a workflow that runs when that

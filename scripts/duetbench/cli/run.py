@@ -14,9 +14,10 @@ from typer import Context, Exit, Option
 from duetbench.cli.options import (
     DEFAULT_SEED,
     DetailsOption,
-    JsonFileOption,
+    JsonOption,
     LaunchesOption,
     MarkdownOption,
+    OutputOption,
     PlanOption,
     ProfileOption,
     ResultsOption,
@@ -26,6 +27,7 @@ from duetbench.cli.options import (
     ShardOption,
     clean_up,
     console_for,
+    document,
     is_set,
     machine,
     put,
@@ -71,10 +73,10 @@ def run_command(
     select: SelectOption = None,
     launches: LaunchesOption = None,
     resume: Annotated[
-        str | None, Option("--resume", metavar="RUN", help="Go on with this run, or 'latest'.")
+        str | None, Option("--resume", metavar="RUN", help="Continue this run, or 'latest'.")
     ] = None,
     count_requests: Annotated[
-        bool, Option("--count-requests", help="Compare the server's own count with ours.")
+        bool, Option("--count-requests", help="Compare the server's count with the generator's.")
     ] = False,
     seconds: SecondsOption = None,
     plan_file: PlanOption = None,
@@ -84,7 +86,8 @@ def run_command(
         bool, Option("--dry-run", help="Only show cases, launches and the expected time.")
     ] = False,
     python: PythonOption = None,
-    output: JsonFileOption = None,
+    output: OutputOption = None,
+    as_json: JsonOption = False,
     markdown: MarkdownOption = None,
     details: DetailsOption = False,
     seed: SeedOption = DEFAULT_SEED,
@@ -93,12 +96,16 @@ def run_command(
 ) -> None:
     """Measure: launch each case's server, load it, record what it did.
 
+    $ duetbench run --app shop.main:app --path /items/7
+    $ duetbench run --select 'asgi-wsgi/*/py3.14t/*' --launches 3
+
     The run file is saved after every launch. Ctrl-C keeps what was measured; `--resume latest`
     goes on with its plan. With --plan and --shard it is one machine's part of a night, in which a
     launch that failed is a result. --dry-run says what would be done, and how long it would take.
     Exit code 0: every launch was valid, or it is a shard, and whole. 1: some failed, the others are
     recorded. 3: none was usable.
     """
+    output = document(output, as_json=as_json)
     console = console_for({"--output": output, "--markdown": markdown})
     project = repository(console)
     results = results or project.results
@@ -133,8 +140,7 @@ def run_command(
                 plan, start, testbed, results, console, count_requests=count_requests
             )
         except InterruptedRun as interruption:
-            advice = _advice(project, start, results, repeated(options, pythons))
-            interruption.advice = "; ".join((advice, *left_out(options))) if advice else ""
+            interruption.advice = _advice(project, start, results, options, pythons)
             raise
     if assigned is None or output or markdown or details:  # a shard is one of many; see its night
         summary, published = summarise(finished), load_published(project.repository)
@@ -248,16 +254,20 @@ def _measure(
         )
 
 
-def _advice(project: Project, begun: Run, results: Path, target: Sequence[str]) -> str:
+def _advice(
+    project: Project, begun: Run, results: Path, options: Options, pythons: Sequence[str]
+) -> str:
     path = run_files.partial_path_for(results, begun)
     if not path.is_file():
         return ""
     run = files.read(Run, path)
     usable = sum(1 for _ in runner.resumable(run))
     newest = run_files.partials(results)[-1] == path
-    words = ["duetbench", "run", "--resume", "latest" if newest else run.id, *target]
+    words = ["duetbench", "run", "--resume", "latest" if newest else run.id]
+    words += repeated(options, pythons, commands=True)
     again = f"{shlex.join(words)}{_in(project, results)}"
-    return f"{usable} of {run.launches * len(run.results)} launches kept; go on: {again}"
+    advice = f"{usable} of {run.launches * len(run.results)} launches kept; go on: {again}"
+    return "; ".join((advice, *left_out(options, commands=True)))
 
 
 def _in(project: Project, results: Path) -> str:

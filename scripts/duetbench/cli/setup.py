@@ -39,6 +39,9 @@ def setup_command(
 ) -> None:
     """Make interpreters, load generator and environments; a second run only checks them.
 
+    $ duetbench setup
+    $ duetbench setup --prune
+
     Every lock has environments of its own, and the cache keeps those of older ones, since going
     back costs nothing then. With --prune, what nothing has used for a month goes; what this set-up
     has made or checked stays, and anything else can be made again.

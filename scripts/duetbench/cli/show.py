@@ -9,6 +9,7 @@ from typer import Argument, Option
 from duetbench.cli.options import (
     HtmlOption,
     JsonOption,
+    MarkdownOption,
     ResultsOption,
     SelectOption,
     console_for,
@@ -39,7 +40,8 @@ _OF: Final[Mapping[str, Collection[type]]] = {
 """What each option is for."""
 
 TextOption = Annotated[
-    Path | None, Option("--output", "-o", help="The file; default: standard output.")
+    Path | None,
+    Option("--output", "-o", metavar="FILE", help="The file; default: standard output."),
 ]
 
 
@@ -49,28 +51,29 @@ def show_command(
     ] = "latest",
     select: SelectOption = None,
     as_json_: JsonOption = False,
-    as_markdown: Annotated[bool, Option("--markdown", help="The page as Markdown.")] = False,
+    markdown: MarkdownOption = None,
     html: HtmlOption = None,
     results: ResultsOption = None,
 ) -> None:
-    """Show a run as the articles did: ours beside the published figures and the ceiling.
+    """Show a run beside the published figures and the ceiling, a comparison, or anchored points.
 
-    Of anchored points each stands with its interval.
-    A comparison is shown as `duetbench compare` has shown it: one of the last that were made here,
-    by its id, one that confirmed a change (results/comparisons/), or any file of
-    `duetbench compare --output`.
+    $ duetbench show latest
+    $ duetbench show COMPARISON --html report.html
+
+    A comparison is one of the last that were made here, by its id, one that confirmed a change
+    (results/comparisons/), or any file of `duetbench compare --output`.
     """
-    if as_json_ and as_markdown:
+    if as_json_ and markdown:
         raise UsageError("--json and --markdown were both given; choose one")
     results = results or Project.here().results
     path = kinds.find(run, results)
     kind = kinds.type_of(path)
-    given = {"--select": select, "--markdown": as_markdown, "--html": html}
+    given = {"--select": select, "--markdown": markdown, "--html": html}
     if stray := [name for name, value in given.items() if value and kind not in _OF[name]]:
         noun = "anchored points" if kind is Points else kind.noun
         raise UsageError(f"{', '.join(stray)}: not of {noun}, which {path} is")
     if kind is Run:
-        _show_run(path, tuple(select or ()), as_json=as_json_, as_markdown=as_markdown)
+        _show_run(path, tuple(select or ()), as_json=as_json_, markdown=markdown)
         return
     found = files.read(kind, path)
     put_html(html, found)
@@ -78,8 +81,8 @@ def show_command(
         print_json(found.model_dump(mode="json"))
     elif isinstance(found, Points):
         comparison_text.print_points(Console(), found)
-    elif isinstance(found, Comparison) and as_markdown:
-        write(comparison_text.as_markdown(found), None)
+    elif isinstance(found, Comparison) and markdown:
+        put(comparison_text.as_markdown(found), markdown)
     elif isinstance(found, Comparison):
         comparison_text.print_comparison(Console(), found)
 
@@ -90,11 +93,15 @@ def export_command(
         Path, Option("--csv", metavar="FILE", help="Write CSV; -: standard output.")
     ] = Path("-"),
     table: Annotated[
-        str | None, Option("--table", help="Of a comparison: 'judgements' (default), or 'duets'.")
+        str | None,
+        Option("--table", metavar="NAME", help="Of a comparison: judgements (default), or duets."),
     ] = None,
     results: ResultsOption = None,
 ) -> None:
     """Write a run, a comparison or anchored points as a tidy table: a row per figure.
+
+    $ duetbench export latest --csv launches.csv
+    $ duetbench export COMPARISON --table duets --csv duets.csv
 
     docs/export.md says what each column is, with its unit.
     """
@@ -109,6 +116,8 @@ def export_command(
 
 def findings_command(output: TextOption = None) -> None:
     """Answer each experiment's statements, as Markdown.
+
+    $ duetbench dev findings --output results/FINDINGS.md
 
     From the newest runs of each machine and profile, and from asv's results.
     """
@@ -138,11 +147,14 @@ def schema_command(
         Option("--comparison", help="Of comparisons (kept as results/comparison.schema.json)."),
     ] = False,
 ) -> None:
-    """Write the JSON Schema of run files (kept as results/schema.json)."""
+    """Write the JSON Schema of run files (kept as results/schema.json).
+
+    $ duetbench dev schema --output results/schema.json
+    """
     write(files.schema(Comparison) if comparison else files.schema(Run), output)
 
 
-def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown: bool) -> None:
+def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, markdown: Path | None) -> None:
     summary = summarise(files.read(Run, path))
     chosen = pages.narrowed(summary, select)
     if not chosen.cases:
@@ -156,7 +168,7 @@ def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown
     page = pages.make_page(summary, published, select, reference)
     if as_json:
         print_json(pages.as_json(chosen, published, page))
-    elif as_markdown:
-        write(run_markdown(page), None)
+    elif markdown:
+        put(run_markdown(page), markdown)
     else:
         print_page(Console(), page)

@@ -21,22 +21,25 @@ FOLDER: Final = "site"
 def site_command(
     output: Annotated[
         Path | None,
-        Option("--output", "-o", help="Folder of the site; default: site/ of the checkout."),
+        Option("--output", "-o", metavar="FOLDER", help="Default: site/ of the checkout."),
     ] = None,
     results: ResultsOption = None,
     base: Annotated[
-        str, Option("--base", metavar="URL", help="Where it will be published, for the feed.")
+        str, Option("--url", metavar="URL", help="Where it will be published, for the feed.")
     ] = "",
     asv: Annotated[bool, Option("--asv/--no-asv", help="With asv's own site, below asv/.")] = True,
 ) -> None:
     """Build the site from results/: trends, experiments, changes, releases, downloads.
+
+    $ duetbench site
+    $ duetbench site -o public --url https://OWNER.github.io/REPO/
 
     A static folder that works below any address and needs no other host. The same
     results always give the same pages. Files that cannot be read are named, and the
     rest is shown.
     """
     if base and not base.startswith(("https://", "http://")):
-        raise UsageError(f"--base {base}: expected an address like https://example.org/duetbench/")
+        raise UsageError(f"--url {base}: expected an address like https://example.org/duetbench/")
     root = paths.project_root()
     results = (results or paths.results_dir(root)).resolve()
     output = (output or root / FOLDER).resolve()

@@ -51,6 +51,9 @@ def soak_command(
 ) -> None:
     """Load one server for long: does its memory grow for good?
 
+    $ duetbench soak --app shop.main:app --path /items/7
+    $ duetbench soak --app shop.main:app --path /items/7 --for 10m --json
+
     Requests come in bursts, with the case's connections and no pause. After each burst, when no
     request is under way, memory that no file is behind is read. It ends early if the server takes
     half of the free memory. Exit code 0: no leak was seen. 1: it leaks. 3: undecided.

@@ -28,7 +28,11 @@ def lock_command(
         Option("--as-of", metavar="DATE", help="Resolve as of the end of this date (UTC)."),
     ] = None,
 ) -> None:
-    """Resolve stacks again, write their locks, and show which packages moved."""
+    """Resolve stacks again, write their locks, and show which packages moved.
+
+    $ duetbench stack lock current
+    $ duetbench stack lock current --as-of 2026-03-01
+    """
     resolved = day(as_of, "--as-of") if as_of else None
     with interruptible():
         moves = Project.here().renew_locks(Narrator(errors()), names, resolved)
@@ -48,6 +52,9 @@ def bump_command(
     ] = False,
 ) -> None:
     """Renew all locks to the newest releases, with the list of releases as the commit's message.
+
+    $ duetbench stack bump
+    $ duetbench stack bump --push
 
     The newest are those that have been out for `cooldown-days` (pyproject.toml; 3, if not set),
     and what is locked already is not taken back. The history of the locks is what all trends are
@@ -88,10 +95,14 @@ def bump_command(
 def links_command(
     results: ResultsOption = None,
     to: Annotated[
-        Path | None, Option("--to", help="Write what is new there; default: where the others are.")
+        Path | None,
+        Option("--to", metavar="FOLDER", help="Write what is new there; default: to the others."),
     ] = None,
 ) -> None:
     """Keep where the stacks' packages lead, by their own metadata, in results/packages/.
+
+    $ duetbench stack links
+    $ duetbench stack links --to closed
 
     The site's pages of packages link there: home page, source, changelog. What is known of a
     version stays. Packages are unpacked, and nothing of them is run.

@@ -3,15 +3,16 @@
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Annotated, Any, Final, get_origin
 
 from pydantic import BeforeValidator
-from typer import Option
+from typer import Context, Exit, Option
 
-from duetbench.cli.verbs import hook
+from duetbench.cli.verbs import APPLICATION, PAGE, hook
 from duetbench.core.errors import UsageError
 from duetbench.core.text import TO_REPEAT
 from duetbench.host import paths
@@ -20,8 +21,6 @@ from duetbench.project import target
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.settings import Target
-
-_PANEL: Final = "An application of yours (each is also a key of tool.duetbench)"
 
 _OF_KEY: Final = {"requests": ("path", "request"), "headers": ("header",)}
 """Key → the options that give its values one by one, where they are called otherwise."""
@@ -37,13 +36,24 @@ _METAVARS: Final = {
     "before": "COMMAND",
     "after": "COMMAND",
     "ready_timeout": "TIME",
+    "interface": "<asgi|wsgi>",
+    "expect_status": "STATUS",
+    "workers": "N",
+    "threads": "N",
+    "loop": "<asyncio|uvloop|rloop>",
+    "connections": "N",
+    "rate": "NUMBER",
+    "packages": "FILE",
 }
 
-_HELP: Final = {"path": "What is asked for, '/items/7'; each is a case."}
+_HELP: Final = {"path": "Path to GET, e.g. /items/7 (/). Repeat it: each is a case."}
 """Of what `Target` does not describe."""
 
-_PRIVATE: Final = ("env", "env-file", "headers", "before", "after")
-"""Keys that hold secrets, or run commands."""
+_COMMANDS: Final = ("env-file", "before", "after")
+"""Keys that read a private file or run commands: not to be copied from a stranger's report."""
+
+_SECRET: Final = re.compile(r"auth|cookie|key|token|secret|session|passw", re.IGNORECASE)
+"""Names of headers whose value nobody else is to read, unless a variable takes its place."""
 
 Options = Mapping[str, Any]
 """Options that tell a target, spelled as the keys of `[tool.duetbench]` are."""
@@ -51,9 +61,19 @@ Options = Mapping[str, Any]
 PythonOption = Annotated[
     str | None,
     Option(
-        "--python", metavar="VERSION", help="Default: as its project asks.", rich_help_panel=_PANEL
+        "--python",
+        metavar="VERSION",
+        help="Interpreter, e.g. 3.13; default: as its project asks.",
+        rich_help_panel=APPLICATION,
     ),
 ]
+
+
+def _page(context: Context, wanted: bool) -> None:
+    if wanted:
+        context.meta[PAGE] = APPLICATION
+        context.command.get_help(context)
+        raise Exit
 
 
 def _parameters() -> Iterator[inspect.Parameter]:
@@ -69,7 +89,7 @@ def _parameters() -> Iterator[inspect.Parameter]:
                 f"--{name.replace('_', '-')}",
                 metavar=_METAVARS.get(name),
                 help=_HELP.get(name, field.description),
-                rich_help_panel=_PANEL,
+                rich_help_panel=APPLICATION,
                 show_default=False,
             )
             yield inspect.Parameter(
@@ -81,6 +101,22 @@ def _parameters() -> Iterator[inspect.Parameter]:
 
 
 _PARAMETERS: Final = {parameter.name: parameter for parameter in _parameters()}
+
+_HELP_APP: Final = inspect.Parameter(
+    "help_app",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool,
+        Option(
+            "--help-app",
+            callback=_page,
+            is_eager=True,
+            help="Show all options of an application: requests, server, environment, commands.",
+            rich_help_panel=APPLICATION,
+        ),
+    ],
+)
 
 
 def _read(values: dict[str, Any]) -> Options:
@@ -118,10 +154,11 @@ def with_target(verb: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(verb)
     def wrapped(**values: Any) -> None:
+        del values["help_app"]
         options = _read({name: values.pop(name) for name in _PARAMETERS})
         verb(**values, options=options)
 
-    parameters += _PARAMETERS.values()
+    parameters += [*_PARAMETERS.values(), _HELP_APP]
     wrapped.__signature__ = theirs.replace(parameters=parameters)  # type: ignore[attr-defined] # for typer
     wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
     return wrapped
@@ -151,23 +188,42 @@ def with_options(project: Project, options: Options, pythons: Sequence[str] = ()
     return replace(project, target=declared)
 
 
-def repeated(options: Options, pythons: Sequence[str]) -> list[str]:
-    """The options that say the same again, without what is private or runs commands."""
+def repeated(options: Options, pythons: Sequence[str], *, commands: bool = False) -> list[str]:
+    """The options that say the same again: of variables their names, of headers no secrets.
+
+    With `commands` also those that only their author is to run again.
+    """
     words: list[str] = []
     for key, value in options.items():
         if key == "requests":
-            words += [word for line in value for word in ("--request", line)]
-        elif key not in _PRIVATE and target.was_given(value):
+            words += _each("--request", value)
+        elif key == "headers":
+            lines = (f"{name}: {text}" for name, text in value.items() if not _hidden(name, text))
+            words += _each("--header", lines)
+        elif key == "env":
+            words += _each("--env", value)
+        elif key in _COMMANDS:
+            words += _each(f"--{key}", value if commands else ())
+        elif target.was_given(value):
             words += [f"--{key}"] if value is True else [f"--{key}", f"{value}"]
     return [*words, *(["--python", pythons[0]] if len(pythons) == 1 else [])]
 
 
-def left_out(options: Options) -> tuple[str, ...]:
-    """A sentence on what `repeated` leaves out; none where that is nothing."""
-    names = [target.option(name) for name in _PRIVATE if target.was_given(options[name])]
-    if not names:
-        return ()
-    return (f"{TO_REPEAT}add {', '.join(names)} again: its command leaves that out",)
+def _each(option: str, values: Iterable[str]) -> list[str]:
+    return [word for value in values for word in (option, value)]
+
+
+def _hidden(name: str, text: str) -> bool:
+    return bool(_SECRET.search(name)) and not re.search(r"\{\w+\}", text)
+
+
+def left_out(options: Options, *, commands: bool = False) -> tuple[str, ...]:
+    """Sentences on what `repeated` leaves out; none where that is nothing."""
+    names = [f"--{key}" for key in _COMMANDS if options[key] and not commands]
+    names += [f"--header '{n}: …'" for n, text in options["headers"].items() if _hidden(n, text)]
+    add = f"{TO_REPEAT}add {', '.join(names)} again: its command leaves that out"
+    unset = f"{TO_REPEAT}set {', '.join(options['env'])}: values of variables are recorded nowhere"
+    return (*([add] if names else []), *([unset] if options["env"] else []))
 
 
 def deployed(project: Project, narrator: Narrator) -> AbstractContextManager[Project]:

@@ -18,27 +18,35 @@ from typer.main import get_group
 Table = Mapping[str, tuple[str, str]]
 
 VERBS: Final[Table] = {
-    "doctor": ("doctor", "Show what measuring needs, and the warnings this machine will raise."),
-    "setup": ("setup", "Make interpreters, load generator and environments; or only check them."),
-    "init": ("init", "Write into pyproject.toml how this repository's application is measured."),
-    "run": ("run", "Measure: launch each case's server, load it, record what it did."),
-    "show": ("show", "Show a run: ours beside the published figures and the ceiling."),
-    "export": ("show", "Write a run, comparison or anchored points: a row per figure."),
-    "compare": ("compare", "Compare HEAD with BASE, both measured together; judge what changed."),
+    "compare": ("compare", "Compare two versions, measured together: what changed, how sure?"),
+    "bisect": ("bisect", "Find the release that caused a change."),
+    "why": ("why", "Find the functions that a change lies in."),
+    "run": ("run", "Measure one version: how fast is it?"),
     "soak": ("soak", "Load one server for long: does its memory grow for good?"),
-    "bisect": ("bisect", "Find the release that caused a change, and write it into its record."),
-    "why": ("why", "Say which function a change of instructions lies in."),
+    "show": ("show", "Show a run, a comparison, or points of a trend."),
+    "export": ("show", "Write a run, a comparison or points as a table, a row per figure."),
+    "init": ("init", "Write into pyproject.toml how this repository's application is measured."),
+    "doctor": ("doctor", "Show what is missing here or on GitHub, and what mends it."),
+    "setup": ("setup", "Make interpreters, load generator and environments; or only check them."),
+    "ci": ("verbs", "What workflows call: pull requests, nights, your own machines."),
+    "dev": ("verbs", "For those who work on duetbench itself."),
     "anchor": ("anchor", "The stack that trend points are measured against."),
     "backfill": ("backfill", "Measure stacks of other times: years of trend on day one."),
     "inprocess": ("inprocess", "Measure inside the process: threads, handlers, Pydantic."),
+    "site": ("site", "Build a site from results/: trends, experiments, changes, packages."),
     "stack": ("stack", "The stacks under test and their locks."),
-    "site": ("site", "Build the site from results/: trends, experiments, changes, packages."),
-    "ci": ("verbs", "What workflows call: nights, pull requests, your own machines."),
-    "dev": ("verbs", "For those who work on duetbench itself."),
 }
 """All verbs, as `--help` lists them, each with its module beside this one and its line in the list.
 The function there is called like the verb, with _command behind it; of a group of verbs with _app.
 To add a verb, add a row."""
+
+PANELS: Final = {
+    "Compare two versions": ("compare", "bisect", "why"),
+    "Measure one, and read results": ("run", "soak", "show", "export"),
+    "Set up": ("init", "doctor", "setup"),
+    "Automate": ("ci", "dev"),
+}
+"""The groups of the list. What is in none makes trends of this repository, which few people do."""
 
 CI: Final[Table] = {
     "plan": ("night", "Share a night's cases out over the machines that measure them."),
@@ -56,10 +64,22 @@ CI: Final[Table] = {
 """The verbs of `duetbench ci`."""
 
 DEV: Final[Table] = {
+    "reference": ("reference", "Write docs/reference.md from the registries."),
     "findings": ("show", "Answer each experiment's question from the reference runs."),
     "schema": ("show", "Write the JSON Schema of run files (kept as results/schema.json)."),
 }
 """The verbs of `duetbench dev`."""
+
+APPLICATION: Final = "The application; each option is also a key of tool.duetbench"
+"""The panel of options that several verbs share."""
+
+PAGE: Final = "duetbench.page"
+"""In a context: the panel to which a help is narrowed."""
+
+_PAGE_HELP: Final = "Say what is measured and how; docs/applications.md has examples."
+
+_BRIEF: Final = ("app", "path", "help_app")
+"""What a verb's help shows of that panel."""
 
 
 def hook(place: str) -> Any:
@@ -71,7 +91,8 @@ class Verb(TyperCommand):
     """A verb's line in a list; the command itself is made when it is resolved."""
 
     def __init__(self, name: str, module: str, line: str) -> None:
-        super().__init__(name, help=line)
+        panel = next((panel for panel, names in PANELS.items() if name in names), None)
+        super().__init__(name, help=line, rich_help_panel=panel)
         self.module = module
 
     def load(self) -> Any:
@@ -80,10 +101,24 @@ class Verb(TyperCommand):
         if (group := getattr(module, f"{self.name}_app", None)) is not None:
             alone.add_typer(group, name=self.name)
         else:
-            alone.command(self.name)(getattr(module, f"{self.name}_command"))
+            function = getattr(module, f"{self.name}_command")
+            alone.command(self.name, cls=_BriefCommand)(function)
         command = get_group(alone).commands[str(self.name)]
-        _join_lines(command)
+        _lay_out(command)
         return command
+
+
+class _BriefCommand(TyperCommand):
+    """A verb whose help leaves most options of an application to a page of their own."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        if page := ctx.meta.get(PAGE):
+            self.help = _PAGE_HELP
+        for param in self.params:
+            panel = getattr(param, "rich_help_panel", None)
+            elsewhere = panel == APPLICATION and param.name not in _BRIEF
+            param.hidden = panel != page if page else elsewhere  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
 
 
 class _Group(TyperGroup):
@@ -94,7 +129,13 @@ class _Group(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         verbs = {verb: Verb(verb, *row) for verb, row in self.listed.items()}
         super().__init__(**{**settings, "commands": verbs})
-        _join_lines(self)
+        if self.listed is VERBS:
+            for verb in verbs.values():
+                verb.hidden = verb.rich_help_panel is None
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        _lay_out(self)  # only now it has all options: typer adds some of its own
+        super().format_help(ctx, formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, verb, rest = super().resolve_command(ctx, args)
@@ -115,9 +156,30 @@ ci_app, dev_app = (
 )
 
 
-def _join_lines(application: Any) -> None:
-    """Put each paragraph of a help on one line, which typer wraps where the terminal ends."""
-    text = inspect.cleandoc(application.help or "")
-    application.help = re.sub(r"(?<!\n)\n(?!\n)", " ", text)
+def _lay_out(application: Any) -> None:
+    """Make helps fit for typer: a paragraph is a line, which it wraps where the terminal ends.
+
+    Examples, each on its own line, stay as they are; brackets are no mark-up. A flag, which takes
+    no value, has no type, and an argument's is its name.
+    """
+    paragraphs = inspect.cleandoc(application.help or "").split("\n\n")
+    joined = (text if text.startswith("$ ") else text.replace("\n", " ") for text in paragraphs)
+    application.help = _BRACKET.sub(r"\\[", "\n\n".join(joined))
+    for param in application.get_params(typer.Context(application)):
+        if not param.opts[0].startswith("-"):
+            more = "..." if param.nargs != 1 else ""
+            param.metavar = param.metavar or f"{param.name.upper()}{more}"
+            param.display_type_rich = _no_type
+        elif param.is_flag and param.metavar is None:
+            param.metavar = ""
+        if getattr(param, "help", None):
+            param.help = _BRACKET.sub(r"\\[", param.help)
     for command in getattr(application, "commands", {}).values():
-        _join_lines(command)
+        _lay_out(command)
+
+
+def _no_type(ctx: object) -> str:  # noqa: ARG001 - typer's signature
+    return ""
+
+
+_BRACKET: Final = re.compile(r"(?<!\\)\[(?=[a-z#/@])")

@@ -48,6 +48,9 @@ def why_command(
 ) -> None:
     """Count the instructions of a request function by function on both sides, and rank them.
 
+    $ duetbench why HEAD~1 --app shop.main:app --path /items/7
+    $ duetbench why COMPARISON --select '*/asgi-json/*'
+
     Needs Valgrind and a C compiler, and CPython from 3.12 on. What is found is kept as
     results/attributions/<id>.json; a change's has the change's id. Cases that differ in the server
     only share theirs, for servers are no part of it. Of a comparison, where none is selected, it is

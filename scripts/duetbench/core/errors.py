@@ -20,7 +20,7 @@ EXIT_CODES: Final[Mapping[str, str]] = {
     "4": "could not be done: set-up, network, disk, a busy machine, an error of duetbench's own",
     "130, 143": "interrupted by Ctrl-C, or ended; what was measured is kept",
 }
-"""What every verb's exit code means. docs/guide.md has this table, and `--help` prints it."""
+"""What every verb's exit code means. docs/reference.md has this table, and `--help` prints it."""
 
 FAILED: Final = 4
 

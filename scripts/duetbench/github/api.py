@@ -186,6 +186,17 @@ class GitHub:
         rules = answer.get("protection_rules", ())
         return any(rule.get("type") == "required_reviewers" for rule in rules)
 
+    def setting(self, address: str = "") -> _Table | None:
+        """The repository itself, or one of its settings; None: there is none that one may see."""
+        try:
+            # A base address alone would end in a slash, which GitHub does not know.
+            whole = f"{self.context.api_url}/repos/{self.context.repository}{address}"
+            return self._get(_Table, whole, per_page=_PAGE)
+        except ServiceError as error:
+            if error.status not in {403, _NOT_FOUND}:
+                raise
+            return None
+
     def comments(self, number: int) -> list[Comment]:
         return self._list(Comment, f"/issues/{number}/comments")
 

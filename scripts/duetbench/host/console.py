@@ -29,6 +29,10 @@ PLAIN_WIDTH: Final = 120
 """Columns of files and pipes, which have no width to ask for, unless COLUMNS says another."""
 
 
+BRIEF_STEP_S: Final = 5.0
+"""A step that takes less is no news: the first minute of a run fits one screen."""
+
+
 class Console(rich.console.Console):
     """Rich's console; of what it prints, only its own styles and movements act on a terminal.
 
@@ -95,22 +99,26 @@ class Narrator:
 
     @contextmanager
     def step(self, what: str, why: str) -> Iterator[Callable[[str], None]]:
-        """Announce a step, show on a terminal that it lives, and say how long it took.
+        """Show a step on a terminal while it lasts, and say how long it took, if that was long.
 
-        What it gives is called from time to time with a few words about how far the step is.
+        What it gives is called from time to time with a few words about how far the step is. A log,
+        which shows no status, gets a line once the step has become long.
         """
-        started = time.monotonic()
-        if not self._console.is_terminal:  # which shows no status
-            self.say(f"{what}: {why}")
+        started, silent = time.monotonic(), not self._console.is_terminal
         with self._console.status(Text(f"{what}: {why}")) as status:
 
             def show(detail: str) -> None:
-                passed = duration(time.monotonic() - started)
+                nonlocal silent
+                seconds = time.monotonic() - started
+                if silent and seconds >= BRIEF_STEP_S:
+                    silent = False
+                    self.say(f"{what}: {why}")
                 line = Text(f"{what}: {why}  ")
-                status.update(line.append(f"{passed}  {detail[-60:]}", style="dim"))
+                status.update(line.append(f"{duration(seconds)}  {detail[-60:]}", style="dim"))
 
             yield show
-        self.say(f"{what}: done in {duration(time.monotonic() - started)}")
+        if (seconds := time.monotonic() - started) >= BRIEF_STEP_S:
+            self.say(f"{what}: done in {duration(seconds)}")
 
 
 class Progress(Narrator):

@@ -58,9 +58,11 @@ class SourceBuild(Frozen):
 class Settings(Frozen):
     """The harness's own `[tool.duetbench]`, without the keys of a target."""
 
-    interpreters: dict[str, InterpreterSpec] = Field(min_length=1)
-    source_build: dict[str, SourceBuild] = Field(default_factory=dict, alias="source-build")
-    oha: OhaSpec
+    interpreters: dict[str, InterpreterSpec] = Field(min_length=1, title="A table for each.")
+    source_build: dict[str, SourceBuild] = Field(
+        default_factory=dict, alias="source-build", title="A table for each version."
+    )
+    oha: OhaSpec = Field(title="The load generator.")
     fleet: dict[str, tuple[str, ...]] = Field(
         default_factory=dict, description="Machine's id → globs of the cases that it measures."
     )
@@ -120,50 +122,64 @@ class Target(Frozen):
     """
 
     app: Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")] = Field(
-        description="An ASGI or WSGI application."
+        description="ASGI or WSGI application, e.g. shop.main:app."
     )
-    factory: bool = Field(False, description="The attribute is called for the application.")
-    interface: Interface | None = Field(None, description="asgi or wsgi; default: found out.")
+    factory: bool = Field(False, description="The attribute is a function that returns it.")
+    interface: Interface | None = Field(None, description="Default: found out by importing it.")
     requests: Several = Field(
         ("GET /",),
         description="A request, 'POST /orders @order.json'; several paths with their shares, "
         "'GET /items/{1..100} 3 /search?q={@words.txt} 1'. Each is a case.",
     )
-    headers: dict[HeaderName, HeaderText] = Field({}, description="Of every request; repeatable.")
+    headers: dict[HeaderName, HeaderText] = Field(
+        {},
+        description="Header of every request, e.g. 'Authorization: Bearer {TOKEN}', with the "
+        "private value of TOKEN; repeatable.",
+    )
     expect_status: int = Field(
-        200, ge=100, le=599, alias="expect-status", description="Of a right answer (200)."
+        200,
+        ge=100,
+        le=599,
+        alias="expect-status",
+        description="Status that every response must have (200).",
     )
     server: str | None = Field(
         None, description="Default: the one that the project has locked, or granian."
     )
-    workers: int = Field(1, gt=0, description="Of the server (1).")
+    workers: int = Field(1, gt=0, description="Worker processes of the server (1).")
     threads: int | None = Field(None, gt=0, description="Blocking threads per worker (WSGI: 8).")
-    loop: Text = Field("asyncio", description="Event loop: asyncio (default), uvloop, rloop.")
-    connections: int = Field(64, gt=0, description="Kept alive, all at work (64).")
-    rate: float | None = Field(None, gt=0, description="Requests/s; default: as fast as it goes.")
+    loop: Text = Field("asyncio", description="Event loop (asyncio).")
+    connections: int = Field(64, gt=0, description="Connections, each sends all the time (64).")
+    rate: float | None = Field(
+        None, gt=0, description="Requests per second; default: as fast as connections allow."
+    )
     env: dict[EnvName, str] = Field(
         {},
-        description="A variable of its server, whose value is recorded nowhere; {tmp} is a fresh "
+        description="Variable of its server, whose value is recorded nowhere; {tmp} is a fresh "
         "folder per launch. Without a value it is taken from here. Repeatable.",
     )
-    env_file: Several = Field((), alias="env-file", description="Lines of NAME=VALUE.")
-    before: Several = Field((), description="Run before each start of the server.")
-    after: Several = Field((), description="Run after each stop of it.")
-    # Such as 3.13t; none: see `target_python`. Two only where it is compared.
-    python: Annotated[Several, Field(max_length=1)] = ()
+    env_file: Several = Field(
+        (), alias="env-file", description="File with lines NAME=VALUE, as private as --env."
+    )
+    before: Several = Field(
+        (), description="Command before each start of the server, e.g. 'python -m shop.seed'."
+    )
+    after: Several = Field((), description="Command after each stop of the server.")
+    # None: see `target_python`. Two only where it is compared.
+    python: Annotated[Several, Field(max_length=1)] = Field((), title="Its interpreter, 3.13t.")
     packages: Text | None = Field(
-        None, description="File with its packages, requirements/web.txt; default: found out."
+        None, description="File with its packages, e.g. requirements/web.txt; default: found out."
     )
     ready_timeout: Annotated[float, BeforeValidator(_seconds)] = Field(
         30.0,
         gt=0,
         le=3600,
         alias="ready-timeout",
-        description="Time that its server may take to start: 90s or 2m (30s).",
+        description="Time that its server may take to start, e.g. 90s or 2m (30s).",
     )
-    groups: Several = ()  # dependency groups that it needs, too
-    extras: Several = ()
-    results: Text | None = None  # folder of the repository for results
+    groups: Several = Field((), title="Dependency groups that it needs, too.")
+    extras: Several = Field((), title="Extras of its project that it needs.")
+    results: Text | None = Field(None, title="Folder of the repository for results.")
 
 
 KEYS: Final = frozenset(info.alias or name for name, info in Target.model_fields.items())

@@ -22,6 +22,7 @@ from duetbench.store.comparison import (
     Judgement,
     MicroComparison,
     SideName,
+    SideRecord,
     acted_on,
     rebuilt,
     weight,
@@ -468,11 +469,16 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
         yield Section("Reproduce", _plain(left_out), command=command, folded=True)
 
 
+def side_text(side: SideRecord) -> str:
+    """A side as people know it."""
+    commit = f" ({side.commit[:12]})" if side.commit and side.commit not in side.label else ""
+    return f"{side.label}{commit}{' with uncommitted changes' if side.dirty else ''}"
+
+
 def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[str, str]]:
     sides = (comparison.base, comparison.head)
     for name, side in zip(("base", "head"), sides, strict=True):
-        commit = f" ({side.commit[:12]})" if side.commit and side.commit not in side.label else ""
-        yield name, f"{side.label}{commit}{' with uncommitted changes' if side.dirty else ''}"
+        yield name, side_text(side)
     if comparison.cross:
         yield "kind", "two interpreters against each other: a choice, not a change"
     pythons = [

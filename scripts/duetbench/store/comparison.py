@@ -420,10 +420,14 @@ _LINE: Final = re.compile("[!-,.-~][ -~]{0,999}")
 _OPTIONS: Final = {
     **dict.fromkeys(("--select", "--path", "--request"), _LINE),
     "--material": re.compile(r"[a-z]{1,20}=[0-9.]{1,10} ?%"),
+    "--header": re.compile(r"[A-Za-z0-9-]{1,60}: [ -~]{0,300}"),
+    "--env": re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}"),
+    "--packages": re.compile(r"(?!.*\.\.)\w[\w./-]{0,199}", re.ASCII),
     **dict.fromkeys(
         (
             "--profile", "--seed", "--budget", "--app", "--expect-status", "--interface",
             "--server", "--loop", "--workers", "--threads", "--connections", "--rate", "--python",
+            "--ready-timeout",
         ),
         _WORD,
     ),

@@ -18,6 +18,7 @@ from duetbench.show.site.charts import Caption
 from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.experiment import questions
 from duetbench.show.site.pages.site import PageFile, Site, barred, json_file, render
+from duetbench.show.site.words import filled
 from duetbench.trend.reading import coverage
 from duetbench.trend.summary import ENOUGH_LAUNCHES
 from duetbench.trend.table import KINDS, Table
@@ -128,3 +129,4 @@ def _downloads(site: Site) -> Iterator[PageFile]:
         "problems": [*site.sources.problems, *site.broken],
     }
     yield json_file("index.json", index)
+    yield PageFile("llms.txt", filled("llms.txt.j2", base=site.base))

@@ -1,0 +1,91 @@
+"""The pages: what they link to, which commands they show, and how they are written."""
+
+import re
+import shlex
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import typer
+from typer.main import get_group
+
+from bench import PROJECT
+from duetbench.cli import app, reference
+from duetbench.cli.verbs import Verb
+
+MADE: Final = PROJECT / reference.PAGE
+TOP: Final = [PROJECT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
+PAGES: Final = {path.name: path for path in (*sorted(PROJECT.glob("docs/*.md")), *TOP)}
+TEXTS: Final = {name: path.read_text("utf-8") for name, path in PAGES.items()}
+LONGEST: Final = 35  # words of a sentence
+BANNED: Final = re.compile(
+    r"\b(anew|held against|by the clock|foreign|ours|nobody|play(s|ed)|mended|dearer)\b", re.I
+)
+TERMS: Final = ("anchor", "culprit", "detectable change", "duet", "injected slowdown", "mixed lock")
+"""Words of this project: a page that uses one leads to the glossary's."""
+
+_END: Final = re.compile(r"(?<=[.!?])\)?\s+(?=[A-Z\d*(\[\"]|duetbench )")  # of a sentence
+_FENCE: Final = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
+_UNTOLD: Final = re.compile(r"^\s*(?:\||#|<|!\[).*$", re.MULTILINE)  # tables, titles, pictures
+
+
+def anchors(page: Path) -> set[str]:
+    """The places of a page that GitHub lets one link to."""
+    titles = re.findall(r"^#+ (.+)$", _FENCE.sub("", page.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", t.lower()).strip().replace(" ", "-") for t in titles}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name: str) -> None:
+    page, text = PAGES[name], _FENCE.sub("", TEXTS[name])
+    for target in re.findall(r"\]\(([^)\s]+)\)|src(?:set)?=\"([^\"]+)\"", text):
+        file, _, anchor = "".join(target).partition("#")
+        if not file.startswith(("http", "mailto:")):
+            there = page.parent / file if file else page
+            assert there.exists(), target
+            assert not anchor or anchor in anchors(there), target
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name != MADE.name])
+def test_sentences_are_short_and_plain(name: str) -> None:
+    text = re.sub(r"\]\([^)]*\)", "]", _UNTOLD.sub("", _FENCE.sub("", TEXTS[name])))
+    text = re.sub(r"`[^`]*`", "Code", text)
+    for paragraph in re.split(r"\n\s*\n|^\s*(?:[-*]|\d+\.) ", text, flags=re.MULTILINE):
+        for sentence in _END.split(" ".join(paragraph.split())):
+            assert len(sentence.split()) <= LONGEST, sentence
+            assert not BANNED.search(sentence), sentence
+    used = [term for term in TERMS if re.search(rf"\b{term}s?\b", text)]
+    assert {term.replace(" ", "-") for term in TERMS} <= anchors(PAGES["glossary.md"])
+    unlinked = [term for term in used if f"#{term.replace(' ', '-')})" not in TEXTS[name]]
+    assert name == "glossary.md" or not unlinked
+
+
+def test_commands_of_the_pages_are_there() -> None:
+    blocks = "\n".join(TEXTS.values()).replace("\\\n", "")
+    lines = [(line, True) for line in re.findall(r"^ *\$ (.*duetbench .+)$", blocks, re.MULTILINE)]
+    lines += [(line, False) for line in re.findall(r"`(duetbench [^`\n]+)`", blocks)]
+    checked = 0
+    for line, complete in dict.fromkeys(lines):
+        words = shlex.split(line, comments=True)
+        while words and words[0].rpartition("/")[2] != "duetbench":
+            words.pop(0)
+        rest = list(takewhile(lambda word: word not in {"|", "&&", ">"}, words[1:]))
+        command: Any = get_group(app)
+        while rest and rest[0] in getattr(command, "commands", {}):
+            command = command.commands[rest.pop(0)]
+            command = command.load() if isinstance(command, Verb) else command
+        if rest and not hasattr(command, "commands"):
+            checked += 1
+            problem = ""
+            try:
+                command.make_context("duetbench", rest)
+            except typer.exceptions.TyperException as wrong:
+                problem = wrong.format_message()
+            inside = "Missing" in problem or "requires" in problem  # it is named, not to be typed
+            assert not problem or (inside and not complete), (line, problem)
+    assert checked > 50
+
+
+def test_the_reference_is_what_the_registries_say() -> None:
+    assert TEXTS[MADE.name] == reference.reference(), "run duetbench dev reference"
