@@ -202,4 +202,6 @@ def test_one_line_says_what_moved_by_which() -> None:
     assert line.startswith("of +9.")
     assert " is work (" in line
     assert " wake-ups, at 60." in line or " wake-ups, at 59." in line
+    headline = make_view(again).headline
+    assert " %; work alone: +3.45 %)" in headline  # 3 of 85 to 94 µs, as far as the price is right
     assert line.replace("…", "") in as_markdown(again).replace("…", "")

@@ -94,7 +94,7 @@ class ViewRow:
 
     `figures` are base's mean, and that times the ratio, so that they agree with
     `change`. `name` is the case in words, `weight` how many times what a person acts on it moved,
-    `awaited` whether duets go on until it is decided.
+    `awaited` whether duets go on until it is decided, `work` the ratio of the work in it.
     """
 
     case: str
@@ -105,6 +105,7 @@ class ViewRow:
     unit: str = ""
     weight: float = 0.0
     awaited: bool = True
+    work: float | None = None
 
     @property
     def group(self) -> Group:
@@ -125,7 +126,9 @@ class ViewRow:
     @property
     def moved(self) -> str:
         """By how much, in plain words: `needs 2.13 % more CPU per request (1.61…2.65 %)`."""
-        return formats.moved(self.metric or self.unit, self.judged.interval or Interval(1.0))
+        text = formats.moved(self.metric or self.unit, self.judged.interval or Interval(1.0))
+        work = f"; work alone: {formats.percent(self.work)})" if self.work else ""
+        return text.removesuffix(")") + work if work else text
 
     @property
     def worse(self) -> bool:
@@ -206,6 +209,7 @@ def _rows(comparison: Comparison) -> tuple[ViewRow, ...]:
             _figures(case, judged),
             weight=weight(judged, comparison.method),
             awaited=_awaited(judged, comparison),
+            work=_work(case) if judged.metric == CPU else None,
         )
         for case in comparison.cases
         for judged in case.judgements
@@ -220,6 +224,10 @@ def _rows(comparison: Comparison) -> tuple[ViewRow, ...]:
 def _awaited(judged: Judgement, comparison: Comparison) -> bool:
     imports = METRICS[judged.metric].concern == "start" and not comparison.start
     return judged.metric not in TAILS and not imports
+
+
+def _work(case: CaseComparison) -> float | None:
+    return next((one.ratio for one in case.witnesses if one.metric == WORK), None)
 
 
 def _beside(comparison: Comparison) -> list[ViewRow]:
