@@ -235,8 +235,14 @@ def test_cores_that_others_use_are_not_idle() -> None:
 
 def test_a_launch_alone_that_fails_leaves_no_figures() -> None:
     both = {"throughput": 100.0, "server_cpu_per_request": 0.002, "pss_steady": 5e7}
+    both["switches_voluntary"] = 0.5  # what explains the CPU stays with it
     duet = played("one/a", 0, both, both)
-    alone = {"throughput": 300.0, "server_cpu_per_request": 0.003, "pss_steady": 6e7}
+    alone = {
+        "throughput": 300.0,
+        "server_cpu_per_request": 0.003,
+        "pss_steady": 6e7,
+        "switches_voluntary": 1,
+    }
     base, head = ok("one/a", 0, {**alone, "throughput": 200.0}), ok("one/a", 0, alone)
     found = by_turns(duet, base, head)
     assert found.base == {**both, "throughput": 200.0}
