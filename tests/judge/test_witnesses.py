@@ -189,7 +189,13 @@ def test_they_are_never_waited_for_and_decide_nothing(sign: int) -> None:
 def test_one_line_says_what_moved_by_which() -> None:
     test = closed(batched(0.55, 0.16, 25))
     found = explained(test)
-    case = judged_case(CASE, *judge(test)[CASE], witnesses=found.witnesses, wake_up=found.price)
+    case = judged_case(
+        CASE,
+        *judge(test)[CASE],
+        witnesses=found.witnesses,
+        wake_up=found.price,
+        absolute_base=test.samples[CASE].means("base"),
+    )
     again = type(made := comparison_of(case)).model_validate_json(made.model_dump_json())
     ((name, line),) = (
         line
@@ -200,7 +206,7 @@ def test_one_line_says_what_moved_by_which() -> None:
     )
     assert name == CASE
     assert line.startswith("of +9.")
-    assert " is work (" in line
+    assert " %, 2.93 µs), and +5.8" in line
     assert " wake-ups, at 60." in line or " wake-ups, at 59." in line
     headline = make_view(again).headline
     assert " %; work alone: +3.45 %)" in headline  # 3 of 85 to 94 µs, as far as the price is right

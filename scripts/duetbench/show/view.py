@@ -251,9 +251,11 @@ def _parts(comparison: Comparison) -> Iterator[tuple[str, str]]:
             whole, often, own = (ratio or 1 for ratio in ratios)
             sizes = price.seconds, price.low, price.high
             seconds, *ends = (formats.figure(WORK, size) for size in sizes)
+            base = case.absolute_base.get(CPU)
+            size = f", {formats.figure(WORK, base * (own - 1))}" if base else ""
             parts = (
                 f"of {formats.percent(whole)} CPU/request, {formats.percent(own)} is work "
-                f"({formats.ends(work.interval)}), and {formats.percent(whole / own)} is "
+                f"({formats.ends(work.interval)}{size}), and {formats.percent(whole / own)} is "
                 f"{formats.percent(often)} wake-ups, at {seconds} each ({'…'.join(ends)})"
             )
             yield case.case.id, parts
