@@ -329,7 +329,7 @@ _COURSES: Final[dict[Course, str]] = {
     "decaying": "takes less and less",
     "saw-tooth": "gives back what it takes",
     "none": "{}",
-    "undecided": "perhaps {}",
+    "undecided": "perhaps keeps {} per request",
 }
 
 
@@ -630,8 +630,8 @@ def _growing(comparison: Comparison) -> Iterator[str]:
             continue
         if any(one.course == "undecided" for one in case.growth.values()):
             yield (
-                f"{case.case.id}: {_memory(case)} of memory per request; there was no time to load "
-                "a side alone and see, as duetbench soak does."
+                f"{case.case.id}: {_memory(case)}. There was no time to load a side alone and see, "
+                "as duetbench soak does."
             )
         words = []
         for side in get_args(SideName):
