@@ -16,6 +16,7 @@ from duetbench.project.names import CaseName
 from duetbench.show import formats
 from duetbench.store.attribution import (
     APPLICATION,
+    IMPORT_OF,
     PYTHON,
     Attribution,
     Function,
@@ -173,15 +174,14 @@ class AttributionText:
     def headline(self) -> str:
         record, totals = self.record, self.record.totals
         name, ratio = record.asked or names.name(record.case).what, totals.head / totals.base
+        per = "" if name.startswith(IMPORT_OF) else " per request"
         if abs(ratio - 1) <= totals.spread:
             scatter = formats.size(totals.spread)
-            return (
-                f"{name}: instructions per request did not move (counts repeat within {scatter})."
-            )
+            return f"{name}: instructions{per} did not move (counts repeat within {scatter})."
         ends = (ratio * (1 - totals.spread), ratio * (1 + totals.spread))
         return (
             f"{name} executes {formats.percent(ratio).lstrip('+−')} "
-            f"{'more' if ratio > 1 else 'fewer'} instructions per request "
+            f"{'more' if ratio > 1 else 'fewer'} instructions{per} "
             f"({formats.ends(Interval(ratio, *ends))}, as far as counts repeat): "
             f"{units.count(totals.base)} → {units.count(totals.head)}."
         )

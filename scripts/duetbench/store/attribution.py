@@ -23,6 +23,9 @@ PYTHON: Final = "python"
 APPLICATION: Final = "application"
 """Stands for a package where code is the measured application's own."""
 
+IMPORT_OF: Final = "the import of "
+"""Begins what is asked where it is no request, but the import of an application."""
+
 
 class Function(Frozen):
     """A function of Python code, or (`line` is None) of compiled code."""
@@ -106,7 +109,9 @@ class Attribution(Artefact):
     when: When
     duetbench: str = Field(description="Version.")
     case: str
-    asked: str | None = Field(default=None, description="The request of an --app: GET /items/7.")
+    asked: str | None = Field(
+        default=None, description="The request of an --app: GET /items/7; or an import."
+    )
     python: str = Field(description="Version and build, as 3.14.7t.")
     base: StackState
     head: StackState

@@ -37,7 +37,7 @@ from duetbench.measure.instructions.profiling import Code, Observed, Place, Prof
 from duetbench.measure.testbed import SideCase
 from duetbench.project import names
 from duetbench.project.project import Project
-from duetbench.store.attribution import APPLICATION, PYTHON, Attribution, Totals
+from duetbench.store.attribution import APPLICATION, IMPORT_OF, PYTHON, Attribution, Totals
 from duetbench.store.change import Change, StackState
 from duetbench.store.comparison import Comparison
 
@@ -107,7 +107,7 @@ def attribute(
     digest = hashlib.sha256(f"{base.case.id} {case.id}".encode()).hexdigest()[:8]
     asked = names.of(case).what if head.testbed.target else None
     if head.job == counted.IMPORT:
-        asked = f"the import of {case.endpoint.app}"
+        asked = f"{IMPORT_OF}{case.endpoint.app}"
     return Attribution(
         id=f"{when:%Y%m%dT%H%M%SZ}-why-{digest}",
         when=when,
