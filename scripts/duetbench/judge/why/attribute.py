@@ -53,6 +53,9 @@ Functions of equal sides differed by up to 0.27 %, and not in the same direction
 COUNTS_SECONDS: Final = 180.0
 """Limit for the plain counts of both sides."""
 
+IMPORT_SECONDS: Final = 900.0
+"""Limit for those of an import, and for each profile of one: of two seconds some minutes."""
+
 CANNOT_SEE: Final = (
     "It counts instructions of one request at a time, without a server: it sees no "
     "contention, no waiting, nothing that the kernel does, no misses of caches, and nothing of "
@@ -73,7 +76,8 @@ def attribute(
     """
     runs = runs or (1 if head.job == counted.IMPORT else RUNS)
     began, when = time.monotonic(), datetime.now(UTC)
-    (plain,) = counted.instructions([(base, head)], COUNTS_SECONDS, switched=True)
+    limit = IMPORT_SECONDS if head.job == counted.IMPORT else COUNTS_SECONDS
+    (plain,) = counted.instructions([(base, head)], limit, switched=True)
     if isinstance(plain, str):
         raise CountError(plain)
     if narrator:
@@ -143,6 +147,7 @@ def _profile(side: SideCase, run: int) -> Profile:
             counted.unit(side),
             env=program.env,
             padding=23 * run,  # no multiple of what memory is aligned to
+            timeout=IMPORT_SECONDS if side.job == counted.IMPORT else profiling.PROFILE_S,
         )
     home = _home(side, program)
     chains = {
