@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench import Bench
-from duetbench.cli import compare as compare_verb
-from duetbench.cli.target_options import left_out, repeated
+from duetbench.cli.target_options import doubled, left_out, repeated
 from repos import work_in, write
 
 LACKING = """\
@@ -37,6 +36,12 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("run", "--app", "a:b", "--env", "NOWHERE_SET"), "--env NOWHERE_SET: it is not set here"),
         (("compare", "--python", "3.14"), "--python: expected --app module:attribute"),
         (("compare", "--lock", "a", "b", "--with", "x==1", "--app", "a:b"), "--with and --lock"),
+        (("compare", "--workers", "0", "1"), "--workers 0: expected a number from 1 on"),
+        (("compare", "--server", "granian", "granian"), "two different ones, found granian"),
+        (("compare", "--server", "gunicorn", "granian", "HEAD", "--app", "a:b"), "and --server"),
+        (("compare", "--head-env", "JIT", "--app", "a:b"), "--head-env JIT: expected NAME=VALUE"),
+        (("compare", "--loop", "asyncio", "uvloop", "--why", "f"), "--why: both sides execute the"),
+        (("why", "--server", "uvicorn", "granian"), "found two: only `duetbench compare` measures"),
     ],
 )
 @pytest.mark.usefixtures("shop")
@@ -48,21 +53,22 @@ def test_what_cannot_be_meant_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("given", "read"),
     [
-        ((None, None, []), (None, None, [])),
-        (("HEAD~1", None, ["3.13t"]), ("HEAD~1", None, ["3.13t"])),
-        (("a", "b", ["3.13t"]), ("a", "b", ["3.13t"])),
-        # A parser takes what follows for a revision.
-        (("3.14t", None, ["3.14"]), (None, None, ["3.14", "3.14t"])),
-        (("HEAD", "3.14t", ["3.14"]), ("HEAD", None, ["3.14", "3.14t"])),
-        (("3.14t", None, []), ("3.14t", None, [])),
+        ("--server uvicorn granian --app a:b", "--server uvicorn --server granian --app a:b"),
+        ("--server uvicorn main", "--server uvicorn main"),
+        ("--workers 1 2 --connections 64", "--workers 1 --workers 2 --connections 64"),
+        ("--workers=1 2", "--workers=1 --workers 2"),
+        ("--workers 2 1234567 HEAD", "--workers 2 1234567 HEAD"),  # a revision
+        ("--loop asyncio uvloop rloop", "--loop asyncio --loop uvloop rloop"),
+        ("--python 3.14 3.14t", "--python 3.14 --python 3.14t"),
+        ("--python 3.13t HEAD~1", "--python 3.13t HEAD~1"),
+        ("HEAD 3.14t --python", "HEAD 3.14t --python"),
     ],
 )
-def test_two_interpreters_are_told_from_one(
-    given: tuple[str | None, str | None, list[str]], found: tuple[str | None, str | None, list[str]]
-) -> None:
-    assert compare_verb._interpreters(*given) == found
+def test_two_values_of_one_option_are_told_from_a_revision(given: str, read: str) -> None:
+    """A parser takes what follows the first for a revision."""
+    assert doubled(given.split()) == read.split()
 
 
 def test_what_is_private_is_not_repeated() -> None:

@@ -8,10 +8,13 @@ import pytest
 from bare import QUIET
 from bench import Bench
 from duetbench.core.errors import UsageError
+from duetbench.core.metrics import CPU
 from duetbench.judge import affected, revisions, sides, targets
 from duetbench.judge.sides import Scope
 from duetbench.project.project import Project
 from duetbench.project.settings import Target
+from duetbench.store import files
+from duetbench.store.comparison import Comparison
 from repos import commit, git, work_in, write
 
 APP = """\
@@ -124,3 +127,58 @@ def test_locks_are_found_here_and_in_other_revisions(shop: Path, scope: Scope) -
     }.items():
         with pytest.raises(UsageError, match=sentence):
             targets.lock_at(shop, named, scope.copies)
+
+
+TURNS = """\
+import os
+
+def find(path):
+    sum(range(int(os.environ["TURNS"])))
+    return path.encode()
+"""
+
+
+@pytest.mark.real
+def test_two_servers_are_in_one_environment(project: Project, scope: Scope) -> None:
+    """Both sides have the same packages, with what either server needs."""
+    servers = {"server": "uvicorn", "loop": "uvloop"}, {"server": "granian", "loop": "asyncio"}
+    made = targets.working(project, QUIET, scope.copies, settings=servers)
+    both = sides.of_settings(made, *servers, scope)
+    (pair,) = both.pairs
+    assert [(one.case.server, one.case.loop) for one in pair.sides] == [
+        ("uvicorn", "uvloop"), ("granian", "asyncio"),
+    ]  # fmt: skip
+    stacks = [side.testbed.stacks["project"] for side in (both.base, both.head)]
+    assert stacks[0].digest == stacks[1].digest
+    versions = stacks[0].packages
+    assert {"uvicorn", "httptools", "uvloop", "granian"} <= versions.keys()
+    assert both.base.record.label == f"uvicorn {versions['uvicorn']}, uvloop"
+    assert both.head.record.label == f"granian {versions['granian']}, asyncio"
+    with pytest.raises(UsageError, match="--threads 2: expected blocking threads for wsgi"):
+        sides.of_settings(made, {"threads": "2"}, {"threads": "4"}, scope)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("turns", [("0", "20000"), ("20000", "0")])
+def test_a_variable_of_one_side_is_seen_by_its_servers_alone(
+    turns: tuple[str, str], shop: Path, bench: Bench
+) -> None:
+    """More work by a variable: more core time, or less the other way round; and it is no loss."""
+    commit(shop, "By a variable", **{"src/shop/items.py": TURNS})
+    out = bench.folder / "found.json"
+    done = bench(
+        "compare", "--app", "shop.main:app", "--path", "/items/7", "--env", "TURNS=7",
+        "--base-env", f"TURNS={turns[0]}", "--head-env", f"TURNS={turns[1]}",
+        "--budget", "10s", "--output", out,
+    )  # fmt: skip
+    assert (done.code in {0, 3}, done.err) == (True, ""), done
+    found = files.read(Comparison, out)
+    (case,) = found.cases
+    ratios = [duet.head[CPU] / duet.base[CPU] for duet in case.duets if duet.base]
+    assert ratios, done
+    assert min(ratios) > 1.5 if turns[0] == "0" else max(ratios) < 1 / 1.5, done
+    assert (found.base.label, found.head.label) == tuple(f"TURNS={one}" for one in turns)
+    assert case.case.env == {"TURNS": turns[1]}
+    assert found.reproduce[0].startswith(
+        f"duetbench compare --base-env TURNS={turns[0]} --head-env TURNS={turns[1]} --profile quick"
+    )

@@ -296,3 +296,42 @@ def test_two_threads_serve_more_without_the_gil(
         if gains[-1] <= 1.2 and min(others[1:]) > 0.5:
             pytest.skip("something else has had the second core all the time")
         assert gains[-1] > 1.2
+
+
+def unequal(base: Case, head: Case, speed: dict[str, float], folder: Path) -> Comparison:
+    """Two settings of one application, on a server core of their own."""
+    before, after = side("base", (base,)), side("head", (head,))
+    pair = Pair(SideCase(base, before.testbed), SideCase(head, after.testbed), "a choice")
+    record = after.record.model_copy(update={"kind": "setting", "settings": {"workers": "2"}})
+    sides = Sides(before, replace(after, record=record), Path(), (pair,), (), cross=True)
+    fake = Machine(speed)
+    found = session.compare(
+        Question(sides, seconds=600), SilentReporter(), fake, folder, lambda: fake.now
+    )
+    assert set(fake.order) == {"base", "head"}  # no duet at all
+    return found
+
+
+@pytest.mark.parametrize("field", ["workers", "threads", "connections"])
+def test_unequal_sides_are_launched_alone(field: str, tmp_path: Path) -> None:
+    """Head serves 1.5 times as much, or two thirds: of every figure both launches tell."""
+    plain = make_case("one/compute", cores="split", ceiling=None, threads=1)
+    plain = plain.model_copy(
+        update={"endpoint": plain.endpoint.model_copy(update={"floor": 0.0, "interface": "wsgi"})}
+    )
+    changes = {"connections": {"load": plain.load.model_copy(update={"connections": 16})}}
+    other = plain.model_copy(update=changes.get(field, {field: 2}))
+    for sides, ratio in (((plain, other), 1.5), ((other, plain), 1 / 1.5)):
+        speed = {"base": 0.4, "head": 0.4 * ratio}
+        found = unequal(*sides, speed, tmp_path)
+        assert judged(found, "throughput").ratio == pytest.approx(ratio, rel=0.02)
+        assert judged(found, "throughput").verdict == ("faster" if ratio > 1 else "slower")
+        (one,) = found.cases
+        assert {judgement.alone for judgement in one.judgements if judgement.ratio} == {True}
+        # Between loads of other connections the latency is no mirror of the throughput.
+        times = [one for one in one.judgements if one.metric == "response_p50"]
+        assert bool(times) is (field == "connections")
+        told = dict(lines(make_view(found), ""))
+        assert "the server had one core, on which several workers" in told["by turns"]
+        assert told["kind"] == "two settings against each other: a choice, not a change"
+        assert exit_code(found) == 0

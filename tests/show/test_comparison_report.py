@@ -174,6 +174,14 @@ def labelled(kind: str, base: str, head: str) -> dict[str, Any]:
     return {**ENDLESS, "base": side, "head": side.model_copy(update={"label": head})}
 
 
+def chosen(base: dict[str, str], head: dict[str, str]) -> dict[str, Any]:
+    """Two sides of one state under other settings."""
+    both = labelled("setting", "a", "b")
+    for side, settings in (("base", base), ("head", head)):
+        both[side] = both[side].model_copy(update={"settings": settings})
+    return both
+
+
 @pytest.mark.parametrize(
     ("written", "facts", "shown"),
     [
@@ -211,6 +219,15 @@ def labelled(kind: str, base: str, head: str) -> dict[str, Any]:
             "duetbench compare --python 3.14 3.14t --seed 2",
         ),
         (SEEDED, labelled("interpreter", "3.14", "--output"), None),
+        (
+            "duetbench compare --server x y --workers 2",
+            chosen({"server": "x", "env.A": "0"}, {"server": "y", "env.A": "1"}),
+            "duetbench compare --server x y --base-env A=0 --head-env A=1 --workers 2",
+        ),
+        (SEEDED, chosen({}, {"env.JIT": ""}), "duetbench compare --head-env JIT= --seed 2"),
+        (SEEDED, chosen({}, {"env.LD_PRELOAD": "/tmp/x.so"}), None),
+        (SEEDED, chosen({"output": "a"}, {"output": "b"}), None),
+        (SEEDED, chosen({"server": "--output"}, {"server": "granian"}), None),
     ],
 )
 def test_the_command_is_made_from_what_was_compared(

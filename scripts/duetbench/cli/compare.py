@@ -1,6 +1,5 @@
 """`duetbench compare`: is HEAD faster or slower than BASE, and what could have been seen?"""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -45,13 +44,13 @@ from duetbench.judge.pairs import starting
 from duetbench.judge.session import Question, unmeasured
 from duetbench.judge.sides import Scope
 from duetbench.project import settings
+from duetbench.project.setting import SERVED, Setting, crossing
 from duetbench.show.comparison_text import as_markdown, print_comparison
 from duetbench.show.view import exit_code, side_text
 from duetbench.store.comparison import Comparison, command
 from duetbench.store.kinds import comparison_file
 
 _SIZES: Final = ", ".join(f"{name}={100 * size:g}%" for name, size in MATERIAL.items())
-_INTERPRETER: Final = re.compile(r"3\.\d\d(\.\d+)?t?")
 
 
 @with_target
@@ -115,6 +114,7 @@ def compare_command(
         ),
     ] = None,
     *,
+    choice: tuple[Setting, Setting],
     options: Options,
 ) -> None:
     """Compare HEAD with BASE on this machine, both measured together; judge what can have changed.
@@ -130,13 +130,14 @@ def compare_command(
     be measured.
     """
     limit, output = budget_seconds(budget), document(output, as_json=as_json)
+    _require_code(why, choice)
     console = console_for(
         {"--output": output, "--markdown": markdown, "--html": html, "--why": why}
     )
     project = repository(console)
     clean_up(console)
     narrator = Narrator(console)
-    base, head, pythons = _interpreters(base, head, python or [])
+    pythons = python or []
     project = with_options(project, options, pythons)
     if project.target is None and len(pythons) == 1:
         raise UsageError(
@@ -161,13 +162,13 @@ def compare_command(
         scope = Scope(profile, tuple(select or ()), logs, narrator, copies)
         pins = base_with or [], with_ or []
         pair = (pythons[0], pythons[1]) if len(pythons) == 2 else None
-        both = sides_of(project, (base, head), stack_as_of or [], pins, lock, pair, scope)
+        both = sides_of(project, (base, head), stack_as_of or [], pins, lock, pair, scope, choice)
         touched = affected.find(both, everything=everything)
         touched = replace(touched, pairs=starting(touched.pairs)) if start else touched
         reproduce = command(both.base.record, both.head.record, words)
         question = Question(
             touched,
-            () if start else counted.jobs(pair.sides for pair in touched.pairs),
+            () if start else counted.jobs(p.sides for p in touched.pairs if not p.executes_alike),
             limit,
             seed,
             {**settings.load(project.root).material, **sizes},
@@ -216,18 +217,10 @@ def _sizes(texts: Sequence[str]) -> dict[Concern, float]:
     return sizes
 
 
-def _interpreters(
-    base: str | None, head: str | None, python: list[str]
-) -> tuple[str | None, str | None, list[str]]:
-    """Tell two interpreters, of which a parser takes the second for a revision, from one."""
-    if len(python) == 1:
-        if head is not None and _INTERPRETER.fullmatch(head):
-            return base, None, [*python, head]
-        if head is None and base is not None and _INTERPRETER.fullmatch(base):
-            return None, None, [*python, base]
-    if len(python) > 2:
-        raise UsageError(f"--python: expected two interpreters, found {' '.join(python)}")
-    return base, head, python
+def _require_code(why: Path | None, choice: tuple[Setting, Setting]) -> None:
+    """Refuse --why between sides that execute the same."""
+    if why is not None and any(choice) and crossing(*choice) <= SERVED:
+        raise UsageError("--why: both sides execute the same for a request: leave it out")
 
 
 def _compared(

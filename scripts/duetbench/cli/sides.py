@@ -14,8 +14,9 @@ from duetbench.judge import revisions, targets
 from duetbench.judge import sides as sides_
 from duetbench.judge.pairs import Sides
 from duetbench.judge.sides import Scope
-from duetbench.project import tools
+from duetbench.project import setting, tools
 from duetbench.project.project import Project
+from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.settings import STACK
 
 AS_LOCKED: Final = "locked"
@@ -45,11 +46,12 @@ def sides_of(
     lock: tuple[str, str] | None,
     python: tuple[str, str] | None,
     scope: Scope,
+    settings: tuple[Setting, Setting] = (AS_DECLARED, AS_DECLARED),
 ) -> Sides:
     """Prepare what the command line asks for: one kind of comparison."""
     kinds = {
         "BASE": revisions[0], "--stack-as-of": dates, "--with": any(pins), "--lock": lock,
-        "--python": python,
+        "--python": python, " and ".join(setting.options(*settings)): any(settings),
     }  # fmt: skip
     chosen = [name for name, value in kinds.items() if value]
     if len(chosen) > 1:
@@ -63,18 +65,23 @@ def sides_of(
     repository, narrator, copies = project, scope.narrator, scope.copies
     if project.target is not None and len(chosen) == 1 and not revisions[0]:
         theirs = pins[1] or pins[0]
-        project = targets.working(repository, narrator, copies, lock[1] if lock else None, theirs)
+        named, ways = lock[1] if lock else None, settings if any(settings) else settings[:1]
+        project = targets.working(repository, narrator, copies, named, theirs, ways)
     if dates:
         return sides_.of_dates(project, first, second, scope)
     if any(pins):
         return sides_.of_packages(project, *pins, scope)
-    if lock is not None and project.target is not None:
-        base = lock[0], targets.other_text(repository, project, narrator, copies, lock=lock[0])
-        return sides_.of_locks(project, STACK, base, (lock[1], targets.text_of(project)), scope)
     if lock is not None:
-        base, head = ((name, locked(project.root, name)) for name in lock)
-        stack = Path(lock[1].rpartition("@")[0] or lock[1]).stem
-        return sides_.of_locks(project, stack, base, head, scope)
+        base, head = lock
+        stack = STACK if project.target else Path(head.rpartition("@")[0] or head).stem
+        if project.target is not None:
+            text = targets.other_text(repository, project, narrator, copies, lock=lock[0])
+            texts = text, targets.text_of(project)
+        else:
+            texts = locked(project.root, base), locked(project.root, head)
+        return sides_.of_locks(project, stack, (base, texts[0]), (head, texts[1]), scope)
+    if any(settings):
+        return sides_.of_settings(project, *settings, scope)
     if python is not None:
         # In a copy of a target they go by the names of what was found.
         both = python if project.target is None else tuple(project.settings.interpreters)

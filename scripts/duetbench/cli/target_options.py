@@ -7,19 +7,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Annotated, Any, Final, get_origin
+from typing import Annotated, Any, Final, get_args, get_origin
 
 from pydantic import BeforeValidator
 from typer import Context, Exit, Option
 
-from duetbench.cli.verbs import APPLICATION, PAGE, hook
+from duetbench.cli.verbs import APPLICATION, PAGE, BriefCommand, hook
 from duetbench.core.errors import UsageError
 from duetbench.core.text import TO_REPEAT
 from duetbench.host import paths
 from duetbench.host.console import Narrator
-from duetbench.project import target
+from duetbench.project import setting, target
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
+from duetbench.project.setting import FIELDS, VARIABLE, Setting
 from duetbench.project.settings import Target
 
 _OF_KEY: Final = {"requests": ("path", "request"), "headers": ("header",)}
@@ -119,6 +120,100 @@ _HELP_APP: Final = inspect.Parameter(
 )
 
 
+def _of_sides() -> Iterator[inspect.Parameter]:
+    """The options of settings as a verb has them that compares two."""
+    for name in FIELDS:
+        usual, option = get_args(_PARAMETERS[name].annotation)
+        kind: Any = list[get_args(usual)[0]]  # type: ignore[misc]
+        text = f"{option.help} Two values: BASE HEAD."
+        option = Option(
+            f"--{name}", metavar=option.metavar, help=text, rich_help_panel=APPLICATION,
+            show_default=False,
+        )  # fmt: skip
+        yield _PARAMETERS[name].replace(annotation=Annotated[kind | None, option])
+    for name, side in (("base_env", "base"), ("head_env", "head")):
+        option = Option(
+            f"--{name.replace('_', '-')}", metavar="NAME=VALUE", show_default=False,
+            help=f"A variable of {side}'s servers, which reports show. Repeatable.",
+        )  # fmt: skip
+        yield inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[list[str] | None, option],
+        )
+
+
+_OF_SIDES: Final = {parameter.name: parameter for parameter in _of_sides()}
+_INTERPRETER: Final = re.compile(r"3\.\d\d(\.\d+)?t?")
+
+
+def doubled(words: Sequence[str]) -> list[str]:
+    """Write `--workers 1 2` as `--workers 1 --workers 2`: a parser takes the 2 for a revision."""
+    made, rest = [], list(words)
+    while rest:
+        made.append(rest.pop(0))
+        option, sign, _ = made[-1].partition("=")
+        name = option.removeprefix("--")
+        if not option.startswith("--") or name not in {*FIELDS, "python"}:
+            continue
+        if not sign and rest:
+            made.append(rest.pop(0))
+        if rest and _fits(name, rest[0]):
+            made += [option, rest.pop(0)]
+    return made
+
+
+def _fits(name: str, word: str) -> bool:
+    return bool(_INTERPRETER.fullmatch(word)) if name == "python" else setting.fits(name, word)
+
+
+class TargetCommand(BriefCommand):
+    """A verb with the options of a target; two values are for one that compares them."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        words = doubled(args)
+        for one in self.params:
+            for option in one.opts if not getattr(one, "multiple", False) else ():
+                if words.count(option) > args.count(option):
+                    values = [words[at + 1] for at, word in enumerate(words) if word == option]
+                    raise UsageError(
+                        f"{option} {' '.join(values)}: expected one value, found two: only "
+                        "`duetbench compare` measures them against each other"
+                    )
+        return super().parse_args(ctx, words)
+
+
+def _choice(options: dict[str, Any]) -> tuple[Setting, Setting]:
+    """Take what is said of each side out of options, whose other settings are for both.
+
+    UsageError: a value is none, or both sides have the same.
+    """
+    sides: tuple[dict[str, str], dict[str, str]] = ({}, {})
+    for name in FIELDS:
+        texts = [str(value) for value in options.pop(name) or ()]
+        if len(texts) > 2 or len(texts) != len({*texts}):
+            found = f"expected one value, or two different ones, found {' '.join(texts)}"
+            raise UsageError(f"--{name}: {found}")
+        if wrong := [text for text in texts if not setting.fits(name, text)]:
+            raise UsageError(f"--{name} {wrong[0]}: expected {setting.allowed(name)}")
+        options[name] = None
+        if len(texts) == 1:
+            options[name] = setting.values({name: texts[0]})[name]
+        for side, text in zip(sides, texts[: 2 * (len(texts) == 2)], strict=False):
+            side[name] = text
+    for side, name in zip(sides, ("base_env", "head_env"), strict=True):
+        for text in options.pop(name) or ():
+            variable, sign, value = text.partition("=")
+            if not sign or not variable.isidentifier():
+                option = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{option} {text}: expected NAME=VALUE, which reports show")
+            side[VARIABLE + variable] = value
+    if sides[0] == sides[1] and sides[0]:
+        raise UsageError(f"--base-env and --head-env: expected two different, found {sides[0]}")
+    return sides
+
+
 def _read(values: dict[str, Any]) -> Options:
     """Read the options into keys; UsageError: a header or variable is none."""
     lists = {name: tuple(values.pop(name) or ()) for name in ("path", "request", "header", "env")}
@@ -148,19 +243,27 @@ def _variable(text: str) -> tuple[str, str]:
 
 
 def with_target(verb: Callable[..., None]) -> Callable[..., None]:
-    """A verb with the options that tell a target, which it gets as its parameter `options`."""
+    """A verb with the options that tell a target, which it gets as its parameter `options`.
+
+    One with a parameter `choice` takes two values of some, and gets base's and head's there.
+    """
     theirs = inspect.signature(verb)
-    parameters = [p for name, p in theirs.parameters.items() if name != "options"]
+    compares = "choice" in theirs.parameters
+    offered = {**_PARAMETERS, **(_OF_SIDES if compares else {})}
+    parameters = [p for n, p in theirs.parameters.items() if n not in {"options", "choice"}]
 
     @functools.wraps(verb)
     def wrapped(**values: Any) -> None:
         del values["help_app"]
-        options = _read({name: values.pop(name) for name in _PARAMETERS})
-        verb(**values, options=options)
+        options = {name: values.pop(name) for name in offered}
+        if compares:
+            values["choice"] = _choice(options)
+        verb(**values, options=_read(options))
 
-    parameters += [*_PARAMETERS.values(), _HELP_APP]
+    parameters += [*offered.values(), _HELP_APP]
     wrapped.__signature__ = theirs.replace(parameters=parameters)  # type: ignore[attr-defined] # for typer
     wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
+    wrapped.command = TargetCommand  # type: ignore[attr-defined] # for verbs.Verb
     return wrapped
 
 
@@ -170,6 +273,8 @@ def with_options(project: Project, options: Options, pythons: Sequence[str] = ()
     `pythons`: its interpreter, or two that are compared. Without experiments, or with --app, a
     repository has a target. Errors as `target.of`.
     """
+    if len(pythons) > 2:
+        raise UsageError(f"--python: expected two interpreters, found {' '.join(pythons)}")
     root = project.root
     values = {**options, "python": pythons[0] if len(pythons) == 1 else None}
     if options["app"] is None and any((root / "apps").glob("*/experiment.toml")):

@@ -102,13 +102,13 @@ class Verb(TyperCommand):
             alone.add_typer(group, name=self.name)
         else:
             function = getattr(module, f"{self.name}_command")
-            alone.command(self.name, cls=_BriefCommand)(function)
+            alone.command(self.name, cls=getattr(function, "command", BriefCommand))(function)
         command = get_group(alone).commands[str(self.name)]
         _lay_out(command)
         return command
 
 
-class _BriefCommand(TyperCommand):
+class BriefCommand(TyperCommand):
     """A verb whose help leaves most options of an application to a page of their own."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -9,7 +9,9 @@ too, and swapped from then on.
 A duet must not judge what it prevents. Where a side could use more than its share of the cores,
 each side is launched alone as well, right after the duet and one right after the other: first the
 one that started first, so that the order is ABBA. That takes three times as long. Where there is no
-time for a few such samples, duets tell what they can, and nothing is said of the rest.
+time for a few such samples, duets tell what they can, and nothing is said of the rest. Where sides
+are unequal by declaration (another number of workers, threads or connections) there is no duet, and
+launches alone are all.
 """
 
 import math
@@ -25,6 +27,7 @@ from typing import Final, Protocol
 from duetbench.core.metrics import BRIEF, METRICS, judged
 from duetbench.core.model import Case, Launch
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
+from duetbench.core.units import utc_now
 from duetbench.host.console import Progress, duration
 from duetbench.judge.pairs import Pair, by_turns, said_once, without_prevented
 from duetbench.measure.testbed import SideCase
@@ -141,6 +144,8 @@ class DuetSeconds:
         several = len(pair.head.testbed.server_cores(pair.case)) > 1
         if pair.start:
             return 2 * launch, 0.0
+        if self._turns and pair.unequal:
+            return launch, launch + 2 * own  # two launches and no duet
         if self._turns and several and pair.wide and not (pair.hurried or pair.case.endpoint.floor):
             own += 2 * (launch + own)
         return launch, own
@@ -209,10 +214,17 @@ class Loop:
         self._head_first[server] = not head_first
         name = f"{group[0].label} {group[0].case.id}".strip()
         self.reporter.work(name, self.order, remaining)
+        if self.turns and group[0].unequal:
+            for pair in group:
+                duet = Duet(
+                    case=pair.case.id, order=self.order, head_first=head_first,
+                    started=utc_now(), seconds=0, load_seconds=duet_load(pair.case).duration,
+                )  # fmt: skip
+                self._keep(pair, self._apart(pair, duet), add, 1)
+            return
         sides = [pair.sides for pair in group]
         duets = self.instruments.duets(sides, head_first=head_first, order=self.order)
         for pair, duet in zip(group, duets, strict=False):  # a failure ended the others
-            self.order += 1
             if pair.apart is None and duet.base and duet.head:
                 pair.apart = self.turns and pair.held_back(duet)
                 left = self._ends - self.clock()
@@ -220,9 +232,15 @@ class Loop:
             sample = duet
             if pair.apart and not duet.failed:
                 sample = without_prevented(duet) if pair.hurried else self._apart(pair, duet)
-            self.seconds.observe(pair, sample.seconds, len(duets))
-            add(pair, sample)
-            self.reporter.played(sample)
+            self._keep(pair, sample, add, len(duets))
+
+    def _keep(
+        self, pair: Pair, sample: Duet, add: Callable[[Pair, Duet], None], together: int
+    ) -> None:
+        self.order += 1
+        self.seconds.observe(pair, sample.seconds, together)
+        add(pair, sample)
+        self.reporter.played(sample)
 
     def _apart(self, pair: Pair, duet: Duet) -> Duet:
         """Launch each side alone, under the load of a duet."""

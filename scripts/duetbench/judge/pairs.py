@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -28,6 +28,7 @@ from duetbench.judge.statistics import Logs
 from duetbench.judge.wake_ups import Slope, at_equal_wake_ups, differences, kind
 from duetbench.measure.testbed import SideCase, Testbed, server_of
 from duetbench.project.project import Project
+from duetbench.project.setting import SERVED
 from duetbench.project.stacks import Stack
 from duetbench.store.comparison import (
     Curve,
@@ -87,9 +88,9 @@ class CaseDuets:
         hurried: There is no time for the launches alone that some metrics take.
     """
 
-    def __init__(self, case: Case, *, start: bool = False) -> None:
+    def __init__(self, case: Case, *, start: bool = False, timed: bool = False) -> None:
         self.case = case
-        self.leading, self.tails = judged(case, start=start)
+        self.leading, self.tails = judged(case, start=start, timed=timed)
         self.doubts: dict[str, float] = {}
         self.price: Price | None = None
         self.all: list[Duet] = []
@@ -242,7 +243,8 @@ class Pair:
     start: bool = False
 
     def __post_init__(self) -> None:
-        self.duets = CaseDuets(self.case, start=self.start)
+        loads = {part.case.load.connections for part in self.sides}
+        self.duets = CaseDuets(self.case, start=self.start, timed=len(loads) > 1)
 
     @property
     def case(self) -> Case:
@@ -263,6 +265,21 @@ class Pair:
         return self.base, self.head
 
     @property
+    def unequal(self) -> bool:
+        """Whether sides at once would not share cores, or a load, equally: by declaration."""
+        parts = [(part.case.workers, part.case.threads, part.case.load) for part in self.sides]
+        (workers, threads, load), (others, other, another) = parts
+        differ = (workers, threads, load.connections) != (others, other, another.connections)
+        return differ and not self.start
+
+    @property
+    def executes_alike(self) -> bool:
+        """Whether the sides differ in how they are served alone: they execute the same."""
+        base, head = (_flat(part.case) for part in self.sides)
+        differ = {name for name in head.keys() - DERIVED if base[name] != head[name]}
+        return bool(differ) and differ <= SERVED
+
+    @property
     def wide(self) -> bool:
         """Whether several threads or processes of a side may compute, as far as it is declared."""
         return any(part.case.workers * (part.case.threads or 1) > 1 for part in self.sides)
@@ -271,7 +288,7 @@ class Pair:
         """Whether the sides of a duet may have kept each other from cores that they could use.
 
         No core was idle, and there are several, of which one alone could have had more; or one, of
-        which more went to a side that has more to run at once.
+        X
         """
         used = [side.get("server_cores", 0.0) for side in (duet.base, duet.head)]
         busy, cores = sum(used), len(self.head.testbed.server_cores(self.case))
@@ -282,7 +299,10 @@ class Pair:
         apart = cores > 1 or max(used) > UNEQUAL * min(used)
         # Threads of a pool are in no declaration.
         threads = max(side.get("threads_computing", 1.0) for side in (duet.base, duet.head))
-        return (self.wide or threads >= SEVERAL) and apart and busy >= BUSY * cores
+        # Nor are those of a server, of which another one may have more.
+        served = {part.case.server for part in self.sides}
+        several = self.wide or threads >= SEVERAL or len(served) > 1
+        return several and apart and busy >= BUSY * cores
 
     @property
     def server(self) -> Hashable:
@@ -319,7 +339,7 @@ class Sides:
     repository: Path  # the checkout around us
     pairs: tuple[Pair, ...]
     missing: tuple[Missing, ...]  # cases of one side only, or defined otherwise
-    cross: bool = False  # whether they are two interpreters
+    cross: bool = False  # whether it is a choice: of interpreters, or of settings
     notes: tuple[str, ...] = ()
     packages: tuple[PackageChange, ...] = ()
     untouched: int = 0  # cases that both have, and that the change cannot affect
@@ -329,15 +349,20 @@ class Sides:
 def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:
     """The duet with what two servers at once cannot show: of a launch of each side alone.
 
-    Memory and core time per request stay those of the duet. Whether a launch was steady decides
-    nothing here, as in a duet: its neighbour in time went the same way.
+    Memory and core time per request stay those of the duet, if it was played: else it has no
+    figures, and all are those of launches. Whether a launch was steady decides nothing here, as in
+    a duet: its neighbour in time went the same way.
     """
+
+    def of_duet(name: str) -> bool:
+        return bool(duet.base) and shown_by_duets(name)
+
     ours, theirs = ([f for f in x.flags if f.name != FlagName.NOT_STEADY] for x in (base, head))
     flags = (*duet.flags_base, *ours), (*duet.flags_head, *theirs)
     void = any(flag.severity == "fail" for side in flags for flag in side)
     figures = [
-        {name: value for name, value in together.items() if shown_by_duets(name)}
-        | {name: value for name, value in alone.items() if not shown_by_duets(name)}
+        {name: value for name, value in together.items() if of_duet(name)}
+        | {name: value for name, value in alone.items() if not of_duet(name)}
         for together, alone in ((duet.base, base.metrics), (duet.head, head.metrics))
     ]
     return duet.model_copy(
@@ -346,7 +371,7 @@ def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:
             "head": {} if void else figures[1],
             "flags_base": flags[0],
             "flags_head": flags[1],
-            "alone": () if void else tuple(sorted(n for n in figures[1] if not shown_by_duets(n))),
+            "alone": () if void else tuple(sorted(n for n in figures[1] if not of_duet(n))),
             "seconds": duet.seconds + base.seconds + head.seconds,
         }
     )
@@ -377,7 +402,9 @@ def said_once(reasons: Mapping[SideName, str]) -> str:
     return "; ".join(f"{side}: {words}" for side, words in reasons.items())
 
 
-def judged(case: Case, *, start: bool = False) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def judged(
+    case: Case, *, start: bool = False, timed: bool = False
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Choose the metrics that are judged of a case, leading ones and tails: those that can move.
 
     More judged pairs are a stricter correction for all of them, so each has to earn its place.
@@ -388,6 +415,7 @@ def judged(case: Case, *, start: bool = False) -> tuple[tuple[str, ...], tuple[s
       would move with the change, and hide it.)
     - A paced or open load gives the throughput itself: latency and CPU show the cost.
     - Starts alone have no load.
+    - Between loads with other connections (`timed`) the latency is no mirror of the throughput.
     """
     if start:
         return metrics.judged({"start", "start alone"}), ()
@@ -397,6 +425,7 @@ def judged(case: Case, *, start: bool = False) -> tuple[tuple[str, ...], tuple[s
         situations = {"always", "unlimited"}
     elif case.load.model is LoadModel.CLOSED and "unit" not in (case.ceiling or "unit"):
         situations |= {"ceiling"}
+    situations |= {case.load.times} if timed else set()
     tail: Situation = "response tail" if times == "response" else "service tail"
     return metrics.judged(situations), metrics.judged({tail, "start"})
 
@@ -405,27 +434,34 @@ _MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration
 """Fields that a case may define differently and stay the same question: where its application is,
 and what planning knows of its duration (a duet has its own)."""
 
-_BY_INTERPRETER: Final = frozenset({"id", "python", "slots", "endpoint.overlap"})
-"""Fields that differ between two interpreters because of them."""
+DERIVED: Final = frozenset({"id", "slots", "endpoint.overlap", "env_names"})
+"""Fields that follow from others, in which sides differ on purpose."""
+
+_CELL: Final = (
+    *("experiment", "endpoint.name", "python", "stack", "server", "loop", "workers", "threads"),
+    *("load.model", "load.connections", "load.rate", "cores", "env"),
+)
+"""Fields that tell which case one is, without its id."""
 
 _LONGEST: Final = 40  # characters of a value in a sentence
 
 
 def paired(
-    base: Sequence[Case], head: Sequence[Case], *, cross: bool = False
+    base: Sequence[Case], head: Sequence[Case], crossing: Collection[str] = ()
 ) -> tuple[tuple[tuple[Case, Case], ...], tuple[Missing, ...]]:
     """Match the cases of the two sides, in head's order, and tell what has no partner.
 
-    Between two interpreters (`cross`) a case belongs to the one that differs in nothing else.
+    Between sides that differ in fields on purpose, such as two interpreters (`crossing`), a case
+    belongs to the one that differs in nothing else.
     """
-    partners = {case.setting if cross else case.id: case for case in base}
+    partners = {_key(case, crossing): case for case in base}
     pairs: list[tuple[Case, Case]] = []
     missing: list[Missing] = []
     for case in head:
-        other = partners.pop(case.setting if cross else case.id, None)
+        other = partners.pop(_key(case, crossing), None)
         if other is None:
             missing.append(Missing(case=case.id, reason="only head has it"))
-        elif different := _differences(other, case, cross=cross):
+        elif different := _differences(other, case, crossing):
             reason = f"defined otherwise on head: {'; '.join(different)}"
             missing.append(Missing(case=case.id, reason=reason))
         else:
@@ -442,15 +478,22 @@ def starting(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     return tuple(first.values())
 
 
-def _differences(base: Case, head: Case, *, cross: bool) -> list[str]:
+def _differences(base: Case, head: Case, crossing: Collection[str]) -> list[str]:
     """In what two cases are defined otherwise: `load.connections 128 → 256`."""
     before, after = _flat(base), _flat(head)
-    ignored = _MAY_DIFFER | (_BY_INTERPRETER if cross else frozenset())
+    ignored = _MAY_DIFFER | (DERIVED.union(crossing) if crossing else frozenset())
     return [
         f"{name} {short(str(before[name]), _LONGEST)} → {short(str(after[name]), _LONGEST)}"
         for name in sorted(after.keys() - ignored)
         if before[name] != after[name]
     ]
+
+
+def _key(case: Case, crossing: Collection[str]) -> Hashable:
+    if not crossing:
+        return case.id
+    fields = _flat(case)
+    return tuple(repr(fields[name]) for name in _CELL if name not in crossing)
 
 
 def _flat(case: Case) -> dict[str, object]:

@@ -238,7 +238,8 @@ class _Session:
     def _count(self) -> None:
         """Count instructions first: they tell where to look, in a small share of the time."""
         ends = self.clock() + (COUNTING if self.pairs else 1.0) * self.seconds
-        wanted = (*self.pairs, *self.jobs)
+        cases = [name for name, pair in self.pairs.items() if not pair.executes_alike]
+        wanted = (*cases, *self.jobs)
         self.counts.count(wanted, lambda: ends - self.clock(), self.reporter.note)
         for case, pair in self.pairs.items():
             if differ(self.counts.of(case)):

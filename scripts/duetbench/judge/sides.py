@@ -1,9 +1,10 @@
-"""Prepares base and head: revisions, stacks or interpreters, each ready to be measured.
+"""Prepares base and head: revisions, stacks, interpreters or settings, each ready to be measured.
 
 - Two revisions: each with its own applications, locks and interpreters. What is measured of them
   is head's business (see `lending`).
 - Two stacks of one checkout: as locked, as of a date, or with some packages in other versions.
-- Two interpreters of one checkout: no change, but a choice; said so wherever it is shown.
+- Two interpreters of one checkout, or two settings of it, such as two servers: no change, but a
+  choice; said so wherever it is shown.
 
 A target (an application that is declared by options or few keys) is prepared in copies: those of
 revisions here, and for all else the project is such a copy (see `targets`).
@@ -11,7 +12,7 @@ revisions here, and for all else the project is such a copy (see `targets`).
 Each side has a copy of the files for itself.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from fnmatch import fnmatchcase
@@ -27,9 +28,11 @@ from duetbench.judge.pairs import Pair, Side, Sides, paired
 from duetbench.judge.revisions import Revision
 from duetbench.measure import runner
 from duetbench.measure.testbed import SideCase
-from duetbench.project import interpreters, stacks, tools
+from duetbench.project import interpreters, setting, stacks, tools
 from duetbench.project import plan as planning
 from duetbench.project.project import Project
+from duetbench.project.servers import SERVERS
+from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.settings import Interpreter, Settings
 from duetbench.project.stacks import Stack
 from duetbench.store.comparison import AS_OF, LOCKED, SideRecord
@@ -76,7 +79,7 @@ def of_revisions(project: Project, base: str | None, head: str | None, scope: Sc
     if not revisions.is_repository(root):
         raise UsageError(
             f"expected a git repository with a commit in {root}, found none: compare stacks or "
-            "interpreters instead (--stack-as-of, --with, --python)"
+            "interpreters instead (--stack-as-of, --with, --python, --server)"
         )
     later = revisions.working(root) if head is None else revisions.resolve(root, head)
     earlier = (
@@ -188,7 +191,7 @@ def of_packages(project: Project, base: Sequence[str], head: Sequence[str], scop
         SetupError: uv finds no such set of packages, or it cannot be installed.
     """
     plain = _here(project, LOCKED, project.lock, scope)
-    chosen, _ = _selected(plain, plain, scope, cross=False)
+    chosen, _ = _selected(plain, plain, scope)
     names = sorted({case.stack for case in chosen})
     notes: list[str] = []
 
@@ -241,7 +244,46 @@ def of_interpreters(project: Project, base: str, head: str, scope: Scope) -> Sid
     def part(name: str) -> _Part:
         return _here(project, name, project.lock, scope, python=name)
 
-    return _prepared(part(base), part(head), scope, project, cross=True)
+    reason = f"Python {head} instead of {base}"
+    return _prepared(part(base), part(head), scope, project, {"python"}, reason)
+
+
+def of_settings(project: Project, base: Setting, head: Setting, scope: Scope) -> Sides:
+    """Prepare one checkout under two settings.
+
+    Raises:
+        UsageError: No case can be served so, or only with a package that its lock lacks.
+        SetupError: An interpreter or environment cannot be made.
+    """
+    sides = []
+    for own, other in ((base, head), (head, base)):
+        part = _here(project, "", project.lock, scope, chosen=own)
+        locks = {name: part.lock(name) for name in sorted({case.stack for case in part.cases})}
+        lacking = [(case, _lacking(case, locks[case.stack])) for case in part.cases]
+        cases = tuple(case for case, names in lacking if not names)
+        if part.cases and not cases:
+            case, names = lacking[0]
+            raise UsageError(
+                f"{setting.label(own, other)}: the lock of stack {case.stack} has no {names}: add "
+                f"it to the stack's group in apps/pyproject.toml, and call `duetbench stack lock "
+                f"{case.stack}`"
+            )
+        version = {locks[case.stack].packages[case.server] for case in cases}
+        label = setting.label(own, other, version.pop() if len(version) == 1 else "")
+        record = part.record.model_copy(update={"label": label, "settings": dict(own)})
+        sides.append(replace(part, record=record, cases=cases))
+    before, after = sides
+    reason = f"{after.record.label} instead of {before.record.label}"
+    both = _prepared(before, after, scope, project, setting.crossing(base, head), reason)
+    if not both.pairs:
+        raise UsageError(f"{reason}: no case that is selected can be served both ways")
+    return both
+
+
+def _lacking(case: Case, stack: Stack) -> str:
+    """What a case needs to be served, and its stack lacks."""
+    needs = {case.server, *SERVERS[case.server].loads(case)}
+    return ", ".join(sorted(needs - stack.packages.keys()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +336,7 @@ def of_anchor(project: Project, commit: str, scope: Scope) -> Anchored:
     place = Project(revisions.lay_out(project.root, revision, scope.copies))
     _require_readable(place, revision.label)
     part = _itself(revision, place, scope)
-    cases, _ = _selected(part, part, scope, cross=False)
+    cases, _ = _selected(part, part, scope)
     return Anchored(_side(part, cases, cases, scope, generator), part, scope, generator)
 
 
@@ -304,16 +346,18 @@ def _here(
     lock: Callable[[str], Stack],
     scope: Scope,
     python: str | None = None,
+    chosen: Setting | None = None,
 ) -> _Part:
-    """The checkout around us, with stacks, or on an interpreter, of one's choice."""
+    """The checkout around us, with stacks, an interpreter or settings of one's choice."""
     commit, dirty = runner.revision(project.repository)
     record = SideRecord(
-        label=label, kind="interpreter" if python else "stack", commit=commit, dirty=dirty,
-        stacks=(), interpreters=(),
+        label=label, kind="interpreter" if python else "stack" if chosen is None else "setting",
+        commit=commit, dirty=dirty, stacks=(), interpreters=(),
     )  # fmt: skip
     if project.deployment is None:
         _require_readable(project, "the checkout")
-    cases = tuple(case for case in project.cases(scope.profile) if python in {None, case.python})
+    every = project.cases(scope.profile, chosen or AS_DECLARED)
+    cases = tuple(case for case in every if python in {None, case.python})
     made = project.deployment.within if project.deployment else None
     copied = replace(project, root=revisions.copy(project.root, scope.copies, made=made))
     return _Part(record, copied, cases, lock, project.settings_for)
@@ -339,29 +383,29 @@ def _prepared(
     head: _Part,
     scope: Scope,
     project: Project,
+    crossing: Collection[str] = (),
+    reason: str = "",
     *,
-    cross: bool = False,
     notes: tuple[str, ...] = (),
 ) -> Sides:
-    """Make what both sides need for the cases that they have in common."""
+    """Make what both sides need for the cases that they have in common.
+
+    `crossing`: fields of a case in which they differ on purpose, for which all are judged.
+    """
     generator = _generator(project, scope)
-    cases = _selected(base, head, scope, cross=cross)
-    common, missing = paired(*cases, cross=cross)
+    cases = _selected(base, head, scope, crossing)
+    common, missing = paired(*cases, crossing)
     before = _side(base, cases[0], [old for old, _ in common], scope, generator)
     after = _side(head, cases[1], [new for _, new in common], scope, generator)
     pairs = tuple(
-        Pair(
-            SideCase(old, before.testbed),
-            SideCase(new, after.testbed),
-            f"Python {new.python} instead of {old.python}" if cross else "",
-        )
+        Pair(SideCase(old, before.testbed), SideCase(new, after.testbed), reason)
         for old, new in common
     )
-    return Sides(before, after, project.root, pairs, missing, cross, notes)
+    return Sides(before, after, project.root, pairs, missing, bool(crossing), notes)
 
 
 def _selected(
-    base: _Part, head: _Part, scope: Scope, *, cross: bool
+    base: _Part, head: _Part, scope: Scope, crossing: Collection[str] = ()
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]]:
     """The cases that globs select, by the id on either side."""
     if not scope.select:
@@ -376,7 +420,7 @@ def _selected(
             planning.make_plan(head.project.cases, scope.profile, [glob], None, 0)
             raise UsageError(f"--select {glob!r} selects no case of {base.record.label} or {label}")
         chosen |= matching
-    for old, new in paired(base.cases, head.cases, cross=cross)[0]:
+    for old, new in paired(base.cases, head.cases, crossing)[0]:
         if chosen & {old.id, new.id}:
             chosen |= {old.id, new.id}
     before, after = (tuple(c for c in part.cases if c.id in chosen) for part in (base, head))

@@ -21,6 +21,7 @@ from duetbench.measure.testbed import find_interface
 from duetbench.project import interpreters, stacks, target, target_locks, target_python
 from duetbench.project.project import Deployment, Project
 from duetbench.project.servers import SERVERS
+from duetbench.project.setting import AS_DECLARED, Setting, values, variables
 from duetbench.project.settings import FOLDER, STACK, Interpreter, Target
 from duetbench.project.stacks import Stack
 
@@ -45,6 +46,7 @@ def deploy(
     like: Project | None = None,
     lock: SideLock | None = None,
     pins: Sequence[str] = (),
+    settings: Sequence[Setting] = (AS_DECLARED,),
 ) -> tuple[Project, tuple[str, ...]]:
     """Prepare a project's target in a copy of its repository; also returns notes for people.
 
@@ -55,6 +57,7 @@ def deploy(
         like: The other side, prepared before, which is served in the same way.
         lock: Where the packages come from, if not from the copy.
         pins: Versions that are measured in place of what is locked, which alone need not work.
+        settings: Under which it is served, the last one as a rule; it gets what each needs.
 
     Raises:
         DeclarationError: The project's lock or metadata are wrong.
@@ -62,7 +65,8 @@ def deploy(
         SetupError: Interpreter, packages or environment cannot be had.
     """
     assert project.target is not None  # noqa: S101 - the verbs ask before they come here
-    wanted, within = project.target, revisions.within(project.root)
+    every = [project.target.model_copy(update=values(one)) for one in settings]
+    wanted, within = every[-1], revisions.within(project.root)
     if like is None:
         requests = [target_python.request(place, name, within) for name in wanted.python or (None,)]
         specs = [target_python.choose(one, project.settings, narrator) for one in requests]
@@ -91,7 +95,7 @@ def deploy(
     if like is None:
         interface = wanted.interface
         server = wanted.server or _server(packages.packages, interface)
-        needs = _needs(server, wanted, interface or "asgi")
+        needs = _needs(server, every, interface or "asgi")
         stack = locked(needs)
         if interface is None:
             if pins:
@@ -100,9 +104,13 @@ def deploy(
                 drafted = Project(place, wanted, draft)
                 stack = drafted.resolve_stack(STACK, narrator, pins=versions)
             stacks.make_environment(stack, python, narrator)
-            interface = _interface(wanted, stacks.executable(stack, python), place, imports, within)
+            env = {"env": {**wanted.env, **variables(settings[-1])}}
+            interface = _interface(
+                wanted.model_copy(update=env),
+                stacks.executable(stack, python), place, imports, within,
+            )  # fmt: skip
             server = wanted.server or _server(packages.packages, interface)
-            if (other := _needs(server, wanted, interface)) != needs:
+            if (other := _needs(server, every, interface)) != needs:
                 locked(other)
         cases = target.cases(
             wanted, project.root, interface=interface, server=server, pythons=tuple(declared)
@@ -110,7 +118,7 @@ def deploy(
     else:
         cases = dict(_deployment(like).cases)
         case = cases["quick"][0]
-        locked(_needs(case.server, wanted, case.endpoint.interface), like.lock(STACK))
+        locked(_needs(case.server, every, case.endpoint.interface), like.lock(STACK))
     label = lock.label if lock else packages.label
     deployment = Deployment(project.root, declared, imports, label, cases, within)
     return Project(place, wanted, deployment), notes
@@ -122,17 +130,19 @@ def working(
     copies: Path,
     lock: str | None = None,
     pins: Sequence[str] = (),
+    settings: Sequence[Setting] = (AS_DECLARED,),
 ) -> Project:
     """Copy the repository as it is, prepare its target there, and say what it is.
 
-    `lock` names where the packages come from, as in `lock_at`; `pins`, errors: as in `deploy`.
+    `lock` names where the packages come from, as in `lock_at`; all else: as in `deploy`.
     """
     place = revisions.copy(project.root, copies)
     source = lock_at(project.root, lock, copies) if lock is not None else None
-    made, notes = deploy(project, place, narrator, lock=source, pins=pins)
+    made, notes = deploy(project, place, narrator, lock=source, pins=pins, settings=settings)
     for note in notes:
         narrator.say(f"note: {note}")
-    narrator.say(describe(made))
+    for setting in settings:
+        narrator.say(describe(made, setting))
     return made
 
 
@@ -183,10 +193,10 @@ def lock_at(root: Path, text: str, copies: Path) -> SideLock:
     return SideLock(place, file, text)
 
 
-def describe(project: Project) -> str:
+def describe(project: Project, setting: Setting = AS_DECLARED) -> str:
     """Describe a prepared target on one line."""
     deployment = _deployment(project)
-    case = deployment.cases["quick"][0]
+    case = project.cases("quick", setting)[0]
     rate = f" at {case.load.rate:g} requests/s" if case.load.rate is not None else ""
     pythons = (
         f"{spec.version}{'t' if spec.free_threaded else ''}"
@@ -271,10 +281,16 @@ def _server(packages: Mapping[str, str], interface: Interface | None) -> str:
     return next(iter(SERVERS))
 
 
-def _needs(server: str, wanted: Target, interface: Interface) -> frozenset[str]:
-    """The distributions without which a server cannot serve the target."""
-    # What a server loads depends on nothing else of a case.
-    asked: dict[str, Any] = {"interface": interface}
-    known: dict[str, Any] = {"loop": wanted.loop, "endpoint": Endpoint.model_construct(**asked)}
-    case = Case.model_construct(**known)
-    return frozenset({server, *SERVERS[server].loads(case)})
+def _needs(server: str, every: Sequence[Target], interface: Interface) -> frozenset[str]:
+    """The distributions without which the target cannot be served in each of these ways.
+
+    `server` serves what names none.
+    """
+    needs: set[str] = set()
+    for wanted in every:
+        name = wanted.server or server
+        # What a server loads depends on nothing else of a case.
+        asked: dict[str, Any] = {"interface": interface}
+        known: dict[str, Any] = {"loop": wanted.loop, "endpoint": Endpoint.model_construct(**asked)}
+        needs |= {name, *SERVERS[name].loads(Case.model_construct(**known))}
+    return frozenset(needs)

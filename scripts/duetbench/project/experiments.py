@@ -9,6 +9,7 @@ import itertools
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from duetbench.core.errors import DeclarationError, UsageError
-from duetbench.core.model import Case, Endpoint, Load, Profile
+from duetbench.core.model import Case, Endpoint, Load, LoadModel, Profile
 from duetbench.core.protocol import CEILING_NAMES, FormulaError, evaluate
 from duetbench.host import paths
 from duetbench.project import requests
@@ -49,6 +50,7 @@ _OF_LAUNCHES: Final = {name: f"{{{name}}}" for name in ("tmp", "port")}
 
 _ID: Final = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 _FREE_AXIS: Final = re.compile(r"[a-z][a-z0-9_]*")
+_AS_DECLARED: Final[Mapping[str, str | int]] = {}
 
 
 @dataclass(frozen=True)
@@ -105,26 +107,46 @@ class Experiment:
         """Expand for one profile, if all resolves, fits together and is there once."""
         cases: list[Case] = []
         owner: dict[str, int] = {}
-        for index, block in enumerate(self.declared.cases):
-            if profile not in block.profiles:
-                continue
-            for axes in self._combinations(index, block):
-                case = self._case(index, block, axes, self.declared.profiles[profile])
-                if case.id in owner:
-                    other = f"in profile {profile} cases[{owner[case.id]}] has this one too"
-                    key = ("cases", index, "id")
-                    raise self._wrong(key, case.id, f"ids of their own; {other}")
-                owner[case.id] = index
-                cases.append(case)
+        for index, block, axes in self._cells(profile):
+            case = self._case(index, block, axes, self.declared.profiles[profile])
+            if case.id in owner:
+                other = f"in profile {profile} cases[{owner[case.id]}] has this one too"
+                key = ("cases", index, "id")
+                raise self._wrong(key, case.id, f"ids of their own; {other}")
+            owner[case.id] = index
+            cases.append(case)
         return tuple(cases)
+
+    def cases_with(self, profile: Profile, chosen: Mapping[str, str | int]) -> tuple[Case, ...]:
+        """Its cases with these settings in place of what is declared, each once.
+
+        What no server serves so is left out. One that is declared so has its own id.
+        """
+        known = {_content(case): case.id for cases in self.cases.values() for case in cases}
+        made: dict[str, Case] = {}
+        for index, block, axes in self._cells(profile):
+            with suppress(DeclarationError):
+                parameters = self.declared.profiles[profile]
+                case = self._case(index, block, axes, parameters, chosen)
+                made.setdefault(_content(case), case)
+        end = "".join(f"/{name}-{value}" for name, value in chosen.items())
+        return tuple(
+            case.model_copy(update={"id": known.get(content, f"{case.id}{end}")})
+            for content, case in made.items()
+        )
+
+    def _cells(self, profile: Profile) -> Iterator[tuple[int, CasesTable, dict[str, Value]]]:
+        for index, block in enumerate(self.declared.cases):
+            if profile in block.profiles:
+                for axes in self._combinations(index, block):
+                    yield index, block, axes
 
     def _check_one_meaning(self, cases: Mapping[Profile, tuple[Case, ...]]) -> None:
         """Refuse an id that means different things in different profiles."""
         first: dict[str, tuple[Profile, Case]] = {}
-        same = {"duration": 1.0, "timeout": 1.0}
         for profile, expanded in cases.items():
             for case in expanded:
-                meaning = case.model_copy(update={"load": case.load.model_copy(update=same)})
+                meaning = _meaning(case)
                 elsewhere, other = first.setdefault(case.id, (profile, meaning))
                 if meaning != other:
                     allowed = (
@@ -162,9 +184,21 @@ class Experiment:
             raise self._wrong(key, name, f"a new name; taken: {', '.join(sorted(taken))}")
 
     def _case(
-        self, index: int, block: CasesTable, axes: dict[str, Value], parameters: dict[str, float]
+        self,
+        index: int,
+        block: CasesTable,
+        axes: dict[str, Value],
+        parameters: dict[str, float],
+        chosen: Mapping[str, str | int] = _AS_DECLARED,
     ) -> Case:
         axes = {"workers": 1, **axes}
+        key = ("cases", index, "id")
+        template = _texts(axes, parameters)
+        identifier = self._render(key, block.id, template)
+        if not _ID.fullmatch(identifier):
+            raise self._wrong(key, identifier, "letters, digits and _ . - between single /")
+        identifier = f"{self.name}/{identifier}"
+        axes |= {name: chosen[name] for name in (*_WORDS, *_COUNTS) if name in chosen}
         word = {name: str(axes[name]) for name in _WORDS}
         gil = 0.0 if self.interpreters[word["python"]].free_threaded else 1.0
         numbers = {name: v for name, v in axes.items() if isinstance(v, int | float)}
@@ -179,21 +213,14 @@ class Experiment:
             allowed = f"{', '.join(pythons)} (of stack {word['stack']})"
             raise self._wrong(("cases", index, "python"), word["python"], allowed)
         slots = self._slots(word["endpoint"], table, values)
-        template = word | {
-            name: str(int(value) if float(value).is_integer() else value)
-            for name, value in {**parameters, **numbers}.items()
-        }
-        load = self._load(word["load"], self.declared.loads[word["load"]], values)
+        load = self._load(word["load"], self.declared.loads[word["load"]], values, chosen)
+        template = _texts(axes, parameters)
         ceiling = table.ceiling
         if load.rate is not None:  # nobody answers more than is asked
             ceiling = f"min(rate, {ceiling})" if ceiling else "rate"
-        key = ("cases", index, "id")
-        identifier = self._render(key, block.id, template)
-        if not _ID.fullmatch(identifier):
-            raise self._wrong(key, identifier, "letters, digits and _ . - between single /")
-        identifier = f"{self.name}/{identifier}"
         endpoint = "endpoints", word["endpoint"]
-        self.titles[identifier] = self._render((*endpoint, "title"), table.title, template)
+        if not chosen:
+            self.titles[identifier] = self._render((*endpoint, "title"), table.title, template)
         case = Case(
             id=identifier,
             experiment=self.name,
@@ -251,7 +278,13 @@ class Experiment:
         number = self._number(key, table.slots, values)
         return None if math.isinf(number) else self._count(key, table.slots, values)
 
-    def _load(self, name: str, table: LoadTable, values: Mapping[str, float]) -> Load:
+    def _load(
+        self,
+        name: str,
+        table: LoadTable,
+        values: Mapping[str, float],
+        chosen: Mapping[str, str | int],
+    ) -> Load:
         numbers = {
             field: self._number(("loads", name, field), text, values)
             for field in ("rate", "duration", "timeout")
@@ -259,6 +292,10 @@ class Experiment:
         }
         key = ("loads", name, "connections")
         connections = self._count(key, table.connections, {**values, **numbers})
+        if "connections" in chosen:
+            if table.model is LoadModel.OPEN:
+                raise self._wrong(key, chosen["connections"], "the product of rate and duration")
+            connections = int(chosen["connections"])
         try:
             return Load(model=table.model, connections=connections, **numbers)
         except ValidationError as error:
@@ -296,6 +333,27 @@ class Experiment:
 
     def _wrong(self, key: Place, found: object, allowed: str) -> DeclarationError:
         return DeclarationError(self.file, key_path(in_defaults(key, self.written)), found, allowed)
+
+
+def _texts(axes: Mapping[str, Value], parameters: Mapping[str, float]) -> dict[str, str]:
+    """What templates may name."""
+    return {
+        name: value
+        if isinstance(value, str)
+        else str(int(value) if float(value).is_integer() else value)
+        for name, value in {**parameters, **axes}.items()
+    }
+
+
+def _meaning(case: Case) -> Case:
+    """A case without what profiles may have otherwise."""
+    same = {"duration": 1.0, "timeout": 1.0}
+    return case.model_copy(update={"load": case.load.model_copy(update=same)})
+
+
+def _content(case: Case) -> str:
+    """The same of cases that differ in nothing but their ids."""
+    return _meaning(case).model_copy(update={"id": ""}).model_dump_json()
 
 
 def load_experiments(

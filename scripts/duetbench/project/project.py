@@ -15,9 +15,10 @@ from duetbench.core.model import Case, Profile
 from duetbench.host import cache, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
-from duetbench.project import experiments, interpreters, settings, stacks
+from duetbench.project import experiments, interpreters, settings, stacks, target
 from duetbench.project.experiments import Experiment
 from duetbench.project.schema import InterpreterSpec
+from duetbench.project.setting import AS_DECLARED, Setting, values, with_variables
 from duetbench.project.settings import FOLDER, STACK, Interpreter, Settings, Target
 from duetbench.project.stacks import Move, Stack
 
@@ -101,11 +102,28 @@ class Project:
     def results(self) -> Path:
         return paths.results_dir(self.repository)
 
-    def cases(self, profile: Profile) -> tuple[Case, ...]:
-        """All cases of a profile; errors as `experiments`."""
-        if self.deployment is not None:
-            return self.deployment.cases[profile]
-        return tuple(case for one in self.experiments for case in one.cases[profile])
+    def cases(self, profile: Profile, setting: Setting = AS_DECLARED) -> tuple[Case, ...]:
+        """All cases of a profile, of a target or of experiments; errors as `experiments`.
+
+        With a setting: those that can be served so; UsageError: the target cannot.
+        """
+        if not setting:
+            if self.deployment is not None:
+                return self.deployment.cases[profile]
+            return tuple(case for one in self.experiments for case in one.cases[profile])
+        chosen = values(setting)
+        if self.deployment is None or self.target is None:
+            made = tuple(c for one in self.experiments for c in one.cases_with(profile, chosen))
+        else:
+            case = self.deployment.cases[profile][0]
+            made = target.cases(
+                self.target.model_copy(update=chosen),
+                self.repository,
+                interface=case.endpoint.interface,
+                server=str(chosen.get("server", case.server)),
+                pythons=tuple(self.deployment.interpreters),
+            )[profile]
+        return tuple(with_variables(case, setting) for case in made)
 
     def pythons(self, stack: str) -> tuple[str, ...]:
         """The interpreters that a stack is made for; UsageError: no such stack."""

@@ -71,8 +71,7 @@ _BESIDE: Final = (
 _LABELS: Final = 3  # metrics that are named
 _NAMED: Final = 6  # cases that are named where all of them would be too many
 _ROW: Final = (
-    "change and interval are of the duets; base → head is base's mean figure, and that times the "
-    "change"
+    "change and interval are of {}; base → head is base's mean figure, and that times the change"
 )
 _COULD_SEE: Final = (
     "a change of one figure alone would have been called in 4 of 5 comparisons like this; smaller "
@@ -85,6 +84,13 @@ _APART: Final = (
 _STARTS: Final = (
     "each side's server alone, one right after the other, to its first right answer; bytecode is "
     "compiled beforehand"
+)
+_UNEQUAL: Final = frozenset({"workers", "threads", "connections"})
+"""Settings of which sides at once would not share cores, or a load, equally."""
+
+_ALONE: Final = (
+    "from launches of each side alone, one right after the other: with other {} the two would "
+    "share neither cores nor load equally"
 )
 
 
@@ -426,11 +432,12 @@ def _plain(lines: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) -> Iterator[Section]:
+    samples = "pairs of launches" if _UNEQUAL & comparison.head.settings.keys() else "the duets"
     yield Section("", [*_facts(comparison, rows)])
     yield Section("Events", _plain(_events(comparison)))
     for group in (*_MOVED, "slight"):
         moved = _of(rows, group)
-        note = _ROW if any(row.figures for row in moved) else ""
+        note = _ROW.format(samples) if any(row.figures for row in moved) else ""
         yield _table(TITLES[group], moved, "why", note=note)
     beside = _beside(comparison)
     moved = [row for row in beside if row.judged.moved]
@@ -490,7 +497,7 @@ def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
     for name, side in zip(("base", "head"), sides, strict=True):
         yield name, side_text(side)
     if comparison.cross:
-        yield "kind", "two interpreters against each other: a choice, not a change"
+        yield "kind", f"two {comparison.head.kind}s against each other: a choice, not a change"
     pythons = [
         ", ".join(f"{i.version}{' free-threaded' if i.free_threaded else ''}" for i in interpreters)
         for interpreters in (side.interpreters for side in sides)
@@ -508,7 +515,13 @@ def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
         scatter = f"of base against itself scatters by {formats.size(comparison.noise)}"
         yield "noise", f"{formats.title(CPU)} {scatter} from duet to duet (standard deviation)"
     if apart := dict.fromkeys(row.label for row in rows if row.judged.alone):
-        yield "by turns", _STARTS if comparison.start else f"{', '.join(apart)}: {_APART}"
+        why = f"{', '.join(apart)}: {_APART}"
+        if comparison.start:
+            why = _STARTS
+        elif unequal := sorted(_UNEQUAL & comparison.head.settings.keys()):
+            alone = _ALONE.format(" and ".join(unequal)) + _cores(comparison)
+            why = f"{', '.join(apart)}: {alone}"
+        yield "by turns", why
     yield from _sight(comparison, rows)
     spent = formats.duration(comparison.wall_seconds)
     if comparison.budget_seconds is not None:
@@ -517,6 +530,18 @@ def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
     machine = comparison.machine
     virtual = f", virtual ({machine.virtual})" if machine.virtual else ""
     yield "machine", f"{machine.cpu}, {machine.cores} cores{virtual}"
+
+
+def _cores(comparison: Comparison) -> str:
+    """Say how many cores a server had, if that is the same in all cases."""
+    machine = comparison.machine
+    every = {
+        machine.cores if case.case.cores == "shared" else len(machine.server_cores)
+        for case in comparison.cases
+    }
+    if every == {1}:
+        return "; the server had one core, on which several workers cannot compute at once"
+    return f"; the server had {every.pop()} cores" if len(every) == 1 else ""
 
 
 def _sight(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[str, str]]:

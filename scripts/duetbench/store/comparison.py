@@ -55,11 +55,16 @@ class SideRecord(Frozen):
     """Description of base or head."""
 
     label: str = Field(description="As people named it: a branch, a date, `granian==2.7.8`.")
-    kind: Literal["revision", "stack", "interpreter"]
+    kind: Literal["revision", "stack", "interpreter", "setting"]
     commit: str | None = Field(description="40 hex digits of the applications' commit.")
     dirty: bool = False
     stacks: tuple[StackRecord, ...]
     interpreters: tuple[InterpreterRecord, ...]
+    settings: dict[str, str] = Field(
+        default_factory=dict,
+        description="Of a setting: options by their names, `server` or `workers`, and variables, "
+        "`env.NAME`.",
+    )
 
 
 class PackageChange(Frozen):
@@ -352,7 +357,9 @@ class Comparison(Artefact):
     duetbench: str
     oha: str
     machine: Machine
-    cross: bool = Field(default=False, description="Whether two interpreters are compared.")
+    cross: bool = Field(
+        default=False, description="Whether two interpreters, or two settings, are compared."
+    )
     start: bool = Field(
         default=False, description="Whether a duet is a start of each side's server, by turns."
     )
@@ -436,6 +443,10 @@ _OPTIONS: Final = {
 
 _FLAGS: Final = frozenset({"--all", "--factory", "--start"})
 
+_SETTINGS: Final = frozenset({"--server", "--loop", "--workers", "--threads", "--connections"})
+_VARIABLE: Final = re.compile(r"env\.([A-Za-z_]\w{0,59}=[\w.:+-]{0,199})", re.ASCII)
+"""A variable of a side: without a path, which could be that of a program or library."""
+
 
 # A comparison may come from a machine on which other people's code ran, and people copy what a
 # report tells them to run. So the sides and the time are taken from the comparison's own values,
@@ -459,6 +470,7 @@ def rebuilt(comparison: Comparison) -> str | None:
     starts = {*_OPTIONS, *_FLAGS}
     if comparison.head.kind == "interpreter":
         starts.remove("--python")  # which names the sides there
+    starts -= {f"--{name}" for side in (comparison.base, comparison.head) for name in side.settings}
     options = list(dropwhile(lambda word: word not in starts, words))
     rest = iter(options)
     seconds: float | None = None
@@ -480,18 +492,41 @@ def _sides(base: SideRecord, head: SideRecord) -> list[str] | None:
     labels = [base.label, head.label]
     if {base.kind, head.kind} == {"interpreter"}:
         return ["--python", *labels] if all(map(_WORD.fullmatch, labels)) else None
+    if {base.kind, head.kind} == {"setting"}:
+        return _settings(base.settings, head.settings)
     if {base.kind, head.kind} == {"stack"}:
-        pins = [[] if label == LOCKED else label.split(", ") for label in labels]
-        if any(pins) and all(_PIN.fullmatch(pin) for words in pins for pin in words):
-            options = "--base-with", "--with"
-            pairs = zip(options, pins, strict=True)
-            return [word for option, words in pairs for pin in words for word in (option, pin)]
-        days = ["locked" if label == LOCKED else label.removeprefix(AS_OF) for label in labels]
-        if all(day == "locked" or _DATE.fullmatch(day) for day in days):
-            return [word for day in days for word in ("--stack-as-of", day)]
-        return None
+        return _stacks(labels)
     # What is not committed has no name: HEAD stays the files as they are.
     commits = [side.commit or "" for side in (base, head) if not side.dirty]
     if {base.kind, head.kind} != {"revision"} or not all(map(_COMMIT.fullmatch, commits)):
         return None
     return [commit[:12] for commit in commits]
+
+
+def _stacks(labels: Sequence[str]) -> list[str] | None:
+    """The words for stacks of these names."""
+    pins = [[] if label == LOCKED else label.split(", ") for label in labels]
+    if any(pins) and all(_PIN.fullmatch(pin) for words in pins for pin in words):
+        options = "--base-with", "--with"
+        pairs = zip(options, pins, strict=True)
+        return [word for option, words in pairs for pin in words for word in (option, pin)]
+    days = ["locked" if label == LOCKED else label.removeprefix(AS_OF) for label in labels]
+    if all(day == "locked" or _DATE.fullmatch(day) for day in days):
+        return [word for day in days for word in ("--stack-as-of", day)]
+    return None
+
+
+def _settings(base: Mapping[str, str], head: Mapping[str, str]) -> list[str] | None:
+    """The words for two settings."""
+    words: list[str] = []
+    for name in dict.fromkeys((*base, *head)):
+        option, values = f"--{name}", [side[name] for side in (base, head) if name in side]
+        if option in _SETTINGS and len(values) == 2 and all(map(_WORD.fullmatch, values)):
+            words += [option, *values]
+            continue
+        for one, side in (("--base-env", base), ("--head-env", head)):
+            if name in side:
+                if (match := _VARIABLE.fullmatch(f"{name}={side[name]}")) is None:
+                    return None
+                words += [one, match[1]]
+    return words or None

@@ -286,6 +286,11 @@ def sides_of_comparison(project: Project, comparison: Comparison, scope: Scope) 
     base, head = comparison.base, comparison.head
     if base.kind == head.kind == "revision" and base.commit and head.commit and not head.dirty:
         return sides_.of_revisions(project, base.commit, head.commit, scope)
+    if head.kind == "setting":
+        raise UsageError(
+            f"{comparison.id}: expected two versions of the code, found two settings of one: "
+            f"{base.label} and {head.label}"
+        )
     stacks = dict.fromkeys(move.stack for move in comparison.packages)
     if len(stacks) != 1:
         raise UsageError(
