@@ -156,7 +156,6 @@ def compare_command(
     words += ["--budget", budget] if budget else []
     words += [word for text in material or () for word in ("--material", text)]
     sizes = _sizes(material or ())
-    words += repeated(options, pythons)
     with interruptible(), revisions.copies() as copies:
         logs = paths.state_dir() / "logs"
         scope = Scope(profile, tuple(select or ()), logs, narrator, copies)
@@ -165,7 +164,9 @@ def compare_command(
         both = sides_of(project, (base, head), stack_as_of or [], pins, lock, pair, scope, choice)
         touched = affected.find(both, everything=everything)
         touched = replace(touched, pairs=starting(touched.pairs)) if start else touched
-        reproduce = command(both.base.record, both.head.record, words)
+        reproduce = command(
+            both.base.record, both.head.record, [*words, *repeated(options, pythons)]
+        )
         question = Question(
             touched,
             () if start else counted.jobs(p.sides for p in touched.pairs if not p.executes_alike),
