@@ -337,11 +337,10 @@ class Experiment:
 
 def _texts(axes: Mapping[str, Value], parameters: Mapping[str, float]) -> dict[str, str]:
     """What templates may name."""
-    return {
-        name: value
-        if isinstance(value, str)
-        else str(int(value) if float(value).is_integer() else value)
-        for name, value in {**parameters, **axes}.items()
+    numbers = {**parameters, **{n: v for n, v in axes.items() if isinstance(v, int | float)}}
+    return {name: str(axes[name]) for name in _WORDS} | {
+        name: str(int(value) if float(value).is_integer() else value)
+        for name, value in numbers.items()
     }
 
 
