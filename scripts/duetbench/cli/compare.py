@@ -123,6 +123,7 @@ def compare_command(
     $ duetbench compare --lock uv.lock@main uv.lock --app shop.main:app
     $ duetbench compare --with granian==2.7.8 --budget 5m
     $ duetbench compare --python 3.14 3.14t --select 'asgi-wsgi/*'
+    $ duetbench compare --server uvicorn granian --app shop.main:app
 
     Exit code 0: all that was to be judged was judged, and nothing got slower by as much as you act
     on; or there was nothing to judge. 1: something did, or does not work any more. 3: something was
