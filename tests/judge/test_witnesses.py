@@ -158,6 +158,7 @@ def test_a_price_is_of_one_machine_and_one_kind_of_server() -> None:
     assert slope.price.seconds == pytest.approx(PRICE, rel=0.05)
     assert Priors.learned(MACHINE.id, [made]).slopes == learned([made])
     assert Priors.learned("another", [made]).slopes == {}
+    assert (CASE, WORK, False) in Priors.learned(MACHINE.id, [made] * 3).by_kind
     assert kind(case.case) != kind(case.case.model_copy(update={"server": "granian"}))
     few = batched(0.6, 0.1, 6)
     assert beside(few).price is None
