@@ -25,7 +25,7 @@ BANNED: Final = re.compile(
 TERMS: Final = ("anchor", "culprit", "detectable change", "duet", "injected slowdown", "mixed lock")
 """Words of this project: a page that uses one leads to the glossary's."""
 
-_END: Final = re.compile(r"(?<=[.!?])\)?\s+(?=[A-Z\d*(\[\"]|duetbench )")  # of a sentence
+_END: Final = re.compile(r"(?<=[.!?])(?:\*\*|\))?\s+(?=[A-Z\d*(\[\"]|duetbench )")  # of a sentence
 _FENCE: Final = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
 _UNTOLD: Final = re.compile(r"^\s*(?:\||#|<|!\[).*$", re.MULTILINE)  # tables, titles, pictures
 

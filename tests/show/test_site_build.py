@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,9 @@ def test_raw_files_are_those_of_the_results(whole: Path) -> None:
     assert (site / "runs" / f"{run.id}.json").read_bytes() == kept.read_bytes()
     index = json.loads((site / "index.json").read_bytes())
     assert f"runs/{run.id}.json" in index["runs"]
+    links = re.findall(r"\]\(([^)]*)\)", (site / "llms.txt").read_text())  # for agents
+    assert len(links) >= 6
+    assert all((site / link).exists() for link in links)
     for result in run.results:
         document = json.loads((site / index["cases"][result.case.id]).read_bytes())
         assert [table["run"][-1] for table in document["tables"]] == [run.id]
