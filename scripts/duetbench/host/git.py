@@ -50,6 +50,8 @@ _HOPELESS: Final = {
         "check the token's rights (contents: write), and the branch's protection and rulesets",
     r"repository .{0,200}not found|does not appear to be a git repository":
         "check the remote's address (--remote)",
+    r"dubious ownership":
+        "it belongs to another user: if you trust it, tell git so, as it says",
     r"no space left|disk quota exceeded|file too large":
         "make room, or raise the limit of file sizes (ulimit -f)",
 }  # fmt: skip
