@@ -147,8 +147,8 @@ def test_what_duets_of_two_interpreters_say_comes_first(swapped: bool) -> None:
     case = CaseComparison(case=head, because="", judgements=(judged,))
     side = comparison_of().base
     interpreters = [one for one in twice().interpreters if one.name == base.python]
-    of_base = side.model_copy(update={"interpreters": tuple(interpreters)})
-    found = comparison_of(case, base=of_base, cross=True)
+    of_base = side.model_copy(update={"kind": "interpreter", "interpreters": tuple(interpreters)})
+    found = comparison_of(case, base=of_base)
     for machine, ours in ((synthetic.MACHINE.id, 1.9), ("other-2c", 2.0)):
         there = found.model_copy(
             update={"machine": found.machine.model_copy(update={"id": machine})}

@@ -122,7 +122,8 @@ class Evidence:
         by_machine: defaultdict[str, list[RunSummary]] = defaultdict(list)
         for summary in sorted(runs, key=lambda summary: summary.run.started, reverse=True):
             by_machine[summary.run.machine.id].append(summary)
-        crossed = sorted((one for one in comparisons if one.cross), key=lambda one: one.started)
+        crossed = [one for one in comparisons if one.base.kind == "interpreter"]
+        crossed.sort(key=lambda one: one.started)
         ranked: list[tuple[tuple[int, int], Evidence]] = []
         for machine, many in by_machine.items():
             own = [run for run in many if any(_of(run, experiment))]
