@@ -15,8 +15,9 @@ from duetbench.cli import app, reference
 from duetbench.cli.verbs import Verb
 
 MADE: Final = PROJECT / reference.PAGE
-TOP: Final = [PROJECT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
-PAGES: Final = {path.name: path for path in (*sorted(PROJECT.glob("docs/*.md")), *TOP)}
+NAMES: Final = ("README", "CONTRIBUTING", "SECURITY", "results/STUDIES")
+_FILES: Final = (*sorted(PROJECT.glob("docs/*.md")), *(PROJECT / f"{name}.md" for name in NAMES))
+PAGES: Final = {path.name: path for path in _FILES}
 TEXTS: Final = {name: path.read_text("utf-8") for name, path in PAGES.items()}
 LONGEST: Final = 35  # words of a sentence
 BANNED: Final = re.compile(
