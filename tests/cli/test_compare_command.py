@@ -12,12 +12,12 @@ from comparing import comparison_of, judged_case
 from duetbench.cli.options import budget_seconds
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Missing, Verdict
-from duetbench.judge import session
+from duetbench.judge import counted, session
 from duetbench.judge.session import Question, unmeasured
 from duetbench.project import settings
 from duetbench.show.view import exit_code
 from duetbench.store import files
-from duetbench.store.comparison import CaseComparison, Comparison, Judgement
+from duetbench.store.comparison import CaseComparison, Comparison, Instructions, Judgement
 from repos import borrow_cache, commit, git, make_repository, make_shop, write
 
 CPU = "server_cpu_per_request"
@@ -78,6 +78,23 @@ def test_exit_codes_say_how_it_ended(
     # A gate that shall not fail for lack of time: something has to have been judged all the same.
     calm = code == 3 and set(verdicts) & {Verdict.NO_CHANGE, Verdict.FASTER}
     assert exit_code(found, lenient=True) == (0 if calm else code)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "scatter", "code"),
+    [(1.03, 0.0, 1), (1.01, 0.0, 0), (1 / 1.03, 0.0, 0), (1.0, 0.03, 3), (None, 0.0, 3)],
+)
+def test_instructions_alone_can_be_the_gate(ratio: float | None, scatter: float, code: int) -> None:
+    """Whatever duets say; 2 % is material. What is not counted, or not sure, is no answer."""
+    count = ratio and counted.judge(
+        Instructions(base=3e5, head=3e5 * ratio, spread=scatter, scatter=scatter)
+    )
+    slow = Judgement(metric=CPU, verdict=Verdict.SLOWER, duets=8)
+    found = comparison_of(judged_case("one/a", slow, count=count), untouched=0)
+    assert exit_code(found, counts=True) == code
+    assert exit_code(found) == 1
+    alone = comparison_of(judged_case("one/a", count=count), untouched=0, counts_only=True)
+    assert exit_code(alone) == code
 
 
 def test_only_what_head_alone_fails_at_is_broken_by_the_change() -> None:
@@ -243,7 +260,7 @@ def test_reports_go_where_they_are_asked_for(bench: Bench, monkeypatch: pytest.M
     done = play(bench, monkeypatch, played, "--json", "--html", str(page))
     assert json.loads(done.out)["status"] == "complete"
     assert "No change in 1 of 1 cases" in done.err
-    assert summary.read_text().startswith("## No change in 1 of 1 cases")
+    assert "No change in 1 of 1 cases." in summary.read_text().partition("\n")[0]
     assert "No change in 1 of 1 cases" in page.read_text()
 
 

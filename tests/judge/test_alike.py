@@ -19,7 +19,7 @@ from duetbench.project.project import Project
 from duetbench.project.settings import Target
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
-from repos import git, work_in
+from repos import commit, git, work_in
 
 MUCH = "\n\n".join(
     f"def f{n}(a, b=None):\n    b = b or [a, {n}]\n    return {{'k{n}': b, 'n': a + {n}}}"
@@ -134,7 +134,7 @@ def test_both_sides_are_prepared_alike(kind: str, much: Path) -> None:
         assert variables[0] == variables[1]
         assert pair.base.testbed.pythons == pair.head.testbed.pythons
         if kind == "revision":
-            (counts,) = counted.instructions([pair.sides], 180, switched=True)
+            (counts,) = counted.instructions([pair.sides], 180)
             assert not isinstance(counts, str), counts
             assert counts.head / counts.base == pytest.approx(1, abs=0.0005)
 
@@ -156,3 +156,28 @@ def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> 
     for duet in played:
         assert duet.head["pss_steady"] == pytest.approx(duet.base["pss_steady"], rel=0.02)
     assert not git(much, "status", "--porcelain")
+
+
+@pytest.mark.long
+@pytest.mark.real
+@pytest.mark.skipif(counting.missing() is not None, reason=f"{counting.missing()}")
+def test_counts_of_two_revisions_are_an_answer_without_a_duet(much: Path, bench: Bench) -> None:
+    """Of two functions that differ one is entered, and the handler; with the sides swapped."""
+    loop = "    for _ in range(500):\n        pass\n    body = json"
+    web, functions = WEB.replace("    body = json", loop), MUCH.replace("a + 7}", "a + 8}")
+    changed = {"src/much/web.py": web, "src/much/functions.py": functions.replace("a + 9}", "a}")}
+    commit(much, "Slower", **changed)
+    out, ratio = bench.folder / "found.json", 1.0
+    for sides, code in ((("HEAD~1", "HEAD"), 1), (("HEAD", "HEAD~1"), 0)):
+        done = bench(
+            "compare", *sides, "--counts-only", "--app", "much.web:app", "--path", "/one",
+            "--budget", "60s", "--output", out,
+        )  # fmt: skip
+        assert done.code == code, done
+        assert "3 functions differ, and these requests enter 2 of them" in done.out
+        assert "instructions per request (exact to ±0." in done.out
+        (case,) = files.read(Comparison, out).cases
+        assert case.count and case.count.verdict == ("slower" if code else "faster")  # noqa: PT018
+        assert not case.duets
+        ratio *= case.count.ratio or 0
+    assert ratio == pytest.approx(1, abs=0.001)

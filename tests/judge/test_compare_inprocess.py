@@ -1,6 +1,7 @@
 """Jobs inside the process in a comparison: which ones are counted, and what counts say."""
 
 import json
+import statistics
 from pathlib import Path
 
 import jsonschema
@@ -12,12 +13,13 @@ from duetbench.judge import counted, session
 from duetbench.judge.counted import BothSides
 from duetbench.judge.pairs import Sides
 from duetbench.judge.session import Question
+from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase
 from duetbench.project import tools
 from duetbench.project.names import INSIDE
 from duetbench.show.view import exit_code, make_view
 from duetbench.store import files
-from duetbench.store.comparison import Comparison, Instructions
+from duetbench.store.comparison import Comparison, Instructions, executes
 from duetbench.trend.confirm import untouched
 from fake_sessions import FakeInstruments, SilentReporter, side
 from synthetic import make_case
@@ -67,6 +69,44 @@ def test_a_count_is_judged_with_a_fixed_resolution(ratio: float, verdict: Verdic
     assert micro.judgement.ratio == pytest.approx(ratio)
     assert micro.judgement.low == pytest.approx(ratio / 1.001)
     assert micro.judgement.detectable == pytest.approx(0.003)
+
+
+def count(*rounds: float) -> counting.InstructionCount:
+    middle = statistics.median(rounds)
+    return counting.InstructionCount(middle, (max(rounds) - min(rounds)) / middle, 9, True, rounds)
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "verdict", "words"),
+    [
+        # The same code grows alike on both sides: rounds of one differ by 0.7 %, and this is all.
+        ((1e5, 1.004e5, 1.007e5), (1e5, 1.004e5, 1.007e5), Verdict.NO_CHANGE,
+         "the same instructions per request (exact to ±0.1 %)"),
+        ((3e5, 3e5, 3e5), (2.007e5, 2.007e5, 2.007e5), Verdict.FASTER,
+         "33.1 % fewer instructions per request (exact to ±0.1 %)"),
+        ((1e5, 1e5, 1e5), (2.5e5, 2.5e5, 2.5e5), Verdict.SLOWER,
+         "2.50 times the instructions per request (exact to ±0.1 %)"),
+        # Differences 0, 0.5 and −0.5 %: t of 2 degrees is 4.30, sd 0.5 %, so ±1.24 %.
+        ((1e5, 1e5, 1e5), (1e5, 1.005e5, 0.995e5), Verdict.INCONCLUSIVE,
+         "the same instructions per request, as far as counts repeat (−1.2…+1.2 %)"),
+        ((1e5, 1e5, 1e5), (1.1e5, 1.1044e5, 1.0956e5), Verdict.SLOWER,
+         "10.0 % more instructions per request (+8.8…+11.2 %, as far as counts repeat)"),
+        # What draws the same numbers on both sides is not exact for that.
+        ((1e5, 1.02e5, 1.04e5), (1e5, 1.02e5, 1.04e5), Verdict.INCONCLUSIVE,
+         "the same instructions per request, as far as counts repeat (−3.8…+3.9 %)"),
+    ],
+)  # fmt: skip
+def test_counts_are_as_exact_as_the_rounds_of_both_sides_agree(
+    base: tuple[float, ...], head: tuple[float, ...], verdict: Verdict, words: str
+) -> None:
+    for sides, sign in (((base, head), 1), ((head, base), -1)):
+        counts = counted._together(*(count(*rounds) for rounds in sides))
+        assert isinstance(counts, Instructions)
+        judgement = counted.judge(counts)
+        moved = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}
+        assert judgement.verdict is (verdict if sign > 0 else moved.get(verdict, verdict))
+        if sign > 0:
+            assert executes(judgement) == f"executes {words}"
 
 
 def compared(folder: Path, fake: FakeInstruments) -> Comparison:

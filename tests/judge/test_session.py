@@ -7,11 +7,11 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from comparing import busy
+from comparing import SLOWER, busy
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Case, Verdict
 from duetbench.judge import session
@@ -20,6 +20,7 @@ from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import tools
+from duetbench.show.view import exit_code, make_view
 from duetbench.store import kinds
 from duetbench.store.comparison import Comparison, Instructions
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, paired, side
@@ -37,8 +38,9 @@ def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
         names: tuple[str, ...],
         seconds: float | None = None,
         told: SilentReporter | None = None,
+        **more: Any,
     ) -> Comparison:
-        return compared_by(fake, [busy(name) for name in names], tmp_path, seconds, told)
+        return compared_by(fake, [busy(n) for n in names], tmp_path, seconds, told, **more)
 
     return do
 
@@ -112,15 +114,15 @@ def test_the_budget_is_kept(compare: Compare, seconds: float, slower: float) -> 
 
 
 def test_a_case_that_cannot_be_measured_leaves_its_time_to_the_others(compare: Compare) -> None:
-    """Fifty seconds hold the first look of one case; the first one fails at once."""
+    """Counts leave time for the first look of one case; the first one fails at once."""
     void, *others = (f"{kind}/e/py3.14" for kind in "abc")
-    found = compare(FakeInstruments(failing=frozenset({void})), (void, *others), 50.0)
+    found = compare(FakeInstruments(failing=frozenset({void})), (void, *others), 60.0)
     judged = verdicts(found, "server_cpu_per_request")
     assert judged[void] is Verdict.NOT_COMPARABLE
     played = {case.case.id: len(case.duets) for case in found.cases}
     assert played[void] == 2
-    assert max(played[name] for name in others) >= 5
-    assert found.wall_seconds <= 1.1 * 50
+    assert max(played[name] for name in others) >= 4
+    assert found.wall_seconds <= 1.1 * 60.0
 
 
 def test_cases_of_one_server_share_its_launches(compare: Compare) -> None:
@@ -180,6 +182,12 @@ def test_too_many_cases_are_left_out_evenly() -> None:
     kinds = [pair.case.experiment for pair in chosen(1000)]
     assert sorted(map(kinds.count, "abc")) == [5, 5, 5]
     assert (len(chosen(math.inf)), len(chosen(1))) == (24, 1)
+    # Where counts moved comes first, where there are none second.
+    urgency = {every[7]: 1, every[23]: 0}
+    urgent = session.affordable(
+        every, lambda *some: 10.0 * len(some), 5, 200, lambda pair: urgency.get(pair, 2)
+    )
+    assert urgent == [every[23], every[7], every[0]]
 
 
 def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,3 +267,48 @@ def test_what_would_take_too_long_is_not_counted() -> None:
     counted([slow], counter)
     assert counter.asked == []
     assert (counts.of(case.id), differ(None)) == (None, False)
+    assert counts.outcome(case.id) == "there was no time to count it"
+    assert "too long for Valgrind" in str(counted([slow], counter).outcome(case.id))
+
+
+def test_where_time_is_short_the_first_cases_of_an_environment_are_counted() -> None:
+    cases, counter = [busy(name) for name in names(4)], Counter()
+    counts = counted(cases, counter, START_SECONDS + 2 * EACH_SECONDS)
+    assert counter.asked == [names(4)[:2]]
+    assert [bool(counts.of(name)) for name in names(4)] == [True, True, False, False]
+
+
+def test_counts_are_told_before_any_duet_and_say_where_duets_go(compare: Compare) -> None:
+    """What cannot be counted says why, and has duets all the same."""
+    same, grown, other, blind = every = tuple(f"{kind}/e/py3.14" for kind in "abcd")
+    told = SilentReporter()
+
+    class Blind(FakeInstruments):
+        def instructions(
+            self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
+        ) -> tuple[Instructions | str, ...]:
+            assert not self.played
+            counts = super().instructions(pairs, limit)
+            both = zip(pairs, counts, strict=True)
+            return tuple("it hung" if p[1].case.id == blind else one for p, one in both)
+
+    fake = Blind(slower={grown: 0.25})
+    of = {case.case.id: case for case in compare(fake, every, 100.0, told).cases}
+    assert {name for name, _ in fake.played} >= {grown, blind}
+    assert f"{grown} executes 25.0 % more instructions per request (exact to ±0.1 %)" in told.notes
+    assert any(f"{blind}: instructions not counted: it hung" in note for note in told.notes)
+    assert (of[blind].count, of[blind].no_count) == (None, "it hung")
+    verdicts_ = [one.count and one.count.verdict for one in (of[same], of[grown], of[other])]
+    assert verdicts_ == [Verdict.NO_CHANGE, Verdict.SLOWER, Verdict.NO_CHANGE]
+    assert (of[grown].count or SLOWER).material
+
+
+@pytest.mark.parametrize(("grown", "code"), [(0.03, 1), (0.01, 0), (0.0, 0), (-0.03, 0)])
+def test_counts_alone_start_no_server(compare: Compare, grown: float, code: int) -> None:
+    """A rise of 2 % is material."""
+    fake = FakeInstruments(slower={names(1)[0]: grown})
+    found = compare(fake, names(2), 60.0, counts_only=True)
+    assert not fake.played
+    assert [case.judgements for case in found.cases] == [(), ()]
+    assert exit_code(found) == code
+    assert "not judged" not in make_view(found).headline

@@ -14,20 +14,21 @@ import pytest
 
 from bench import failures, failures_of
 from duetbench.core.errors import FlagName, UsageError
-from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load, LoadModel
+from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load, LoadModel, Verdict
 from duetbench.host import proc
 from duetbench.judge import counted
 from duetbench.measure import duet, launch
-from duetbench.measure.instructions import profiling
+from duetbench.measure.instructions import counting, profiling
 from duetbench.measure.runner import equip
 from duetbench.measure.testbed import SideCase, Testbed, fill
 from duetbench.project import tools
 from duetbench.project.project import Deployment, Project
 from duetbench.project.settings import Target
+from duetbench.store.comparison import Instructions
 
 SECRET = "s3cret-of-ours"
 SHOP = """\
-import json, os, pathlib
+import itertools, json, os, pathlib, random
 
 orders = json.loads(pathlib.Path(os.environ["SHOP_DATABASE"]).read_text())
 pathlib.Path("written").mkdir()  # another start in the same files would fail
@@ -40,6 +41,11 @@ def create():
         body = json.loads((await receive())["body"])
         headers = dict(scope["headers"])
         known = headers[b"authorization"] == f"Bearer {os.environ['TOKEN']}".encode()
+        steps = int(os.environ.get("STEPS", "0"))
+        if scope["path"] == "/drawn":
+            steps = random.randrange(50000)
+        for _ in itertools.repeat(None, steps):
+            pass
         status = 201 if known and scope["method"] == "POST" else 401
         said = json.dumps({"word": os.environ["WORD"], **orders, **body}).encode()
         length = (b"content-length", str(len(said)).encode())
@@ -146,6 +152,38 @@ def test_without_a_server_it_answers_the_same_request_in_files_of_its_own(
     left = proc.stat(int((tmp_path / "noted").read_text()))
     assert left is None or not left.alive
     assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["src"]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(counting.missing() is not None, reason=f"{counting.missing()}")
+@pytest.mark.real
+def test_instructions_of_an_application_are_counted_on_both_sides(
+    case: Case, testbed: Testbed
+) -> None:
+    """A loop of so many steps on either side, nothing, and what draws how much it does."""
+    drawn = case.endpoint.model_copy(update={"name": "drawn", "path": "/drawn"})
+
+    def side(steps: int, **changes: Any) -> SideCase:
+        env = {**case.env, "STEPS": str(steps)}
+        return SideCase(case.model_copy(update={"env": env, **changes}), testbed)
+
+    def count(base: int, head: int, **changes: Any) -> Instructions | str:
+        return counted.instructions([(side(base, **changes), side(head, **changes))], 120)[0]
+
+    refused = count(0, 0, endpoint=drawn)
+    more, same, less = count(100, 1100), count(1100, 1100), count(1100, 100)
+    assert isinstance(same, Instructions)
+    assert same.head / same.base == pytest.approx(1, abs=0.0005)
+    assert counted.judge(same).verdict is Verdict.NO_CHANGE
+    assert isinstance(refused, str)
+    assert "units differ by" in refused
+    assert isinstance(more, Instructions)
+    assert isinstance(less, Instructions)
+    for found, sign in ((more, 1), (less, -1)):
+        # A step of a loop takes 5 to 200 instructions.
+        assert 5_000 < sign * (found.head - found.base) < 200_000
+        assert (found.scatter or 0) < 0.001
+    assert (more.ratio or 0) * (less.ratio or 0) == pytest.approx(1, abs=0.001)
 
 
 @pytest.mark.real

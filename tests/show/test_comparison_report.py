@@ -12,6 +12,7 @@ from comparing import (
     AGAIN,
     BROKEN,
     CPU,
+    FASTER,
     LATE,
     LOOKS,
     OPEN,
@@ -26,18 +27,21 @@ from comparing import (
 )
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Flag, Missing, Verdict
+from duetbench.judge import counted
 from duetbench.show import formats
 from duetbench.show.comparison_text import as_markdown as markdown
 from duetbench.show.comparison_text import print_comparison
-from duetbench.show.view import make_view
+from duetbench.show.view import COUNTS, make_view
 from duetbench.store import files
 from duetbench.store.comparison import (
     CaseComparison,
     Comparison,
     Event,
     Instructions,
+    Judgement,
     PackageChange,
     rebuilt,
+    weighed,
 )
 
 ROOT: Final = Path(__file__).parents[2]
@@ -100,6 +104,64 @@ def test_people_read_one_sentence(found: Comparison, headline: str) -> None:
 def test_what_the_report_may_not_import_is_what_decides() -> None:
     record = SIX.record()
     assert {name: record[name] for name in LOOKS} == LOOKS
+
+
+def counted_case(ratio: float, *judgements: Judgement, **more: Any) -> CaseComparison:
+    """A case whose head executes so many times 300,000 instructions, exactly."""
+    counts = Instructions(base=3e5, head=3e5 * ratio, spread=0.0, scatter=0.0)
+    judged = weighed(counted.judge(counts), {})
+    return judged_case(A, *judgements, instructions=counts, count=judged, **more)
+
+
+ONE, DISAGREE = "1 of 1 cases", "instructions and CPU/request disagree"
+EQUAL = "executes the same instructions per request (exact to ±0.1 %)"
+FEWER = "executes 33.1 % fewer instructions per request (exact to ±0.1 %)"
+AGREE = FASTER.model_copy(update={"ratio": 0.8, "low": 0.78, "high": 0.82})
+
+
+@pytest.mark.parametrize(
+    ("found", "headline", "dispute"),
+    [
+        (counted_case(0.669, LATE), f"{A} {FEWER}; not judged in 1 of 1 cases.", ""),
+        (
+            counted_case(1.0, OPEN),
+            f"{A} {EQUAL}; not decided in 1 of 1 cases (CPU/request).",
+            "",
+        ),
+        # A part of the CPU time moved by less than all of it: no news, and explained.
+        (
+            counted_case(0.669, AGREE),
+            f"Better in {ONE}: {A} needs 20.0 % less CPU per request (18.0…22.0 %); {A} {FEWER}.",
+            "instructions −33.1 %, CPU/request −20.0 % (−22.0…−18.0 %): these instructions are a ",
+        ),
+        (
+            counted_case(0.669, SAME),
+            f"{A} {FEWER}; {DISAGREE} in {ONE}; no change in {ONE}; {SEEN}.",
+            "instructions −33.1 %, CPU/request unchanged (−0.39…+0.47 %): CPU time has what these",
+        ),
+        (
+            counted_case(0.669, SLOWER),
+            f"Worse in {ONE}: {A} {WORST}; {A} {FEWER}; {DISAGREE} in {ONE}.",
+            "instructions −33.1 %, CPU/request +2.13 % (",
+        ),
+    ],
+)
+def test_counts_have_a_verdict_of_their_own(
+    found: CaseComparison, headline: str, dispute: str
+) -> None:
+    view = make_view(comparison_of(found))
+    assert view.headline == headline[0].upper() + headline[1:]
+    told = dict(lines(view, COUNTS))
+    assert "no waiting" in told[""]
+    assert told.get(A, "").startswith(dispute)
+    assert bool(dispute) == (A in told)
+    for drawn in (printed(comparison_of(found), 120), markdown(comparison_of(found))):
+        assert COUNTS in drawn
+
+
+def test_what_was_not_counted_says_why() -> None:
+    view = make_view(comparison_of(judged_case(A, SAME, no_count="units differ by 9 %")))
+    assert lines(view, COUNTS) == (("1 × units differ by 9 %", A),)
 
 
 def steps(*cases: CaseComparison, **more: Any) -> tuple[str, ...]:
@@ -293,7 +355,8 @@ def every_block() -> Comparison:
             duets=(noisy,),
             absolute_base={CPU: 1.0e-4},
             absolute_head={CPU: 0.97e-4},  # a launch alone scatters: not shown
-            instructions=Instructions(base=303_012.0, head=309_072.0, spread=0.0001),
+            instructions=(counts := Instructions(base=303_012.0, head=309_072.0, spread=0.0001)),
+            count=weighed(counted.judge(counts), {}),
         ),
         judged_case("x/b/py3.14", SAME),
         judged_case("x/c/py3.14", BROKEN),

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch
@@ -171,8 +172,9 @@ def compared_by(
     folder: Path,
     seconds: float | None,
     told: SilentReporter | None = None,
+    **more: Any,
 ) -> Comparison:
     base, head = (side(name, tuple(cases)) for name in ("base", "head"))
     sides = Sides(base, head, Path(), paired(base, head, "a package"), (), untouched=2)
-    question = Question(sides, seconds=seconds)
+    question = Question(sides, seconds=seconds, **more)
     return session.compare(question, told or SilentReporter(), fake, folder, lambda: fake.now)

@@ -30,24 +30,25 @@ from duetbench.cli.sides import AS_LOCKED, BaseWithOption, LockOption, WithOptio
 from duetbench.cli.target_options import Options, left_out, repeated, with_options, with_target
 from duetbench.cli.verbs import hook
 from duetbench.core import units
-from duetbench.core.errors import UsageError
+from duetbench.core.errors import CountError, UsageError
 from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.github import actions
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
-from duetbench.judge import affected, counted, revisions, session
+from duetbench.judge import affected, counted, coverage, revisions, session
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, Starts
-from duetbench.judge.pairs import starting
+from duetbench.judge.pairs import Sides, starting
 from duetbench.judge.session import Question, unmeasured
 from duetbench.judge.sides import Scope
+from duetbench.measure.instructions import counting
 from duetbench.project import settings
 from duetbench.project.setting import SERVED, Setting, crossing
 from duetbench.show.comparison_text import as_markdown, print_comparison
-from duetbench.show.view import exit_code, side_text
-from duetbench.store.comparison import Comparison, command
+from duetbench.show.view import covers, exit_code, side_text
+from duetbench.store.comparison import Comparison, Coverage, command
 from duetbench.store.kinds import comparison_file
 
 _SIZES: Final = ", ".join(f"{name}={100 * size:g}%" for name, size in MATERIAL.items())
@@ -97,9 +98,15 @@ def compare_command(
     html: HtmlOption = None,
     details: DetailsOption = False,
     fail_on: Annotated[
-        Literal["undecided", "slower"],
-        Option("--fail-on", help="slower: what stays undecided gives exit code 0."),
+        Literal["undecided", "slower", "instructions"],
+        Option(
+            "--fail-on",
+            help="slower: what stays undecided gives code 0; instructions: only counts decide.",
+        ),
     ] = "undecided",
+    counts_only: Annotated[
+        bool, Option("--counts-only", help="Count instructions, and load no server.")
+    ] = False,
     material: Annotated[
         list[str] | None,
         Option("--material", metavar="WHAT=SIZE", help=f"From which size on you act: {_SIZES}."),
@@ -130,7 +137,8 @@ def compare_command(
     not judged or not decided, and nothing that was did: a longer --budget may help. 4: it could not
     be measured.
     """
-    limit, output = budget_seconds(budget), document(output, as_json=as_json)
+    limit = _limit(budget, start=start, counts_only=counts_only)
+    output = document(output, as_json=as_json)
     _require_code(why, choice)
     console = console_for(
         {"--output": output, "--markdown": markdown, "--html": html, "--why": why}
@@ -145,18 +153,15 @@ def compare_command(
             f"--python {pythons[0]}: expected two interpreters, BASE and HEAD, or an --app that is "
             "measured on this one"
         )
-    words = [word for glob in select or () for word in ("--select", glob)]
-    words += [
-        "--profile",
-        profile,
-        "--seed",
-        str(seed),
-        *["--all"] * everything,
-        *["--start"] * start,
-    ]
-    words += ["--budget", budget] if budget else []
-    words += [word for text in material or () for word in ("--material", text)]
     sizes = _sizes(material or ())
+    words = [
+        *(word for glob in select or () for word in ("--select", glob)),
+        *("--profile", profile, "--seed", str(seed), *["--all"] * everything),
+        *(*["--start"] * start, *["--counts-only"] * counts_only),
+        *(["--budget", budget] if budget else []),
+        *(word for text in material or () for word in ("--material", text)),
+        *repeated(options, pythons),
+    ]
     with interruptible(), revisions.copies() as copies:
         logs = paths.state_dir() / "logs"
         scope = Scope(profile, tuple(select or ()), logs, narrator, copies)
@@ -165,9 +170,8 @@ def compare_command(
         both = sides_of(project, (base, head), stack_as_of or [], pins, lock, pair, scope, choice)
         touched = affected.find(both, everything=everything)
         touched = replace(touched, pairs=starting(touched.pairs)) if start else touched
-        reproduce = command(
-            both.base.record, both.head.record, [*words, *repeated(options, pythons)]
-        )
+        covered, remarks = (None, ()) if start else _covered(touched, narrator)
+        reproduce = command(both.base.record, both.head.record, words)
         question = Question(
             touched,
             () if start else counted.jobs(p.sides for p in touched.pairs if not p.executes_alike),
@@ -175,8 +179,10 @@ def compare_command(
             seed,
             {**settings.load(project.root).material, **sizes},
             start=start,
+            counts_only=counts_only,
+            coverage=covered,
             reproduce=(reproduce,) if reproduce else (),
-            notes=left_out(options) if reproduce else (),
+            notes=(*(left_out(options) if reproduce else ()), *remarks),
         )
         comparison, interruption = _compared(question, console, logs)
         explained = None
@@ -200,8 +206,25 @@ def compare_command(
             console.say(f"\nKept; all of it: duetbench show {comparison.id}")
     if interruption is not None:
         raise interruption
-    if code := exit_code(comparison, lenient=fail_on == "slower"):
+    if code := exit_code(comparison, lenient=fail_on == "slower", counts=fail_on == "instructions"):
         raise Exit(code)
+
+
+def _limit(budget: str | None, *, start: bool, counts_only: bool) -> float | None:
+    """Read the budget, s; UsageError or CountError: there can be no counts, which are asked for."""
+    if start and counts_only:
+        raise UsageError("--start and --counts-only were given: choose one")
+    if counts_only and (lacking := counting.missing()):
+        raise CountError(lacking)
+    return budget_seconds(budget)
+
+
+def _covered(touched: Sides, narrator: Narrator) -> tuple[Coverage | None, tuple[str, ...]]:
+    """Say whether the requests run what differs, or why nobody knows, which is a note."""
+    covered, remark = coverage.observe(touched)
+    if covered or remark:
+        narrator.say(covers(covered) if covered else remark)
+    return covered, (remark,) if remark else ()
 
 
 def _sizes(texts: Sequence[str]) -> dict[Concern, float]:

@@ -141,7 +141,8 @@ def compare_command(
         str, Option("--keep", metavar="TEXT", help="Not empty: launch head alone, too.")
     ] = "",
     fail_on: Annotated[
-        Literal["never", "slower"], Option("--fail-on", help="What gives exit code 1.")
+        Literal["never", "slower", "instructions"],
+        Option("--fail-on", help="What gives exit code 1."),
     ] = "never",
 ) -> None:
     """Compare both sides of a pull request with each other, as an action does; empty means default.
@@ -153,7 +154,8 @@ def compare_command(
     that start the application get none of the job's tokens.
 
     Exit code 0: compared, whatever was found; 1: with --fail-on slower, something got materially
-    slower or broke; others as of `duetbench compare`, where nothing could be measured.
+    slower or broke, with --fail-on instructions, executes materially more; others as of `duetbench
+    compare`, where nothing could be measured.
     """
     target = _target(app, paths_, requests, args)
     limit = ["--budget", budget] if budget else []
@@ -165,6 +167,7 @@ def compare_command(
     file, code_file = report / incoming.COMPARISON, report / incoming.WHY
     sides = commit("BASE", base), commit("HEAD", head)
     output = ["--output", str(file), "--why", str(code_file)]
+    output += ["--fail-on", fail_on] if fail_on == "instructions" else []
     code = _call("compare", *sides, *target, *limit, *output).returncode
     if code not in _JUDGED or not file.is_file():
         raise Exit(code)
@@ -178,7 +181,7 @@ def compare_command(
         files.save(results, comparison)
         # Without a valid launch there is no point in the trend; the comparison stands all the same.
         _call("run", *target, "--results", str(results))
-    if code == 1 and fail_on == "slower":
+    if code == 1 and fail_on != "never":
         raise Exit(code)
 
 

@@ -90,6 +90,22 @@ class Diff:
 
 def find(sides: Sides, *, everything: bool = False) -> Sides:
     """Leave the cases that can be affected, by both sides' files and environments."""
+    base, head, diff = sides.base, sides.head, difference(sides)
+    around = () if diff.own else SOURCES
+    readers = [
+        Reader(s.root, s.testbed, tuple(s.root / name for name in around)) for s in (base, head)
+    ]
+    loaded = {
+        pair.case.id: readers[0].read(pair.base.case) | readers[1].read(pair.head.case)
+        for pair in sides.pairs
+    }
+    if not everything:
+        watch_doubtful(diff, sides.pairs, readers, loaded)
+    return select(sides, diff, loaded, everything=everything)
+
+
+def difference(sides: Sides) -> Diff:
+    """Find in what both sides' files and environments differ."""
     base, head = sides.base, sides.head
     trees = (base.tree, head.tree) if base.tree and head.tree else None
     changed = [
@@ -100,7 +116,7 @@ def find(sides: Sides, *, everything: bool = False) -> Sides:
     same = tuple(path for path in changed if same_code(path, base.root, head.root))
     target = head.project.target is not None
     ours = paths.others(sides.repository).get("project", {}).get("name") == "duetbench"
-    diff = Diff(
+    return Diff(
         files=tuple(path for path in changed if path not in same),
         same=same,
         packages=package_changes(base.testbed.stacks, head.testbed.stacks),
@@ -114,17 +130,6 @@ def find(sides: Sides, *, everything: bool = False) -> Sides:
         target=target,
         new=frozenset(path for side in (base, head) if side.declared for path in side.lent),
     )
-    around = () if diff.own else SOURCES
-    readers = [
-        Reader(s.root, s.testbed, tuple(s.root / name for name in around)) for s in (base, head)
-    ]
-    loaded = {
-        pair.case.id: readers[0].read(pair.base.case) | readers[1].read(pair.head.case)
-        for pair in sides.pairs
-    }
-    if not everything:
-        watch_doubtful(diff, sides.pairs, readers, loaded)
-    return select(sides, diff, loaded, everything=everything)
 
 
 def watch_doubtful(
@@ -146,7 +151,7 @@ def watch_doubtful(
             move.stack == pair.case.stack and move.package in there for move in diff.packages
         )
         code = (path for path in diff.files if path.endswith(".py"))
-        if moves or (diff.target and any(_may_be_read(path, diff) for path in code)):
+        if moves or (diff.target and any(may_be_read(path, diff) for path in code)):
             groups[tuple(map(_loading, cases))].append(pair)
     for group in groups.values():
         seen = readers[0].watch([pair.base.case for pair in group])
@@ -160,7 +165,8 @@ def _loading(case: Case) -> Hashable:
     return server_of(case.model_copy(update={"workers": 1, "threads": None, "cores": "split"}))
 
 
-def _may_be_read(path: str, diff: Diff) -> bool:
+def may_be_read(path: str, diff: Diff) -> bool:
+    """Whether an application may import or read a file: it is none for people, git or CI."""
     return _area(path, own=diff.own) in {APPLICATIONS, CODE}
 
 
@@ -260,7 +266,7 @@ def _affects(path: str, case: Case, diff: Diff, loaded: Dependencies) -> bool:
     parts = PurePosixPath(path).parts
     if path in loaded.files:
         return True
-    if not _may_be_read(path, diff):
+    if not may_be_read(path, diff):
         return False
     if parts[0] == "apps" and not diff.target:
         # Of packages, those that moved tell; what points stand against is loaded by nothing.
@@ -328,13 +334,13 @@ def same_code(path: str, base: Path, head: Path) -> bool:
     if not path.endswith(".py"):
         return False
     try:
-        trees = [_meaning((root / path).read_bytes()) for root in (base, head)]
+        trees = [ast.dump(parsed((root / path).read_bytes())) for root in (base, head)]
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return trees[0] == trees[1]
 
 
-def _meaning(source: bytes) -> str:
+def parsed(source: bytes) -> ast.Module:
     """What a module executes: its syntax tree, with one version in place of each."""
     tree = ast.parse(source)
     for node in tree.body:
@@ -345,7 +351,7 @@ def _meaning(source: bytes) -> str:
             and _is_version(node.value.value)
         ):
             node.value.value = "0"
-    return ast.dump(tree)
+    return tree
 
 
 def _is_version(value: object) -> bool:

@@ -3,13 +3,14 @@
 The application finds the surroundings of a launch. What counts is this checkout's, on both sides:
 its counter, and of `benchmarks/_counted.py` the jobs that go with an experiment's cases. A count
 repeats to 0.03 %, so one of each side is enough, and the answer has a fixed resolution. It is a
-reason to spend duets on a case, never a verdict: what executes more need not be slower. asv times
-all other benchmarks (`duetbench inprocess`) and finds their steps.
+reason to spend duets on a case, and a verdict of its own kind: what executes more need not be
+slower. asv times all other benchmarks (`duetbench inprocess`) and finds their steps.
 """
 
 import json
 import math
 import os
+import statistics
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -21,6 +22,8 @@ from uuid import uuid4
 from duetbench.core.errors import CountError, LaunchError, UsageError
 from duetbench.core.metrics import INSTRUCTIONS, METRICS
 from duetbench.core.model import Case, Endpoint, Profile, Verdict
+from duetbench.core.text import short
+from duetbench.core.units import student
 from duetbench.host import paths, ports
 from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase, Workspace
@@ -37,7 +40,7 @@ MOST_PATHS: Final = 30
 LONGEST: Final = 0.05
 """Endpoints that compute for longer, s, are not counted: Valgrind is some fifty times slower."""
 
-START_SECONDS: Final = 15.0
+START_SECONDS: Final = 10.0
 """For both sides of one environment at the same time, before the first figure: imports."""
 
 EACH_SECONDS: Final = 3.0
@@ -47,7 +50,10 @@ PATIENCE: Final = 3.0
 """So many times the expected seconds are waited for."""
 
 RESOLUTION: Final = 0.001
-"""Relative half width of a job's interval: twice what two counts of one program differ by."""
+"""Least relative half width of an interval: twice what two counts of one program differ by."""
+
+UNSTEADY: Final = 0.01
+"""Rounds of one side that differ by more do something else each time: random work, time, growth."""
 
 IMPORT: Final = "import"
 """The job that imports a case's application, once."""
@@ -55,8 +61,13 @@ IMPORT: Final = "import"
 FLOOR: Final = METRICS["server_cpu_per_request"].floor
 """Relevance floor of instructions: that of the time they take."""
 
+TOLERANCE: Final = METRICS["server_cpu_per_request"].tolerance
+"""Equivalence margin of instructions that scatter: likewise."""
+
 PROFILES: Final[tuple[Profile, ...]] = ("nightly", "quick", "published")
 """In which cases are looked for, the nights' own first."""
+
+_LONGEST_REASON: Final = 300  # letters of why something was not counted
 
 _VALIDATION: Final = "instructions.Pydantic.track_validation(document=valid, size=20, source={})"
 
@@ -73,21 +84,20 @@ UNITS: Final = {
 benchmark of each with its parameters, as in names of series."""
 
 
-def instructions(
-    pairs: Sequence[BothSides], limit: float, *, switched: bool = False
-) -> tuple[Instructions | str, ...]:
+def instructions(pairs: Sequence[BothSides], limit: float) -> tuple[Instructions | str, ...]:
     """Count both sides at the same time within `limit` s, or say why they cannot be.
 
-    The cases share stack, interpreter and environment variables.
+    The cases share stack, interpreter and environment variables; of a target there is one, since it
+    may be started once only in its files.
     """
     sides = zip(*pairs, strict=True)
-    ends = time.monotonic() + limit
+    ends, switched = time.monotonic() + limit, counting.can_switch()
     try:
         with ExitStack() as stack:
             under_way = [stack.enter_context(_counting(side, switched)) for side in sides]
             base, head = (collect(ends - time.monotonic()) for collect in under_way)
     except CountError as error:
-        return (str(error),) * len(pairs)
+        return (short(str(error), _LONGEST_REASON),) * len(pairs)
     return tuple(_together(base[unit(below)], head[unit(above)]) for below, above in pairs)
 
 
@@ -96,12 +106,14 @@ class Program:
     """A program that makes requests inside the process; `counting.count` explains its parts.
 
     `folder` is where it has the application: a copy of its own, if the application is a target.
+    `hide` takes private values out of what it says.
     """
 
     python: Path
     payload: Sequence[str]
     env: Mapping[str, str]
     folder: Path
+    hide: Callable[[str], str] = str
 
 
 @contextmanager
@@ -139,7 +151,7 @@ def program(side: SideCase) -> Iterator[Program]:
         }
         if importing:
             env["DUETBENCH_IMPORTED_IN"] = str(workspace.folder)
-        yield Program(python, payload, {**served, **env}, workspace.folder)
+        yield Program(python, payload, {**served, **env}, workspace.folder, workspace.hide)
         workspace.close()
     except (CountError, LaunchError) as problem:
         raise CountError(workspace.hide(str(problem))) from None
@@ -173,7 +185,16 @@ def _counting(side: Sequence[SideCase], switched: bool) -> Iterator[counting.Col
             counted.python, counted.payload, targets, env=counted.env, switched=switched
         ) as collect,
     ):
-        yield collect
+
+        def collect_hidden(seconds: float) -> counting.Outcomes:
+            return {
+                target: replace(one, reason=short(counted.hide(one.reason), _LONGEST_REASON))
+                if isinstance(one, counting.Uncounted)
+                else one
+                for target, one in collect(seconds).items()
+            }
+
+        yield collect_hidden
 
 
 def unit(side: SideCase) -> str:
@@ -195,7 +216,48 @@ def _together(base: Count, head: Count) -> Instructions | str:
     if isinstance(head, counting.Uncounted):
         return head.reason
     spread = max(base.spread, head.spread)
-    return Instructions(base=base.per_unit, head=head.per_unit, spread=spread)
+    return Instructions(
+        base=base.per_unit,
+        head=head.per_unit,
+        spread=spread,
+        scatter=max(_scatter(base.rounds, head.rounds), spread if spread > UNSTEADY else 0.0),
+    )
+
+
+def _scatter(base: Sequence[float], head: Sequence[float]) -> float:
+    """Half of the ratio's 95 % interval, relative, from the rounds of both sides.
+
+    From their differences, round by round: what a table costs that grows in one process, it costs
+    in the other, and says nothing of what differs.
+    """
+    moves = [above - below for below, above in zip(base, head, strict=True)]
+    if len(moves) < 2:
+        return 0.0
+    error = statistics.stdev(moves) / math.sqrt(len(moves))
+    return student(len(moves) - 1) * error / min(*base, *head)
+
+
+def judge(counts: Instructions) -> Judgement:
+    """Judge both sides' counts: a change beyond the floor, none, or, if they scatter, neither."""
+    ratio, half = counts.head / counts.base, max(RESOLUTION, counts.scatter or 0.0)
+    size, reason = abs(math.log(ratio)), ""
+    if size > math.log1p(FLOOR) + math.log1p(half):
+        verdict = Verdict.SLOWER if ratio > 1 else Verdict.FASTER
+    elif half <= RESOLUTION or size + math.log1p(half) <= math.log1p(TOLERANCE):
+        verdict = Verdict.NO_CHANGE
+    else:
+        verdict = Verdict.INCONCLUSIVE
+        reason = f"its rounds differ by {counts.spread:.1%}: it does something else each time"
+    return Judgement(
+        metric="",
+        verdict=verdict,
+        ratio=ratio,
+        low=ratio / (1 + half),
+        high=ratio * (1 + half),
+        detectable=FLOOR + half,
+        duets=1,
+        reason=reason,
+    )
 
 
 class Counts:
@@ -220,19 +282,32 @@ class Counts:
 
     def outcome(self, case: str) -> Instructions | str:
         """Counts of a case, or why there are none."""
+        if self._sides[case][1].case.endpoint.takes > LONGEST:
+            return f"it computes for {LONGEST:g} s or longer, which is too long for Valgrind"
         return self._counted.get(self._code(case), "there was no time to count it")
 
     def count(
-        self, cases: Iterable[str], left: Callable[[], float], note: Callable[[str], None]
+        self,
+        cases: Iterable[str],
+        left: Callable[[], float],
+        note: Callable[[str], None],
+        tell: Callable[[Sequence[str]], object] = len,
     ) -> None:
-        """Count environment by environment in the time there is; an interruption keeps the rest."""
-        for group in self._groups(cases):
-            seconds = START_SECONDS + EACH_SECONDS * len(group)
-            if seconds > left():
+        """Count environment by environment in the time there is; an interruption keeps the rest.
+
+        Of an environment for which there is not enough, the first cases. `tell` hears of each
+        environment as soon as it has been counted.
+        """
+        for every in self._groups(cases):
+            room = max(0.0, left() - START_SECONDS) / EACH_SECONDS
+            group = every[: math.floor(min(room, len(every)))]
+            if not group:
                 continue
+            seconds = START_SECONDS + EACH_SECONDS * len(group)
             pairs = [self._sides[case] for case in group]
             counts = self._count(pairs, min(left(), PATIENCE * seconds))
             self._counted |= {self._code(c): one for c, one in zip(group, counts, strict=True)}
+            tell(group)
             for reason in dict.fromkeys(one for one in counts if isinstance(one, str)):
                 names = [case for case, one in zip(group, counts, strict=True) if one == reason]
                 note(f"{', '.join(names)}: instructions not counted: {reason}")
@@ -242,10 +317,9 @@ class Counts:
         groups: dict[Hashable, dict[Hashable, str]] = {}
         for name in cases:
             code, head = self._code(name), self._sides[name][1]
-            if head.testbed.target:
-                continue  # `benchmarks/` of ours know experiments only
             if head.case.endpoint.takes <= LONGEST and code not in self._counted:
-                groups.setdefault(code[:3], {}).setdefault(code, name)
+                together = code if head.testbed.target else code[:3]
+                groups.setdefault(together, {}).setdefault(code, name)
         return [tuple(group.values()) for group in groups.values()]
 
     def _code(self, name: str) -> tuple[Hashable, ...]:
@@ -255,8 +329,11 @@ class Counts:
 
 
 def differ(counts: Instructions | None) -> bool:
-    """Whether the sides' instructions differ by more than what matters of CPU."""
-    return counts is not None and abs(math.log(counts.head / counts.base)) > math.log1p(FLOOR)
+    """Whether the sides' instructions differ by more than what matters of CPU, and they scatter."""
+    if counts is None:
+        return False
+    least = math.log1p(FLOOR) + math.log1p(counts.scatter or 0.0)
+    return abs(math.log(counts.head / counts.base)) > least
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,27 +366,14 @@ class Job:
 
     def judge(self, counts: Instructions, method: Mapping[str, object]) -> MicroComparison:
         """Judge both sides' counts: a change beyond the floor, or none."""
-        ratio = counts.head / counts.base
-        verdict = Verdict.NO_CHANGE
-        if abs(math.log(ratio)) > math.log1p(FLOOR) + math.log1p(RESOLUTION):
-            verdict = Verdict.SLOWER if ratio > 1 else Verdict.FASTER
         base, head = self.base.case, self.head.case
-        judgement = Judgement(
-            metric="",
-            verdict=verdict,
-            ratio=ratio,
-            low=ratio / (1 + RESOLUTION),
-            high=ratio * (1 + RESOLUTION),
-            detectable=FLOOR + RESOLUTION,
-            duets=1,
-        )
         return MicroComparison(
             benchmark=self.name,
             python=" → ".join(dict.fromkeys((base.python, head.python))),
             stack=head.stack,
             series=self.series,
             unit=INSTRUCTIONS,
-            judgement=weighed(judgement, method),
+            judgement=weighed(judge(counts), method),
             base=(counts.base,),
             head=(counts.head,),
         )

@@ -1,13 +1,14 @@
 """One comparison from its first duet to its verdicts and its record, in bounded time.
 
-Instruction counts of all cases and jobs inside the process, since they repeat where clocks scatter;
-then rounds of duets over the cases that are open (`duet_loop`): `sequential_test` says which are.
+Instruction counts of all cases and jobs inside the process, since they repeat where clocks scatter:
+each is told at once, and has a verdict of its own. Then rounds of duets over the cases that are
+open (`duet_loop`; `sequential_test` says which are), where counts moved, then where they are blind.
 """
 
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
@@ -21,26 +22,33 @@ from duetbench.core.model import Missing
 from duetbench.core.units import utc_now
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import counted, growth
-from duetbench.judge.counted import EACH_SECONDS, Counts, Job, differ
+from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, Job, differ
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.events import events, together
 from duetbench.judge.pairs import SIDES, Pair, Sides, explaining
 from duetbench.judge.priors import Priors
 from duetbench.judge.sequential_test import SequentialTest, judge, judge_beside
 from duetbench.judge.statistics import Method
-from duetbench.project import tools
+from duetbench.project import names, tools
 from duetbench.store import kinds
 from duetbench.store.comparison import (
     METHOD_VERSION,
     CaseComparison,
     Comparison,
+    Coverage,
     Duet,
     Event,
+    executes,
     weighed,
 )
 
 COUNTING: Final = 0.15
 """Share of the budget that instruction counts may take before the first duet."""
+
+LEAST_COUNTING: Final = 30.0
+"""Seconds that they may take of a short budget, but no more than half of it: they are an answer."""
+
+_TOLD: Final = 5  # cases whose counts are told one by one
 
 FIRST_LOOK: Final = 0.75
 """Share of the budget in which all chosen cases must reach their first look."""
@@ -59,6 +67,8 @@ class Question:
     material: Mapping[Concern, float] = field(default_factory=dict)  # instead of `metrics.MATERIAL`
     start: bool = False  # how the servers start, and not what requests cost: see `pairs.starting`
     reproduce: tuple[str, ...] = ()  # commands for a terminal
+    counts_only: bool = False  # no duets: instructions alone
+    coverage: Coverage | None = None  # of what differs, by the requests
     notes: tuple[str, ...] = ()
 
 
@@ -129,24 +139,25 @@ class _Session:
         self.jobs = {job.series: job for job in question.jobs}
         self.loop = Loop(instruments, reporter, question.seed, clock, turns=not question.start)
         self.first = self.method.admitted
-        chosen = affordable(list(every.values()), self.loop.seconds.of, self.first, self.seconds)
-        self.pairs = {name: pair for name, pair in every.items() if pair in chosen}
         machine = question.sides.head.testbed.machine.id
         self.priors = Priors.of_machine(machine, question.sides.repository / "results")
-        duets = {name: pair.duets for name, pair in self.pairs.items()}
-        self.test = SequentialTest(duets, self.method, self.priors.of)
         inside = {name: job.sides for name, job in self.jobs.items()}
         served = {name: pair.sides for name, pair in every.items()}
         self.counts = Counts(instruments.instructions, {**served, **inside})
+        self._choose(self.seconds)
         self.notes: list[str] = []
 
     def run(self) -> None:
         """Count, then play duets."""
-        seconds = self.first * self.loop.seconds.of(*self.pairs.values())
-        seconds += EACH_SECONDS * len(self.jobs)
+        seconds = START_SECONDS + EACH_SECONDS * (len(self.every) + len(self.jobs))
+        if self.pairs and not self.question.counts_only:
+            seconds = self.first * self.loop.seconds.of(*self.pairs.values())
+            seconds += EACH_SECONDS * len(self.jobs)
         self.reporter.begin(len(self.pairs) + len(self.jobs), seconds, self.question.seconds)
         if not self.question.start:
             self._count()
+        if self.question.counts_only:
+            return
         while self.loop.play(self, self.ends) and self._admit():
             pass
         if lost := len(self._waiting()):
@@ -192,6 +203,8 @@ class _Session:
         judgements = judge(SequentialTest(left_out)) | judge(self.test)
         asked = explaining(self.test.samples, self.priors.slopes)
         witnesses = judge_beside(self.test, asked)
+        if self.question.counts_only:
+            judgements, witnesses = {}, {}
         method: dict[str, Any] = {
             **self.method.record(),
             "priors": str(self.priors),
@@ -211,11 +224,13 @@ class _Session:
                 case=pair.case,
                 because=pair.reason,
                 commands=pair.head.testbed.commands(pair.case),
-                judgements=tuple(weighed(one, method) for one in judgements[name]),
+                judgements=tuple(weighed(one, method) for one in judgements.get(name, ())),
                 witnesses=witnesses.get(name, ()),
                 wake_up=asked[name].price if name in asked else None,
                 duets=tuple(pair.duets.all),
-                instructions=self.counts.of(name),
+                instructions=(found := self.counts.of(name)),
+                count=found and weighed(counted.judge(found), method),
+                no_count="" if found or self._uncounted(pair) else str(self.counts.outcome(name)),
                 growth=pair.duets.growth,
                 absolute_base=pair.duets.means("base"),
                 absolute_head=pair.duets.means("head"),
@@ -236,15 +251,56 @@ class _Session:
         )
 
     def _count(self) -> None:
-        """Count instructions first: they tell where to look, in a small share of the time."""
-        ends = self.clock() + (COUNTING if self.pairs else 1.0) * self.seconds
-        cases = [name for name, pair in self.pairs.items() if not pair.executes_alike]
-        wanted = (*cases, *self.jobs)
-        self.counts.count(wanted, lambda: ends - self.clock(), self.reporter.note)
-        for case, pair in self.pairs.items():
-            if differ(self.counts.of(case)):
-                for metric in pair.duets.computed:
-                    self.test.hint(case, metric)
+        """Count instructions first: they are an answer, and tell where to look."""
+        share = max(COUNTING * self.seconds, min(LEAST_COUNTING, self.seconds / 2))
+        if not self.pairs or self.question.counts_only:
+            share = self.seconds
+        ends = self.clock() + share
+        pairs = [pair for pair in _spread(self.every.values()) if not pair.executes_alike]
+        wanted = (*(pair.case.id for pair in pairs), *self.jobs)
+        self.counts.count(wanted, lambda: ends - self.clock(), self.reporter.note, self._tell)
+        left = self.ends - self.clock()
+        self._choose(min(self.seconds, left / (1 - COUNTING)))
+        for pair in self.pairs.values():
+            self._hint(pair)
+
+    def _uncounted(self, pair: Pair) -> bool:
+        """Whether nobody asks what a case executes: it starts, or only its server differs."""
+        return self.question.start or pair.executes_alike
+
+    def _hint(self, pair: Pair) -> None:
+        if differ(self.counts.of(pair.case.id)):
+            for metric in pair.duets.computed:
+                self.test.hint(pair.case.id, metric)
+
+    def _tell(self, cases: Sequence[str]) -> None:
+        """Say what has just been counted: the largest changes, and how many cases have none."""
+        counts = {name: one for name in cases if (one := self.counts.of(name))}
+        moved = sorted((name for name in counts if differ(counts[name])), key=self._size)
+        shown = moved[::-1][:_TOLD] if len(counts) > _TOLD else [*counts]
+        for name in shown:
+            pair = self.every.get(name)
+            what = names.of(pair.case).what if pair else self.jobs[name].name
+            self.reporter.note(f"{what} {executes(counted.judge(counts[name]))}")
+        if more := len(counts) - len(shown):
+            self.reporter.note(f"{more} more counted, {len(moved) - len(shown)} of which moved")
+
+    def _size(self, case: str) -> float:
+        """By how much the instructions of a case moved, on the log scale."""
+        counts = self.counts.of(case)
+        return abs(math.log(counts.head / counts.base)) if counts else 0.0
+
+    def _choose(self, seconds: float) -> None:
+        """Choose the cases for duets: where counts moved most, where there are none, others."""
+        order = sorted(self.every.values(), key=lambda pair: -self._size(pair.case.id))
+        chosen = affordable(order, self.loop.seconds.of, self.first, seconds, self._urgency)
+        self.pairs = {name: pair for name, pair in self.every.items() if pair in chosen}
+        duets = {name: pair.duets for name, pair in self.pairs.items()}
+        self.test = SequentialTest(duets, self.method, self.priors.of)
+
+    def _urgency(self, pair: Pair) -> int:
+        counts = self.counts.of(pair.case.id)
+        return 1 if counts is None else 0 if differ(counts) else 2
 
     def _waiting(self) -> list[Pair]:
         """The cases that the budget has no room for so far."""
@@ -253,30 +309,40 @@ class _Session:
     def _admit(self) -> bool:
         """Give time that decided and void cases have left to others; False where none has room."""
         left, least = self.ends - self.clock(), self.method.admitted
-        more = affordable(self._waiting(), self.loop.seconds.of, least, left / FIRST_LOOK)
+        waiting, seconds = self._waiting(), left / FIRST_LOOK
+        more = affordable(waiting, self.loop.seconds.of, least, seconds, self._urgency)
         if not more or least * self.loop.seconds.of(*more) > left:
             return False
         for pair in more:
             self.pairs[pair.case.id] = pair
             self.test.take(pair.case.id, pair.duets)
+            self._hint(pair)
         return True
 
 
 def affordable(
-    pairs: Sequence[Pair], seconds: Callable[..., float], looks: int, total: float
+    pairs: Sequence[Pair],
+    seconds: Callable[..., float],
+    looks: int,
+    total: float,
+    urgency: Callable[[Pair], int] = lambda _: 0,
 ) -> list[Pair]:
     """Choose the cases that can all reach their first look, spread over kinds; at least one.
 
     Half a look at every case would decide none. The others are reported as not measured.
-    `seconds` are those of a round of cases.
+    `seconds` are those of a round of cases; those of lower `urgency` number come first.
     """
-    ranks: dict[Hashable, Iterator[int]] = defaultdict(count)
     chosen: list[Pair] = []
-    # Each kind's first comes before any kind's second.
-    for pair in sorted(pairs, key=lambda pair: next(ranks[_kind(pair)])):
+    for pair in sorted(_spread(pairs), key=urgency):
         if not chosen or looks * seconds(*chosen, pair) <= FIRST_LOOK * total:
             chosen.append(pair)
     return chosen
+
+
+def _spread(pairs: Iterable[Pair]) -> list[Pair]:
+    """Order cases over their kinds: each kind's first comes before any kind's second."""
+    ranks: dict[Hashable, Iterator[int]] = defaultdict(count)
+    return sorted(pairs, key=lambda pair: next(ranks[_kind(pair)]))
 
 
 def _kind(pair: Pair) -> Hashable:
@@ -315,8 +381,10 @@ def _record(
         base=base.record,
         head=head.record,
         packages=sides.packages,
+        counts_only=question.counts_only,
         planned=len(sides.pairs),
         untouched=sides.untouched,
+        coverage=question.coverage,
         missing=(*sides.missing, *absent),
         cases=cases,
         events=(*([joint] if joint else []), *events(cases)),

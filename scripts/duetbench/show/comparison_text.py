@@ -16,7 +16,7 @@ from rich.text import Text
 from duetbench.core.text import visible
 from duetbench.project import names
 from duetbench.show import formats
-from duetbench.show.view import BESIDE, Section, ViewRow, make_view
+from duetbench.show.view import BESIDE, COUNTS, Section, ViewRow, make_view
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 
@@ -34,6 +34,9 @@ def print_comparison(console: Console, comparison: Comparison, *, details: bool 
     view = make_view(comparison)
     console.print(Text(view.headline, style="bold"))
     if not details:
+        for section in view.sections:
+            if section.title == COUNTS and not section.folded:
+                _print_section(console, section)
         requests = names.requests(row.case for row in comparison.cases)
         # The rows without change come last.
         shown = [

@@ -93,7 +93,7 @@ def duration(seconds: float) -> str:
 
 
 def verdict(metric: str, outcome: Verdict) -> str:
-    """The verdict's word with its mark; memory gets larger and smaller, not slower and faster.
+    """The verdict's word with its mark; memory and instructions get more or less, not slower.
 
     What explains a change has no mark: by itself it is neither good nor bad.
     """
@@ -101,7 +101,9 @@ def verdict(metric: str, outcome: Verdict) -> str:
     if metric in WITNESSES:
         more, less = re.findall(r"(\w+)\|(\w+)", METRICS[metric].moves)[0]
         return str({Verdict.SLOWER: more, Verdict.FASTER: less}.get(outcome, word))
-    if metric and METRICS[metric].unit == "B":
+    if metric == INSTRUCTIONS:
+        word = {Verdict.SLOWER: "more", Verdict.FASTER: "fewer"}.get(outcome, word)
+    elif metric and METRICS[metric].unit == "B":
         word = {Verdict.SLOWER: "larger", Verdict.FASTER: "smaller"}.get(outcome, word)
     return f"{MARKS[outcome]} {word}"
 

@@ -9,21 +9,25 @@ from typing import Final, Literal, get_args
 
 from duetbench.core import units
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, TAILS, WAKE_UPS, WORK
+from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
 from duetbench.core.text import TO_REPEAT, some
 from duetbench.core.units import Interval
 from duetbench.project import names
 from duetbench.show import formats
 from duetbench.store.comparison import (
+    SAME,
     CaseComparison,
     Comparison,
     Course,
+    Coverage,
     Event,
     Judgement,
     MicroComparison,
     SideName,
     SideRecord,
     acted_on,
+    executes,
     rebuilt,
     weight,
 )
@@ -77,6 +81,16 @@ _COULD_SEE: Final = (
     "a change of one figure alone would have been called in 4 of 5 comparisons like this; smaller "
     "ones may be there"
 )
+COUNTS: Final = "Instructions per request, without a server"
+_BLIND: Final = (
+    "counted one request at a time: it sees no waiting, no contention, nothing that the server or "
+    "the kernel does, and no memory"
+)
+_ELSEWHERE: Final = (
+    "CPU time has what these instructions have not: the server, the kernel, memory, and how many "
+    "requests one wake-up serves"
+)
+_PART: Final = "these instructions are a part of the CPU time; the server and kernel have theirs"
 _APART: Final = (
     "from launches of each side alone, one right after the other, where two servers at once would "
     "keep each other from cores; all else is from duets"
@@ -228,7 +242,7 @@ def _rows(comparison: Comparison) -> tuple[ViewRow, ...]:
 
 
 def _awaited(judged: Judgement, comparison: Comparison) -> bool:
-    imports = METRICS[judged.metric].concern == "start" and not comparison.start
+    imports = row_of(judged.metric).concern == "start" and not comparison.start
     return judged.metric not in TAILS and not imports
 
 
@@ -289,7 +303,7 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
     if not (comparison.planned or comparison.micro):
         notes = (note for note in comparison.notes if note.startswith(_NOTHING))
         return next(notes, f"{_NOTHING}: the change cannot have touched any measured case.")
-    parts = [*_leaks(comparison), *_news(comparison, rows)]
+    parts = [*_leaks(comparison), *_news(comparison, rows), *_executed(comparison)]
     if broken := _of(rows, "broken"):
         parts.append(f"not comparable in {_count(broken, comparison)}")
     # A case with one open metric is not 'no change'.
@@ -302,13 +316,76 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
         parts.append(f"not decided in {_count(undecided, comparison)} ({labels})")
     # Cases that should have been judged and have no row at all.
     lost = max(0, comparison.planned - len({row.case for row in rows if row.metric}))
+    if comparison.counts_only:  # nobody asked for duets
+        lost = sum(case.count is None for case in comparison.cases)
     if (unjudged := _of(rows, "unjudged")) or lost:
         parts.append(f"not judged in {_count(unjudged, comparison, more=lost)}")
     sentence = "; ".join(parts)
     if comparison.cross:
         sentence = f"{comparison.head.label} against {comparison.base.label}: {sentence}"
     partial = "Partial: " if comparison.status == "partial" else ""
-    return f"{partial}{sentence[0].upper()}{sentence[1:]}."
+    before = f"{covers(comparison.coverage)}. " if comparison.coverage else ""
+    return f"{before}{partial}{sentence[0].upper()}{sentence[1:]}."
+
+
+def covers(coverage: Coverage) -> str:
+    """Say whether the requests run what differs: how many functions, and how many they enter."""
+    files = formats.quantity(coverage.outside, "file")
+    outside = f"; code outside functions differs in {files}" if coverage.outside else ""
+    if not coverage.differ:
+        return f"No function differs{outside}"
+    verb = "differs" if coverage.differ == 1 else "differ"
+    differ = f"{formats.quantity(coverage.differ, 'function')} {verb}"
+    if coverage.entered:
+        return f"{differ}, and these requests enter {coverage.entered} of them{outside}"
+    missed = some(coverage.missed, _LABELS)
+    proof = ": 'no change' proves nothing about them" if coverage.alone else ""
+    return f"{differ}, and these requests enter none of them ({missed}){proof}{outside}"
+
+
+def _executed(comparison: Comparison) -> Iterator[str]:
+    """Say what the counts say: the largest change, or that there is none; and against the duets."""
+    planned, method = comparison.planned, comparison.method
+    counts = [(case, one) for case in comparison.cases if (one := case.count) is not None]
+    sure = [pair for pair in counts if pair[1].verdict is not Verdict.INCONCLUSIVE]
+    moved = [pair for pair in sure if weight(pair[1], method) >= 1]
+    if moved or len(sure) == 1:
+        case, top = max(moved or sure, key=lambda pair: weight(pair[1], method))
+        many = f"; {len(moved)} of {planned} cases moved so" if len(moved) > 1 else ""
+        yield f"{names.of(case.case).what} {executes(top)}{many}"
+    elif sure:
+        most = max(abs((one.ratio or 1.0) - 1) for _, one in sure)
+        size = f"moved by at most {formats.size(most)}" if most > SAME else "are the same"
+        yield f"instructions per request {size} in {len(sure)} of {planned} cases"
+    if disputes := sum(news for news, *_ in _disputes(comparison)):
+        yield f"instructions and CPU/request disagree in {disputes} of {planned} cases"
+
+
+def _disputes(comparison: Comparison) -> Iterator[tuple[bool, str, str]]:
+    """Where counts and CPU per request are both sure and disagree: if it is news, case, sentence.
+
+    That a part of the time moved by less than all of it is none.
+    """
+    for case in comparison.cases:
+        cpu = next((one for one in case.judgements if one.metric == CPU), None)
+        if (count := case.count) is None or cpu is None:
+            continue
+        both = count, cpu
+        least, most = (one.interval or Interval(1.0) for one in both)
+        if (
+            any(not (one.moved or one.verdict is Verdict.NO_CHANGE) for one in both)
+            or max(weight(one, comparison.method) for one in both) < 1
+            or least.ends is None
+            or most.ends is None
+            or max(least.ends[0], most.ends[0]) <= min(least.ends[1], most.ends[1])
+        ):
+            continue
+        of_all = math.log(most.estimate) / (math.log(least.estimate) or math.inf)
+        part = cpu.moved and 0 < of_all < 1
+        time = formats.percent(most.estimate) if cpu.moved else "unchanged"
+        words = f"instructions {formats.percent(least.estimate)}, CPU/request {time}"
+        reason = _PART if part else _ELSEWHERE
+        yield not part, case.case.id, f"{words} ({formats.ends(most)}): {reason}"
 
 
 def _leaks(comparison: Comparison) -> Iterator[str]:
@@ -434,6 +511,7 @@ def _plain(lines: Iterable[str]) -> list[tuple[str, str]]:
 def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) -> Iterator[Section]:
     samples = "pairs of launches" if _UNEQUAL & comparison.head.settings.keys() else "the duets"
     yield Section("", [*_facts(comparison, rows)])
+    yield _counted(comparison)
     yield Section("Events", _plain(_events(comparison)))
     for group in (*_MOVED, "slight"):
         moved = _of(rows, group)
@@ -459,8 +537,6 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
     yield _table(TITLES["unawaited"], tails, "verdict", "base → head", folded=True)
     calm = [row for row in beside if not row.judged.moved]
     yield _table(f"{BESIDE}, no change shown", calm, "base → head", "why", folded=True)
-    counts, title = _counts(comparison), "Instructions per request, without a server"
-    yield Section(title, (), ("case", "base → head", "change"), counts, folded=True)
     grown = [
         (case.case.id, *(_cell(case, side) for side in get_args(SideName)))
         for case in comparison.cases
@@ -505,6 +581,10 @@ def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
     if any(pythons):
         yield "interpreters", " → ".join(versions or "none" for versions in dict.fromkeys(pythons))
     yield "coverage", "; ".join(_coverage(comparison, rows))
+    covered = comparison.coverage
+    blind = [case for case, enters in covered.cases.items() if not enters] if covered else []
+    if covered and covered.entered and blind:
+        yield "requests", f"enter nothing that differs in {some(tuple(blind), _NAMED)}"
     every = [case.judgements for case in comparison.cases if case.judgements]
     if unused := sum(judgements[0].excluded for judgements in every):
         used = sum(max(judgement.duets for judgement in judgements) for judgements in every)
@@ -702,15 +782,38 @@ def _sizes(
     return ", ".join(f"{label} {100 * size:g} %" for label, size in sizes.items())
 
 
-def _counts(comparison: Comparison) -> list[tuple[str, str, str]]:
-    """Instructions per request, the largest change first."""
-    changes = [
-        (ratio, case.case.id, f"{units.count(counted.base)} → {units.count(counted.head)}")
-        for case in comparison.cases
-        if (counted := case.instructions) and (ratio := counted.ratio) is not None
+def _counted(comparison: Comparison) -> Section:
+    """Instructions per request, the largest change first; many that did not move are one line."""
+    every = sorted(
+        ((case, one) for case in comparison.cases if (one := case.instructions) and one.ratio),
+        key=lambda pair: -abs(math.log(pair[1].ratio or 1.0)),
+    )
+    same = [case for case, _ in every if case.count and case.count.verdict is Verdict.NO_CHANGE]
+    hidden = same if len(same) > _NAMED else []
+    rows = [
+        (
+            case.case.id,
+            formats.percent(one.ratio),
+            f"{units.count(one.base)} → {units.count(one.head)}",
+            *_verdict(case.count),
+        )
+        for case, one in every
+        if case not in hidden
     ]
-    changes.sort(key=lambda change: -abs(change[0] - 1))
-    return [(case, counts, formats.percent(ratio)) for ratio, case, counts in changes]
+    lines = [("", _BLIND)] if every else []
+    lines += [(case, sentence) for _, case, sentence in _disputes(comparison)]
+    if hidden:
+        lines.append(("", f"{len(hidden)} cases without change are not listed"))
+    lines += _by_reason((case.no_count, case.case.id) for case in comparison.cases if case.no_count)
+    older = not any(case.count or case.no_count for case in comparison.cases)
+    head = ("case", "change", "base → head", *([] if older else ["95 % interval", "verdict"]))
+    return Section(COUNTS, lines, head, rows, folded=older)
+
+
+def _verdict(count: Judgement | None) -> tuple[str, ...]:
+    if count is None:
+        return ()
+    return formats.ends(count.interval), formats.verdict(INSTRUCTIONS, count.verdict)
 
 
 def _flags(comparison: Comparison) -> Iterator[tuple[str, str]]:
@@ -724,15 +827,21 @@ def _flags(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield f"{name} in {formats.quantity(times, 'duet')}", name.meaning
 
 
-def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
+def exit_code(comparison: Comparison, *, lenient: bool = False, counts: bool = False) -> int:
     """Say how a comparison ended: 0, 1 or 3 of `errors.EXIT_CODES`.
 
     1: something got slower by as much as a person acts on, or head breaks it; of two interpreters
     none counts as slower. 3: something that was to be judged was not; if `lenient`, only where
     nothing was judged. In-process benchmarks without time do not count beside cases, whose duets
-    judge the same change, nor does a tail.
+    judge the same change, nor does a tail. With `counts`, or without duets, instructions decide,
+    and what does not work any more.
     """
     cases = [judgement for case in comparison.cases for judgement in case.judgements]
+    heard = [bool(case.judgements) for case in comparison.cases]
+    if counts or comparison.counts_only:
+        broken_ones = [one for one in cases if one.verdict is Verdict.NOT_COMPARABLE]
+        cases = [*(case.count for case in comparison.cases if case.count), *broken_ones]
+        heard = [case.count is not None for case in comparison.cases]
     every = (*cases, *(micro.judgement for micro in comparison.micro))
     for judgement in every:
         # The change is not to blame where base fails as well (see `CaseDuets.void`).
@@ -751,7 +860,7 @@ def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
         micro.judgement.verdict in undecided and (micro.base or not comparison.planned)
         for micro in comparison.micro
     )
-    unheard = comparison.planned > sum(bool(case.judgements) for case in comparison.cases)
+    unheard = comparison.planned > sum(heard)
     expected = comparison.planned or comparison.micro or comparison.untouched
     # Cases that only one side has do not show that nothing changed.
     apart = bool(comparison.missing) and not expected

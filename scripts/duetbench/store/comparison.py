@@ -48,6 +48,12 @@ COMPARISONS: Final = "comparisons"
 ACTED_ON: Final = "material_"
 """Before a `metrics.Concern`, in a comparison's method: from which size on a change is acted on."""
 
+EXACT: Final = 0.002
+"""Relative half width of an interval of instructions up to which they are told as exact."""
+
+SAME: Final = 0.0005
+"""Relative change of exact counts up to which the same instructions are executed."""
+
 SideName = Literal["base", "head"]
 
 
@@ -261,6 +267,11 @@ class Instructions(Frozen):
     base: Amount
     head: Amount
     spread: Amount = Field(description="Relative spread of the repetitions, the larger side's.")
+    scatter: Amount | None = Field(
+        default=None,
+        description="Half of the ratio's 95 % interval, relative, by the repetitions of both "
+        "sides; null in older files.",
+    )
 
     @property
     def ratio(self) -> float | None:
@@ -293,6 +304,10 @@ class CaseComparison(Frozen):
     growth: dict[SideName, Growth] = Field(
         default_factory=dict, description="Memory that each side keeps per request."
     )
+    count: Judgement | None = Field(
+        default=None, description="The verdict on its instructions; null in older files."
+    )
+    no_count: str = Field(default="", description="Why its instructions were not counted.")
     absolute_base: dict[str, Figure] = Field(
         default_factory=dict,
         description="Means of what head's server beside it does not change; in older files, of "
@@ -341,6 +356,21 @@ class Event(Frozen):
         return Interval(self.ratio, self.low, self.high)
 
 
+class Coverage(Frozen):
+    """Functions that differ between two revisions, and those of them that the requests enter."""
+
+    differ: int = Field(ge=0)
+    entered: int = Field(ge=0, description="By the requests of any case.")
+    cases: dict[str, int] = Field(description="How many those of each case enter.")
+    missed: tuple[str, ...] = Field(default=(), description="Some that no request enters.")
+    outside: int = Field(
+        default=0,
+        ge=0,
+        description="Files whose code outside functions differs.",
+    )
+    alone: bool = Field(default=False, description="Whether nothing else differs.")
+
+
 class Comparison(Artefact):
     """The whole comparison: the artefact that reports read."""
 
@@ -363,11 +393,15 @@ class Comparison(Artefact):
     start: bool = Field(
         default=False, description="Whether a duet is a start of each side's server, by turns."
     )
+    counts_only: bool = Field(default=False, description="Whether no duet was asked for.")
     base: SideRecord
     head: SideRecord
     packages: tuple[PackageChange, ...] = ()
     planned: int = Field(description="Cases that the change can have touched.")
     untouched: int = Field(description="Cases of the plan that it cannot have touched.")
+    coverage: Coverage | None = Field(
+        default=None, description="Whether the requests enter what differs; null: not observed."
+    )
     missing: tuple[Missing, ...] = ()
     cases: tuple[CaseComparison, ...] = ()
     micro: tuple[MicroComparison, ...] = ()
@@ -382,7 +416,8 @@ class Comparison(Artefact):
     @model_validator(mode="after")
     def _what_is_material_follows_from_its_size(self) -> Self:
         inside = (micro.judgement for micro in self.micro)
-        for one in (*inside, *(one for case in self.cases for one in case.judgements)):
+        counts = (case.count for case in self.cases if case.count is not None)
+        for one in (*inside, *counts, *(one for case in self.cases for one in case.judgements)):
             if one.material not in {None, weight(one, self.method) >= 1}:
                 raise ValueError(f"{one.metric}: material is {one.material}, its size says not so")
         return self
@@ -414,6 +449,24 @@ def weighed(judgement: Judgement, method: Mapping[str, object]) -> Judgement:
     return judgement.model_copy(update={"material": material})
 
 
+def executes(count: Judgement) -> str:
+    """What counts say: `executes 33.1 % fewer instructions per request (exact to ±0.1 %)`."""
+    ratio, low, high = (end or 1.0 for end in (count.ratio, count.low, count.high))
+    ends = "…".join(f"{100 * (end - 1):+.1f}".replace("-", "−") for end in (low, high))
+    within = f"{ends} %, as far as counts repeat"
+    if exact := high / ratio - 1 <= EXACT:
+        within = f"exact to ±{100 * (high / ratio - 1):.1f} %"
+    change = 100 * abs(ratio - 1)
+    size = f"{change:.{1 if change >= 9.995 else 2}f} % {'more' if ratio > 1 else 'fewer'}"
+    if exact and abs(ratio - 1) <= SAME:
+        size = "the same"
+    elif not exact and low <= 1 <= high:
+        return f"executes the same instructions per request, as far as counts repeat ({ends} %)"
+    elif ratio >= 2:  # as elsewhere
+        size = f"{significant(ratio)} times the"
+    return f"executes {size} instructions per request ({within})"
+
+
 LOCKED: Final = "stacks as locked"  # what a side is called whose stacks are those of the checkout
 
 AS_OF: Final = "stacks as of "  # before the date of a side whose stacks are those of a day
@@ -441,7 +494,7 @@ _OPTIONS: Final = {
 }  # fmt: skip
 """Options with one value that say what is measured, none of which writes or installs anything."""
 
-_FLAGS: Final = frozenset({"--all", "--factory", "--start"})
+_FLAGS: Final = frozenset({"--all", "--counts-only", "--factory", "--start"})
 
 _SETTINGS: Final = frozenset({"--server", "--loop", "--workers", "--threads", "--connections"})
 _VARIABLE: Final = re.compile(r"env\.([A-Za-z_]\w{0,59}=[\w.:+-]{0,199})", re.ASCII)

@@ -77,7 +77,7 @@ def attribute(
     runs = runs or (1 if head.job == counted.IMPORT else RUNS)
     began, when = time.monotonic(), datetime.now(UTC)
     limit = IMPORT_SECONDS if head.job == counted.IMPORT else COUNTS_SECONDS
-    (plain,) = counted.instructions([(base, head)], limit, switched=True)
+    (plain,) = counted.instructions([(base, head)], limit)
     if isinstance(plain, str):
         raise CountError(plain)
     if narrator:

@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -77,6 +77,7 @@ class InstructionCount:
     n: int  # units in a single phase
     seeded: bool = False
     """Random numbers were those of every counting (`fixed_random`); else it repeats to 0.1 %."""
+    rounds: tuple[float, ...] = field(default=(), compare=False)  # instructions per unit in each
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,8 @@ def started(
 ) -> Iterator[Collect]:
     """Count as `count` does, beside other work; leaving ends it. CountError: impossible.
 
-    `switched`: it may need a C compiler and Valgrind's header, and is twice as fast for that.
+    `switched`: twice as fast, and needs what `can_switch` tests. When the time is over, targets
+    that are done have their figures.
     """
     options = SWITCHED if switched else COUNTED
     with (
@@ -143,10 +145,20 @@ def started(
     ):
 
         def collect(timeout: float) -> Outcomes:
-            process.wait(timeout)
-            reports = (report_of(folder / f"{index}.json") for index in range(len(targets)))
-            outcomes = (_outcome(report, folder, rounds) for report in reports)
-            return dict(zip(targets, outcomes, strict=True))
+            files = {target: folder / f"{index}.json" for index, target in enumerate(targets)}
+            late = ""
+            try:
+                process.wait(timeout)
+            except CountError as error:
+                if not any(file.exists() for file in files.values()):
+                    raise
+                late = str(error)
+            return {
+                target: _outcome(report_of(file), folder, rounds)
+                if file.exists() or not late
+                else Uncounted(late)
+                for target, file in files.items()
+            }
 
         yield collect
 
@@ -182,7 +194,7 @@ def figure(parts: Sequence[Dump], n: int, rounds: int) -> InstructionCount | Unc
             f"rounds of {n} units differ by {spread:.2%}: "
             f"{', '.join(f'{cost:.0f}' for cost in costs)} instructions per unit"
         )
-    return InstructionCount(per_unit, spread, n)
+    return InstructionCount(per_unit, spread, n, rounds=tuple(costs))
 
 
 def parse_dump(text: str, name: str) -> Dump:
@@ -328,6 +340,16 @@ def fixed_random(folder: Path, *, marks: bool = False) -> Path | None:
             f"Debian, `apt-get install gcc libc6-dev valgrind`), found: {last_words(error)}"
         ) from error
     return library
+
+
+def can_switch() -> bool:
+    """Whether a library with `marks` can be compiled here."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            fixed_random(Path(folder), marks=True)
+        except CountError:
+            return False
+    return True
 
 
 def last_words(error: Exception) -> str:
