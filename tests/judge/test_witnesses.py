@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from comparing import CPU, busy, comparison_of, duet, judged_case
+from comparing import CPU, FASTER, OPEN, busy, comparison_of, duet, judged_case
 from duetbench.core.metrics import WAKE_UPS, WORK
 from duetbench.core.model import Verdict
 from duetbench.judge.pairs import CaseDuets, explaining
@@ -185,6 +185,20 @@ def test_they_are_never_waited_for_and_decide_nothing(sign: int) -> None:
     assert exit_code(shown) == exit_code(without) == 0
     (section,) = (one for one in make_view(shown).sections if one.title == "Work and wake-ups")
     assert section.rows[0][1:3] == ["wake-ups/request", "more" if sign > 0 else "fewer"]
+
+
+@pytest.mark.parametrize("verdict", [Verdict.SLOWER, Verdict.FASTER])
+def test_work_that_moved_is_the_news_where_cpu_does_not_show_it(verdict: Verdict) -> None:
+    """Of 3 % either way: exit code 1 for what is worse; where CPU moved it has the word."""
+    ratio = 1.03 if verdict is Verdict.SLOWER else 0.97
+    work = Judgement(metric=WORK, verdict=verdict, ratio=ratio, low=ratio - 0.01, high=ratio + 0.01)
+    shown = comparison_of(judged_case(CASE, OPEN, witnesses=(work,)))
+    more = "more" if verdict is Verdict.SLOWER else "less"
+    assert f"does 3.00 % {more} work per request (2.00…4.00 %)" in make_view(shown).headline
+    assert exit_code(shown) == (1 if verdict is Verdict.SLOWER else 3)
+    plain = comparison_of(judged_case(CASE, FASTER, witnesses=(work,)))
+    assert "work per request" not in make_view(plain).headline
+    assert exit_code(plain) == 0
 
 
 def test_one_line_says_what_moved_by_which() -> None:

@@ -29,7 +29,7 @@ from duetbench.core.model import Case, Launch
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
 from duetbench.core.units import utc_now
 from duetbench.host.console import Progress, duration
-from duetbench.judge.pairs import Pair, by_turns, said_once, without_prevented
+from duetbench.judge.pairs import Pair, by_turns, said_once, with_noise, without_prevented
 from duetbench.measure.testbed import SideCase
 from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain, start
 from duetbench.store.comparison import Curve, Duet, Instructions, SideName
@@ -238,6 +238,7 @@ class Loop:
         self, pair: Pair, sample: Duet, add: Callable[[Pair, Duet], None], together: int
     ) -> None:
         self.order += 1
+        sample = with_noise(sample)
         self.seconds.observe(pair, sample.seconds, together)
         add(pair, sample)
         self.reporter.played(sample)

@@ -232,13 +232,23 @@ def _rows(comparison: Comparison) -> tuple[ViewRow, ...]:
             work=_work(case) if judged.metric == CPU else None,
         )
         for case in comparison.cases
-        for judged in case.judgements
+        for judged in _judgements(case)
     ]
     for micro in comparison.micro:
         name = benchmark_name(micro)
         heavy = weight(micro.judgement, comparison.method)
         rows.append(ViewRow(name, "", micro.judgement, name, unit=micro.unit, weight=heavy))
     return tuple(sorted(rows, key=lambda row: (_GROUPS.index(row.group), -row.weight)))
+
+
+def _judgements(case: CaseComparison) -> tuple[Judgement, ...]:
+    """What is judged of a case, and its work, if that moved and CPU per request does not show it.
+
+    Work scatters less than CPU per request, which batching moves as well.
+    """
+    if any(one.metric == CPU and one.moved for one in case.judgements):
+        return case.judgements
+    return *case.judgements, *(one for one in case.witnesses if one.metric == WORK and one.moved)
 
 
 def _awaited(judged: Judgement, comparison: Comparison) -> bool:
@@ -836,7 +846,7 @@ def exit_code(comparison: Comparison, *, lenient: bool = False, counts: bool = F
     judge the same change, nor does a tail. With `counts`, or without duets, instructions decide,
     and what does not work any more.
     """
-    cases = [judgement for case in comparison.cases for judgement in case.judgements]
+    cases = [judgement for case in comparison.cases for judgement in _judgements(case)]
     heard = [bool(case.judgements) for case in comparison.cases]
     if counts or comparison.counts_only:
         broken_ones = [one for one in cases if one.verdict is Verdict.NOT_COMPARABLE]
