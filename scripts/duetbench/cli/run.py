@@ -199,9 +199,9 @@ def _show(
     for case in plan.cases if cases else ():
         console.say(f"{case.id}  {units.seconds(expected(case, plan.profile))}")
     experiments = Counter(case.experiment for case in plan.cases)
-    console.say("; ".join(f"{name}: {number} cases" for name, number in experiments.items()))
+    console.say("; ".join(f"{name}, cases: {number}" for name, number in experiments.items()))
     console.say(
-        f"{plan.launches * len(plan.cases)} launches in profile {plan.profile}, about "
+        f"launches in profile {plan.profile}: {plan.launches * len(plan.cases)}, about "
         f"{duration(planning.plan_seconds(plan))}"
     )
     try:
