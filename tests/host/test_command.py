@@ -1,8 +1,12 @@
 """Last words: the exception first, its variables named, and pages as the text that they show."""
 
+import io
+
 import pytest
 
+from duetbench.host import console
 from duetbench.host.command import AT, last_words, page_text, reason
+from duetbench.host.console import Console, Narrator
 
 SETTINGS = """INFO:     Started server process [7]
 Traceback (most recent call last):
@@ -110,3 +114,17 @@ def test_a_page_is_read_as_its_text_title_first(page: str, text: str) -> None:
 
 def test_a_reason_is_the_same_wherever_its_log_is() -> None:
     assert reason(f"found 404{AT}/a/0001-base.log") == reason(f"found 404{AT}/a/0002-head.log")
+
+
+def test_a_brief_step_is_no_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a log, which shows no status, a long step has a line, and one at its end."""
+    stream = io.StringIO()
+    narrator = Narrator(Console(file=stream))
+    with narrator.step("packages", "resolving them") as tick:
+        tick("anyio")
+    assert stream.getvalue() == ""
+    monkeypatch.setattr(console, "BRIEF_STEP_S", 0.0)
+    with narrator.step("packages", "resolving them") as tick:
+        tick("anyio")
+        tick("idna")
+    assert stream.getvalue() == "packages: resolving them\npackages: done in 0 s\n"
