@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 import pytest
 
 from bench import declared
-from comparing import lines
+from comparing import busy, lines
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch, Verdict
 from duetbench.core.protocol import duet_load
@@ -231,6 +231,18 @@ def test_cores_that_others_use_are_not_idle() -> None:
     for other, held in ((0.8, True), (0.1, False)):
         figures = {"server_cores": 0.5, "host_other": other}
         assert Pair(part, part).held_back(played("one/a", 0, figures, figures)) is held
+
+
+@pytest.mark.parametrize(("shares", "held"), [((0.4, 0.6), True), ((0.5, 0.5), False)])
+def test_two_servers_need_not_get_equal_shares_of_one_core(
+    shares: tuple[float, float], held: bool
+) -> None:
+    """One that reads sockets in a thread of its own has two that run: it may get more."""
+    both = [SideCase(busy("one/a", server=name), side("head", ()).testbed) for name in SERVERS]
+    figures = [{"server_cores": share, "threads_computing": 1.2} for share in shares]
+    duet_ = played("one/a", 0, *figures)
+    assert Pair(both[1], both[0]).held_back(duet_) is held
+    assert not Pair(both[0], both[0]).held_back(duet_)
 
 
 def test_a_launch_alone_that_fails_leaves_no_figures() -> None:
