@@ -282,7 +282,7 @@ def with_options(project: Project, options: Options, pythons: Sequence[str] = ()
         if stray:
             raise UsageError(
                 f"{' and '.join(stray)}: the experiments of this repository say that; they belong "
-                "to --app module:attribute"
+                "to --app module:attribute; two values are compared (--server BASE HEAD)"
             )
         return project
     declared = target.of(root, values)
