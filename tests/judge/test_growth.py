@@ -163,7 +163,7 @@ class Leaking(FakeInstruments):
         (LEAK, 120.0, "constant"),
         (NOTHING, 120.0, "none"),
         (Curve(problem="it died"), 120.0, "undecided"),
-        (LEAK, 30.0, "constant"),
+        (LEAK, 45.0, "constant"),
         (LEAK, 20.0, "undecided"),
     ],
 )
@@ -175,7 +175,7 @@ def test_a_comparison_soaks_what_it_suspects_once(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In 20 s there is room for duets alone, of 7 s each; in 30 s for two and a short soak."""
+    """Duets take 7 s: in 20 s there is room for them alone, in 45 s for a short soak, too."""
     monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
     fake = Leaking(side=side, ends=ends)
     found = compared_by(fake, [CASE], tmp_path, seconds)
