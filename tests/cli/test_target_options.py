@@ -41,6 +41,10 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("compare", "--server", "gunicorn", "granian", "HEAD", "--app", "a:b"), "and --server"),
         (("compare", "--head-env", "JIT", "--app", "a:b"), "--head-env JIT: expected NAME=VALUE"),
         (("compare", "--loop", "asyncio", "uvloop", "--why", "f"), "--why: both sides execute the"),
+        (
+            ("compare", "--server", "uvicorn", "granian", "--counts-only"),
+            "--counts-only: both sides",
+        ),
         (("why", "--server", "uvicorn", "granian"), "found two: only `duetbench compare` measures"),
     ],
 )

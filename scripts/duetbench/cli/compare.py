@@ -1,6 +1,6 @@
 """`duetbench compare`: is HEAD faster or slower than BASE, and what could have been seen?"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -139,7 +139,7 @@ def compare_command(
     """
     limit = _limit(budget, start=start, counts_only=counts_only)
     output = document(output, as_json=as_json)
-    _require_code(why, choice)
+    _require_code({"--why": why is not None, "--counts-only": counts_only}, choice)
     console = console_for(
         {"--output": output, "--markdown": markdown, "--html": html, "--why": why}
     )
@@ -242,10 +242,11 @@ def _sizes(texts: Sequence[str]) -> dict[Concern, float]:
     return sizes
 
 
-def _require_code(why: Path | None, choice: tuple[Setting, Setting]) -> None:
-    """Refuse --why between sides that execute the same."""
-    if why is not None and any(choice) and crossing(*choice) <= SERVED:
-        raise UsageError("--why: both sides execute the same for a request: leave it out")
+def _require_code(asked: Mapping[str, bool], choice: tuple[Setting, Setting]) -> None:
+    """Refuse what is asked of the code between sides that execute the same."""
+    names = [name for name, given in asked.items() if given]
+    if names and any(choice) and crossing(*choice) <= SERVED:
+        raise UsageError(f"{names[0]}: both sides execute the same for a request: leave it out")
 
 
 def _compared(
