@@ -14,10 +14,12 @@ import pytest
 
 from comparing import lines
 from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel, Verdict
-from duetbench.judge import session
+from duetbench.judge import counted, session
 from duetbench.judge.pairs import Sides, starting
 from duetbench.judge.session import Question
+from duetbench.judge.why import attribute
 from duetbench.measure import start
+from duetbench.measure.instructions import profiling
 from duetbench.measure.runner import equip
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import tools
@@ -158,6 +160,8 @@ def test_requests_are_compared_and_the_import_is_told(
     assert len(found.cases[0].duets) == len(without.cases[0].duets)
 
 
+CALLS: Final = "def called(): pass\nfor _ in range({}): called()\n"
+
 APP: Final = """\
 import time
 
@@ -227,3 +231,21 @@ def test_a_start_has_what_its_import_takes(state_home: Path, tmp_path: Path) -> 
     assert words.startswith("not_ready: ")
     assert "RuntimeError: no such table" in words
     assert not list((state_home / "duetbench" / "sessions").glob("*.json"))
+
+
+@pytest.mark.real
+@pytest.mark.usefixtures("state_home")
+def test_what_an_import_enters_is_counted_once(tmp_path: Path) -> None:
+    """A function that the import calls 3 times on one side, and 40 times on the other."""
+    sides = [
+        served(tmp_path / name, tmp_path / "logs", 0.0, 0.0, CALLS.format(calls))
+        for name, calls in (("base", 3), ("head", 40))
+    ]
+    entered = []
+    for side_ in attribute.imports((sides[0], sides[1])):
+        with counted.program(side_) as one:
+            found = profiling.count_entries(one.python, one.payload, ["import"], env=one.env)
+        functions = found["import"]
+        assert not isinstance(functions, str), functions
+        entered += [seen.entries for (name, *_), seen in functions.items() if name == "called"]
+    assert entered == [3, 40]
