@@ -15,7 +15,7 @@ from duetbench.core.model import Missing, Verdict
 from duetbench.judge import counted, session
 from duetbench.judge.session import Question, unmeasured
 from duetbench.project import settings
-from duetbench.show.view import exit_code
+from duetbench.show.answer import exit_code
 from duetbench.store import files
 from duetbench.store.comparison import CaseComparison, Comparison, Instructions, Judgement
 from repos import borrow_cache, commit, git, make_repository, make_shop, write

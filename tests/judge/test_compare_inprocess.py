@@ -17,7 +17,8 @@ from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase
 from duetbench.project import tools
 from duetbench.project.names import INSIDE
-from duetbench.show.view import exit_code, make_view
+from duetbench.show.answer import exit_code
+from duetbench.show.view import make_view
 from duetbench.store import files
 from duetbench.store.comparison import Comparison, Instructions, executes
 from duetbench.trend.confirm import untouched

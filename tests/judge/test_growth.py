@@ -18,7 +18,8 @@ from duetbench.judge.pairs import CaseDuets
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.measure.testbed import SideCase
 from duetbench.project import tools
-from duetbench.show.view import exit_code, make_view
+from duetbench.show.answer import exit_code
+from duetbench.show.view import make_view
 from duetbench.store.comparison import Comparison, Curve, Duet, Growth, SideName
 from fake_sessions import FakeInstruments, compared_by
 

@@ -20,7 +20,8 @@ from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import tools
-from duetbench.show.view import exit_code, make_view
+from duetbench.show.answer import exit_code
+from duetbench.show.view import make_view
 from duetbench.store import kinds
 from duetbench.store.comparison import Comparison, Instructions
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, paired, side

@@ -25,7 +25,8 @@ from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import tools
 from duetbench.project.project import Deployment, Project
 from duetbench.project.settings import Target
-from duetbench.show.view import exit_code, make_view
+from duetbench.show.answer import exit_code
+from duetbench.show.view import make_view
 from duetbench.store.comparison import Comparison, Duet, Judgement, command, rebuilt
 from fake_sessions import FakeInstruments, SilentReporter, paired, side
 from synthetic import make_case

@@ -27,7 +27,8 @@ from duetbench.measure.runner import assemble
 from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
-from duetbench.show.view import exit_code, make_view
+from duetbench.show.answer import exit_code
+from duetbench.show.view import make_view
 from duetbench.store.comparison import Comparison, Curve, Duet, Instructions, Judgement, SideName
 from fake_sessions import SilentReporter, played, side
 from synthetic import MACHINE, make_case, ok

@@ -16,9 +16,9 @@ from comparing import CPU, FASTER, LATE, OPEN, SAME, SLOWER, comparison_of, duet
 from duetbench.core.model import Verdict
 from duetbench.host.console import Console
 from duetbench.show import comparison_text, tidy
+from duetbench.show.answer import ViewRow
 from duetbench.show.comparison_text import print_comparison
 from duetbench.show.site.pages import evidence
-from duetbench.show.view import ViewRow
 from duetbench.store.comparison import Comparison, Judgement
 
 ROOT: Final = Path(__file__).parents[2]

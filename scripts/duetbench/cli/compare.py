@@ -46,8 +46,9 @@ from duetbench.judge.sides import Scope
 from duetbench.measure.instructions import counting
 from duetbench.project import settings
 from duetbench.project.setting import SERVED, Setting, crossing
+from duetbench.show.answer import covers, exit_code
 from duetbench.show.comparison_text import as_markdown, print_comparison
-from duetbench.show.view import covers, exit_code, side_text
+from duetbench.show.view import side_text
 from duetbench.store.comparison import Comparison, Coverage, command
 from duetbench.store.kinds import comparison_file
 

@@ -16,7 +16,8 @@ from rich.text import Text
 from duetbench.core.text import visible
 from duetbench.project import names
 from duetbench.show import formats
-from duetbench.show.view import BESIDE, COUNTS, Section, ViewRow, make_view
+from duetbench.show.answer import ViewRow
+from duetbench.show.view import BESIDE, COUNTS, Section, make_view
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 

@@ -18,6 +18,7 @@ from duetbench.core import __version__
 from duetbench.core.metrics import INSTRUCTIONS, METRICS
 from duetbench.project import names
 from duetbench.show import addresses, formats
+from duetbench.show.answer import TITLES, benchmark_name
 from duetbench.show.change import (
     AttributionText,
     ChangeText,
@@ -32,7 +33,7 @@ from duetbench.show.site.flame import flame
 from duetbench.show.site.pages.site import PageFile, Site, barred, grouped, render
 from duetbench.show.site.pages.trends import trend_around
 from duetbench.show.site.words import filled
-from duetbench.show.view import TITLES, Section, View, benchmark_name, make_view
+from duetbench.show.view import Section, View, make_view
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison, Duet, Judgement

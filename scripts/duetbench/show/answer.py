@@ -1,0 +1,443 @@
+"""What a comparison says: its rows, the largest change first, its headline, its exit code. Pure."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, TAILS, WORK
+from duetbench.core.metrics import row as row_of
+from duetbench.core.model import Verdict
+from duetbench.core.text import some
+from duetbench.core.units import Interval
+from duetbench.project import names
+from duetbench.show import formats
+from duetbench.store.comparison import (
+    SAME,
+    CaseComparison,
+    Comparison,
+    Course,
+    Coverage,
+    Event,
+    Judgement,
+    MicroComparison,
+    acted_on,
+    executes,
+    weight,
+)
+
+UNDECIDED: Final = 3
+"""Not all that was to be judged was judged; see `errors.EXIT_CODES`."""
+
+Group = Literal[
+    "worse", "better", "slight", "broken", "undecided", "unjudged", "unchanged", "unawaited"
+]
+"""What a verdict means to readers, in the order in which they want to know it.
+
+Slight: moved, by less than a person acts on. Broken: a side failed, or lacks the metric. Undecided:
+measured, and neither a change nor its absence is shown. Unjudged: without the samples for one look.
+Unawaited: a tail without an answer, for which nobody measures longer.
+"""
+
+TITLES: Final[dict[Group, str]] = {
+    "worse": "Worse",
+    "better": "Better",
+    "slight": "Shown, but below what you would act on",
+    "broken": "Not comparable",
+    "undecided": "Not decided",
+    "unjudged": "Not judged",
+    "unchanged": "No change",
+    "unawaited": "Not waited for, without an answer",
+}
+
+_GROUPS: Final = tuple(TITLES)
+
+MOVED: Final[tuple[Group, ...]] = ("worse", "better")
+
+OPEN: Final[tuple[Group, ...]] = ("broken", "undecided", "unjudged")
+
+_GROUP_OF: Final[dict[Verdict, Group]] = {
+    Verdict.SLOWER: "worse",
+    Verdict.FASTER: "better",
+    Verdict.NOT_COMPARABLE: "broken",
+    Verdict.NO_CHANGE: "unchanged",
+}
+
+_INPROCESS_FLOOR: Final = 0.01  # of times inside the process
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRow:
+    """One case, or in-process benchmark (which has a unit and no metric), and metric.
+
+    `figures` are base's mean, and that times the ratio, so that they agree with
+    `change`. `name` is the case in words, `weight` how many times what a person acts on it moved,
+    `awaited` whether duets go on until it is decided, `work` the ratio of the work in it.
+    """
+
+    case: str
+    metric: str
+    judged: Judgement
+    name: str = ""
+    figures: str = ""
+    unit: str = ""
+    weight: float = 0.0
+    awaited: bool = True
+    work: float | None = None
+
+    @property
+    def group(self) -> Group:
+        if self.judged.moved and self.weight < 1:
+            return "slight"
+        if self.judged.verdict is Verdict.INCONCLUSIVE:
+            if not self.awaited:
+                return "unawaited"
+            return "unjudged" if self.judged.ratio is None else "undecided"
+        return _GROUP_OF[self.judged.verdict]
+
+    @property
+    def label(self) -> str:
+        if self.metric:
+            return formats.title(self.metric)
+        return "instructions in process" if self.unit == INSTRUCTIONS else "time in process"
+
+    @property
+    def moved(self) -> str:
+        """By how much, in plain words: `needs 2.13 % more CPU per request (1.61…2.65 %)`."""
+        text = formats.moved(self.metric or self.unit, self.judged.interval or Interval(1.0))
+        work = f"; work alone: {formats.percent(self.work)})" if self.work else ""
+        return text.removesuffix(")") + work if work else text
+
+    @property
+    def worse(self) -> bool:
+        return self.judged.verdict is Verdict.SLOWER
+
+    @property
+    def verdict(self) -> str:
+        return formats.verdict(self.metric, self.judged.verdict)
+
+    @property
+    def change(self) -> str:
+        return formats.percent(self.judged.ratio)
+
+    @property
+    def interval(self) -> str:
+        return formats.ends(self.judged.interval)
+
+    @property
+    def floor(self) -> float:
+        """The relevance floor of its metric."""
+        if not self.metric and self.unit != INSTRUCTIONS:
+            return _INPROCESS_FLOOR
+        return METRICS[self.metric or CPU].floor
+
+    @property
+    def why(self) -> str:
+        if self.judged.reason:
+            return self.judged.reason
+        if self.judged.ratio is None:
+            count = formats.quantity(self.judged.duets, "duet" if self.metric else "process pair")
+            return f"only {count} usable: too few to look at"
+        if not self.awaited:
+            return "not decided by these duets, which do not go on for it"
+        return "neither a change nor its absence is shown yet"
+
+
+def rows_of(comparison: Comparison) -> tuple[ViewRow, ...]:
+    """Make all rows, group by group; what moved by most of what a person acts on first."""
+    rows = [
+        ViewRow(
+            case.case.id,
+            judged.metric,
+            judged,
+            str(names.of(case.case)),
+            figures_of(case, judged),
+            weight=weight(judged, comparison.method),
+            awaited=_awaited(judged, comparison),
+            work=_work(case) if judged.metric == CPU else None,
+        )
+        for case in comparison.cases
+        for judged in _judgements(case)
+    ]
+    for micro in comparison.micro:
+        name = benchmark_name(micro)
+        heavy = weight(micro.judgement, comparison.method)
+        rows.append(ViewRow(name, "", micro.judgement, name, unit=micro.unit, weight=heavy))
+    return tuple(sorted(rows, key=lambda row: (_GROUPS.index(row.group), -row.weight)))
+
+
+def _judgements(case: CaseComparison) -> tuple[Judgement, ...]:
+    """What is judged of a case, and its work, if that moved and CPU per request does not show it.
+
+    Work scatters less than CPU per request, which batching moves as well.
+    """
+    if any(one.metric == CPU and one.moved for one in case.judgements):
+        return case.judgements
+    return *case.judgements, *(one for one in case.witnesses if one.metric == WORK and one.moved)
+
+
+def _awaited(judged: Judgement, comparison: Comparison) -> bool:
+    imports = row_of(judged.metric).concern == "start" and not comparison.start
+    return judged.metric not in TAILS and not imports
+
+
+def _work(case: CaseComparison) -> float | None:
+    return next((one.ratio for one in case.witnesses if one.metric == WORK), None)
+
+
+def benchmark_name(micro: MicroComparison) -> str:
+    """What an in-process benchmark is called: `b.One [current, 3.14]`."""
+    return f"{micro.benchmark} [{micro.stack}, {micro.python}]"
+
+
+def figures_of(case: CaseComparison, judged: Judgement) -> str:
+    """Base's mean figure, and that times the change; empty where there is none."""
+    base = case.absolute_base.get(judged.metric)
+    if base is None or judged.ratio is None:
+        return ""
+    # Head's own launches scatter more than the ratio, and would often contradict it.
+    return " → ".join(formats.figure(judged.metric, end) for end in (base, base * judged.ratio))
+
+
+def of_groups(rows: Iterable[ViewRow], *groups: Group) -> list[ViewRow]:
+    """The rows of some groups."""
+    return [row for row in rows if row.group in groups]
+
+
+def joint_event(comparison: Comparison) -> Event | None:
+    """What all cases did together, if it is as much as a person acts on."""
+    for event in comparison.events:
+        size = math.log1p(acted_on(event.metric, comparison.method))
+        if event.factor == "change" and abs(math.log(event.ratio)) >= size:
+            return event
+    return None
+
+
+def exit_code(comparison: Comparison, *, lenient: bool = False, counts: bool = False) -> int:
+    """Say how a comparison ended: 0, 1 or 3 of `errors.EXIT_CODES`.
+
+    1: something got slower by as much as a person acts on, or head breaks it; of two interpreters
+    none counts as slower. 3: something that was to be judged was not; if `lenient`, only where
+    nothing was judged. In-process benchmarks without time do not count beside cases, whose duets
+    judge the same change, nor does a tail. With `counts`, or without duets, instructions decide,
+    and what does not work any more.
+    """
+    cases = [judgement for case in comparison.cases for judgement in _judgements(case)]
+    heard = [bool(case.judgements) for case in comparison.cases]
+    if counts or comparison.counts_only:
+        broken_ones = [one for one in cases if one.verdict is Verdict.NOT_COMPARABLE]
+        cases = [*(case.count for case in comparison.cases if case.count), *broken_ones]
+        heard = [case.count is not None for case in comparison.cases]
+    every = (*cases, *(micro.judgement for micro in comparison.micro))
+    for judgement in every:
+        # The change is not to blame where base fails as well (see `CaseDuets.void`).
+        broken = judgement.reason.startswith("head: ") and "; base: " not in judgement.reason
+        slower = judgement.verdict is Verdict.SLOWER and not comparison.cross
+        if slower and weight(judgement, comparison.method) >= 1:
+            return 1
+        if judgement.verdict is Verdict.NOT_COMPARABLE and broken:
+            return 1
+    joint = joint_event(comparison)
+    if joint is not None and joint.verdict is Verdict.SLOWER and not comparison.cross:
+        return 1
+    undecided = {Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE}
+    awaited = (judgement for judgement in cases if _awaited(judgement, comparison))
+    doubtful = any(judgement.verdict in undecided for judgement in awaited) or any(
+        micro.judgement.verdict in undecided and (micro.base or not comparison.planned)
+        for micro in comparison.micro
+    )
+    unheard = comparison.planned > sum(heard)
+    expected = comparison.planned or comparison.micro or comparison.untouched
+    # Cases that only one side has do not show that nothing changed.
+    apart = bool(comparison.missing) and not expected
+    if not (doubtful or unheard or apart or comparison.status == "partial"):
+        return 0
+    judged = any(judgement.verdict not in undecided for judgement in every)
+    return 0 if lenient and judged else UNDECIDED
+
+
+_NOTHING: Final = "Nothing to judge"
+
+_LABELS: Final = 3  # metrics that are named
+
+_ELSEWHERE: Final = (
+    "CPU time has what these instructions have not: the server, the kernel, memory, and how many "
+    "requests one wake-up serves"
+)
+
+_PART: Final = "these instructions are a part of the CPU time; the server and kernel have theirs"
+
+
+def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
+    """Write the sentence above a comparison: what it says, and in which order, is decided here."""
+    if not (comparison.planned or comparison.micro):
+        notes = (note for note in comparison.notes if note.startswith(_NOTHING))
+        return next(notes, f"{_NOTHING}: the change cannot have touched any measured case.")
+    parts = [*_leaks(comparison), *_news(comparison, rows), *_executed(comparison)]
+    if broken := of_groups(rows, "broken"):
+        parts.append(f"not comparable in {number_of(broken, comparison)}")
+    # A case with one open metric is not 'no change'.
+    doubtful = {row.case for row in of_groups(rows, *OPEN)}
+    clean = [row for row in of_groups(rows, "unchanged") if row.case not in doubtful]
+    if clean and not of_groups(rows, *MOVED, "slight"):
+        parts.append(f"no change in {number_of(clean, comparison)}{_could_see(clean)}")
+    if undecided := of_groups(rows, "undecided"):
+        labels = some(tuple(dict.fromkeys(row.label for row in undecided)), _LABELS)
+        parts.append(f"not decided in {number_of(undecided, comparison)} ({labels})")
+    # Cases that should have been judged and have no row at all.
+    lost = max(0, comparison.planned - len({row.case for row in rows if row.metric}))
+    if comparison.counts_only:  # nobody asked for duets
+        lost = sum(case.count is None for case in comparison.cases)
+    if (unjudged := of_groups(rows, "unjudged")) or lost:
+        parts.append(f"not judged in {number_of(unjudged, comparison, more=lost)}")
+    sentence = "; ".join(parts)
+    if comparison.cross:
+        sentence = f"{comparison.head.label} against {comparison.base.label}: {sentence}"
+    partial = "Partial: " if comparison.status == "partial" else ""
+    before = f"{covers(comparison.coverage)}. " if comparison.coverage else ""
+    return f"{before}{partial}{sentence[0].upper()}{sentence[1:]}."
+
+
+def covers(coverage: Coverage) -> str:
+    """Say whether the requests run what differs: how many functions, and how many they enter."""
+    files = formats.quantity(coverage.outside, "file")
+    outside = f"; code outside functions differs in {files}" if coverage.outside else ""
+    if not coverage.differ:
+        return f"No function differs{outside}"
+    verb = "differs" if coverage.differ == 1 else "differ"
+    differ = f"{formats.quantity(coverage.differ, 'function')} {verb}"
+    if coverage.entered:
+        return f"{differ}, and these requests enter {coverage.entered} of them{outside}"
+    missed = some(coverage.missed, _LABELS)
+    proof = ": 'no change' proves nothing about them" if coverage.alone else ""
+    return f"{differ}, and these requests enter none of them ({missed}){proof}{outside}"
+
+
+def _executed(comparison: Comparison) -> Iterator[str]:
+    """Say what the counts say: the largest change, or that there is none; and against the duets."""
+    planned, method = comparison.planned, comparison.method
+    counts = [(case, one) for case in comparison.cases if (one := case.count) is not None]
+    sure = [pair for pair in counts if pair[1].verdict is not Verdict.INCONCLUSIVE]
+    moved = [pair for pair in sure if weight(pair[1], method) >= 1]
+    if moved or len(sure) == 1:
+        case, top = max(moved or sure, key=lambda pair: weight(pair[1], method))
+        many = f"; {len(moved)} of {planned} cases moved so" if len(moved) > 1 else ""
+        yield f"{names.of(case.case).what} {executes(top)}{many}"
+    elif sure:
+        most = max(abs((one.ratio or 1.0) - 1) for _, one in sure)
+        size = f"moved by at most {formats.size(most)}" if most > SAME else "are the same"
+        yield f"instructions per request {size} in {len(sure)} of {planned} cases"
+    if disputes := sum(news for news, *_ in disagreements(comparison)):
+        yield f"instructions and CPU/request disagree in {disputes} of {planned} cases"
+
+
+def disagreements(comparison: Comparison) -> Iterator[tuple[bool, str, str]]:
+    """Where counts and CPU per request are both sure and disagree: if it is news, case, sentence.
+
+    That a part of the time moved by less than all of it is none.
+    """
+    for case in comparison.cases:
+        cpu = next((one for one in case.judgements if one.metric == CPU), None)
+        if (count := case.count) is None or cpu is None:
+            continue
+        both = count, cpu
+        least, most = (one.interval or Interval(1.0) for one in both)
+        if (
+            any(not (one.moved or one.verdict is Verdict.NO_CHANGE) for one in both)
+            or max(weight(one, comparison.method) for one in both) < 1
+            or least.ends is None
+            or most.ends is None
+            or max(least.ends[0], most.ends[0]) <= min(least.ends[1], most.ends[1])
+        ):
+            continue
+        of_all = math.log(most.estimate) / (math.log(least.estimate) or math.inf)
+        part = cpu.moved and 0 < of_all < 1
+        time = formats.percent(most.estimate) if cpu.moved else "unchanged"
+        words = f"instructions {formats.percent(least.estimate)}, CPU/request {time}"
+        reason = _PART if part else _ELSEWHERE
+        yield not part, case.case.id, f"{words} ({formats.ends(most)}): {reason}"
+
+
+def _leaks(comparison: Comparison) -> Iterator[str]:
+    """Name a side that keeps memory for every request, whatever else there is."""
+    leaking = [
+        (max(sizes), case)
+        for case in comparison.cases
+        if (sizes := [one.estimate for one in case.growth.values() if one.course == "constant"])
+    ]
+    if leaking:
+        _, worst = max(leaking, key=lambda one: one[0])
+        many = f"memory leaks in {len(leaking)} of {comparison.planned} cases, most of all in "
+        yield f"{many}{worst.case.id}: {memory_of(worst)}" if len(leaking) > 1 else memory_of(worst)
+
+
+def memory_of(case: CaseComparison) -> str:
+    """What each side keeps of every request, a side that leaks first."""
+    leaks_last = sorted(case.growth.items(), key=lambda side: side[1].course != "constant")
+    return ", ".join(f"{name} {_COURSES[one.course].format(one.words)}" for name, one in leaks_last)
+
+
+_COURSES: Final[dict[Course, str]] = {
+    "constant": "keeps {} for every request",
+    "decaying": "takes less and less",
+    "saw-tooth": "gives back what it takes",
+    "none": "{}",
+    "undecided": "perhaps keeps {} per request",
+}
+
+
+def _news(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
+    """Say what moved by as much as a person acts on: the largest first, and a trade as one."""
+    material = of_groups(rows, *MOVED)
+    sides = {group: {row.case for row in material if row.group == group} for group in MOVED}
+    trades = sides["worse"] & sides["better"]
+    parts: dict[str, list[ViewRow]] = {}
+    for row in material:
+        parts.setdefault("a trade" if row.case in trades else row.group, []).append(row)
+    leads = [(_lead(moved), name, moved) for name, moved in parts.items()]
+    for top, name, moved in sorted(leads, key=lambda lead: -lead[0].weight):
+        others = [row for row in of_groups(rows, *MOVED, "slight") if row.case == top.case]
+        against = [row for row in others if row.worse != top.worse]
+        price = ""
+        if against:
+            verb, _, rest = _lead(against).moved.partition(" ")
+            price = f", and {rest}" if top.moved.startswith(f"{verb} ") else f", and {verb} {rest}"
+        several = len({row.case for row in moved}) > 1
+        most = ", most of all {}, which {}" if several else ": {} {}"
+        yield f"{name} in {number_of(moved, comparison)}{most.format(top.name, top.moved + price)}"
+    joint = joint_event(comparison)
+    if joint is not None and not material:
+        group = "worse" if joint.verdict is Verdict.SLOWER else "better"
+        amount = formats.moved(joint.metric, joint.interval)
+        yield f"{group} in {len(joint.cases)} cases tested as one: head {amount}"
+    elif (slight := of_groups(rows, "slight")) and not material:
+        where = number_of(slight, comparison)
+        yield f"nothing that you would act on; smaller changes are shown in {where}"
+
+
+def _lead(rows: Sequence[ViewRow]) -> ViewRow:
+    """The largest of these changes. Throughput is no second witness beside CPU per request."""
+    top = max(rows, key=lambda row: row.weight)
+    cpu = [row for row in rows if (row.case, row.metric, row.worse) == (top.case, CPU, top.worse)]
+    return cpu[0] if cpu and top.metric == "throughput" else top
+
+
+def _could_see(rows: Sequence[ViewRow]) -> str:
+    """Name the smallest change that all of these would have shown, in the metric of all cases."""
+    leading = [row for row in rows if row.metric == CPU] or rows
+    sizes = [row.judged.detectable for row in leading if row.judged.detectable is not None]
+    if not sizes:
+        return ""
+    return (
+        f"; changes of {leading[0].label} from {formats.size(max(sizes))} on could have been seen"
+    )
+
+
+def number_of(rows: Sequence[ViewRow], comparison: Comparison, *, more: int = 0) -> str:
+    """Count cases and benchmarks: `2 of 34 cases and 1 of 3 in-process benchmarks`."""
+    cases = len({row.case for row in rows if row.metric}) + more
+    inside = len({row.case for row in rows if not row.metric})
+    parts = [f"{cases} of {comparison.planned} cases"] if cases else []
+    if inside:
+        parts.append(f"{inside} of {len(comparison.micro)} in-process benchmarks")
+    return " and ".join(parts)
