@@ -8,7 +8,7 @@ import pytest
 
 from comparing import CPU, GROWING, NOISY, SIX, UNSTEADY, WRONG, busy, duet, duets, paced
 from duetbench.core.errors import FlagName
-from duetbench.core.metrics import METRICS
+from duetbench.core.metrics import COUNTED, METRICS
 from duetbench.core.model import Flag, Verdict
 from duetbench.judge.pairs import CaseDuets, judged
 from duetbench.judge.sequential_test import SequentialTest, judge
@@ -136,6 +136,21 @@ def test_hinted_pairs_share_half_of_the_error_rate() -> None:
     broken = sampled(*quiet, *[duet(CASE, head_flags=[WRONG])] * 2, cases=CASES, hinted=[CASE])
     assert set(broken.weights().values()) == {1.0}
     assert len(broken.weights()) == 9
+
+
+@pytest.mark.parametrize("log", [0.02, -0.02, 0.0])
+def test_what_processors_count_is_a_hint_from_the_sixth_duet_on(log: float) -> None:
+    """2 % of instructions that scatter by 0.1 %, either way; nothing else moves.
+
+    The weights of the case's CPU and throughput are those of the test above.
+    """
+    moved = duets(CASE, COUNTED[0], around(log, 6))
+    others = [one for case in CASES[1:] for one in duets(case, COUNTED[0], around(0.0, 6))]
+    test = sampled(*moved[:5], *others, cases=CASES)
+    assert set(test.weights().values()) == {1.0}
+    test.add(CASE, moved[5])
+    hinted = {pair for pair, weight in test.weights().items() if weight == 3.0}
+    assert hinted == ({(CASE, CPU), (CASE, "throughput")} if log else set())
 
 
 def test_when_time_is_up_the_rest_of_the_error_rate_is_spent() -> None:

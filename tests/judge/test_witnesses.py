@@ -1,14 +1,16 @@
 """Wake-ups and work: judged from the same duets, shown, and no part of any other verdict."""
 
+import csv
 import math
 import random
 from collections.abc import Hashable, Mapping
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
 
 from comparing import CPU, FASTER, OPEN, busy, comparison_of, duet, judged_case
-from duetbench.core.metrics import WAKE_UPS, WORK
+from duetbench.core.metrics import COUNTED, WAKE_UPS, WORK
 from duetbench.core.model import Verdict
 from duetbench.judge.pairs import CaseDuets, explaining
 from duetbench.judge.priors import Priors
@@ -200,6 +202,33 @@ def test_work_that_moved_is_the_news_where_cpu_does_not_show_it(verdict: Verdict
     plain = comparison_of(judged_case(CASE, FASTER, witnesses=(work,)))
     assert "work per request" not in make_view(plain).headline
     assert exit_code(plain) == 0
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_what_processors_count_is_judged_beside_the_clock(swapped: bool) -> None:
+    """Published counts of two versions, of a server that hands nothing off: no wake-ups, no work.
+
+    At the look of four duets the mean log of the ratios of instructions is 0.002595; that of cycles
+    -0.024305, with a standard error of 0.0044: they scatter too much.
+    """
+    text = (Path(__file__).parents[1] / "data" / "counters" / "published.csv").read_text("utf-8")
+    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    sides = ("head", "base") if swapped else ("base", "head")
+    duets = []
+    for row in rows:
+        base, head = (
+            {name: float(row[f"{side}_{name.split('_')[1]}"]) for name in COUNTED} for side in sides
+        )
+        one = duet(CASE)
+        duets.append(one.model_copy(update={"base": one.base | base, "head": one.head | head}))
+    found = beside(duets)
+    assert [one.metric for one in found.witnesses] == [*COUNTED]
+    sign = -1 if swapped else 1
+    instructions, cycles = found.witnesses
+    assert instructions.ratio == pytest.approx(math.exp(sign * 0.002595), abs=1e-6)
+    assert instructions.verdict is Verdict.NO_CHANGE
+    assert cycles.ratio == pytest.approx(math.exp(sign * -0.024305), abs=1e-5)
+    assert cycles.verdict is Verdict.INCONCLUSIVE
 
 
 def test_one_line_says_what_moved_by_which() -> None:

@@ -16,7 +16,7 @@ from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
 from duetbench.core.protocol import duet_load
-from duetbench.host import ports, tree_usage
+from duetbench.host import counters, ports, tree_usage
 from duetbench.host.machine import CoreTimes
 from duetbench.host.process_session import Session
 from duetbench.host.signals import InterruptedRun
@@ -111,6 +111,7 @@ def test_a_case_against_itself(play: Play, monkeypatch: pytest.MonkeyPatch) -> N
         return real(metrics, beside, alone)
 
     monkeypatch.setattr(duet, "unshared", unshared)
+    monkeypatch.setattr(counters, "EVENTS", {"cycles": counters.TASK_CLOCK})
     case = declared("asgi-wsgi/asgi-json/py3.14/w1/c128")
     ratios = []
     for _ in range(3):
@@ -129,6 +130,9 @@ def test_a_case_against_itself(play: Play, monkeypatch: pytest.MonkeyPatch) -> N
             for name in ("pss_idle", "pss_steady", "pss_peak"):
                 assert side[name] == pytest.approx(shared[name] + alone - beside)
             assert side["rss_steady"] == shared["rss_steady"]
+            if not counters.Counters(counters.EVENTS).refused:
+                seconds = side["server_cycles_per_request"] / 1e9
+                assert seconds == pytest.approx(side["server_cpu_per_request"], rel=0.03)
         ratios.append(head["server_cpu_per_request"] / base["server_cpu_per_request"])
         if abs(ratios[-1] - 1) <= 0.1:
             break

@@ -19,7 +19,7 @@ from duetbench.core.errors import FlagName, LaunchError, SetupError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Launch, LoadModel
 from duetbench.core.protocol import SPOT_SECONDS
-from duetbench.host import ports
+from duetbench.host import counters, ports
 from duetbench.host.command import read_log, scrub
 from duetbench.host.machine import allocate
 from duetbench.host.process_session import Session
@@ -119,10 +119,15 @@ def test_a_good_launch_has_all_figures(
 
 
 @pytest.mark.real
+@pytest.mark.parametrize("server", ["granian", "uvicorn"])
 def test_workers_and_cores(
-    bench: Bench, perform: Perform, judged: list[validity.Facts], monkeypatch: pytest.MonkeyPatch
+    server: str,
+    bench: Bench,
+    perform: Perform,
+    judged: list[validity.Facts],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two workers: both are probed, watched, and pinned as all of the server is."""
+    """Two workers: both are probed, watched, counted, and pinned as all of the server is."""
     affinities: dict[int, list[int]] = {}
     real = ports.connections_per_process
 
@@ -131,12 +136,18 @@ def test_workers_and_cores(
         return real(port, members)
 
     monkeypatch.setattr(ports, "connections_per_process", midway)
-    case = declared("badapps/right", root=bench.root).model_copy(update={"workers": 2})
+    monkeypatch.setattr(counters, "EVENTS", {"instructions": counters.TASK_CLOCK})
+    changes = {"workers": 2, "server": server}
+    case = declared("badapps/right", root=bench.root).model_copy(update=changes)
     outcome = perform(shortened(case, duration=1))
     assert not failures(outcome), outcome.flags
     (facts,) = judged
     assert facts.pids_before == facts.pids_after == affinities.keys()
     assert len(affinities) >= 3, "a master and two workers"
+    if not counters.Counters(counters.EVENTS).refused:
+        nanoseconds = outcome.metrics["server_instructions_per_request"]
+        seconds = outcome.metrics["server_cpu_per_request"]
+        assert nanoseconds / 1e9 == pytest.approx(seconds, rel=0.03)
     cores = allocate()
     if cores.pinned:
         assert {tuple(found) for found in affinities.values()} == {cores.server}

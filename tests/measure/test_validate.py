@@ -157,6 +157,7 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.CORES_INSUFFICIENT, facts(case=case(workers=2)), "2 workers on 1 server core"),
     (FlagName.CORES_SHARED, facts(case=case(cores="shared")), "as declared"),
     (FlagName.UNPINNED, facts(pinned=False), "scheduler"),
+    (FlagName.COUNTERS_SHARED, facts(counted=0.75), "found 75.0 % of it"),
     (FlagName.HOST_NOISE, facts({"host_steal": 0.011}), "1.10 % of the core time"),
     (FlagName.HOST_NOISE, facts({"host_other": 0.11}), "0.11 cores"),
     (FlagName.FEW_SAMPLES, paced({"requests": 9, "good": 9}), "9 good answers"),
@@ -175,6 +176,7 @@ def test_a_fault_raises_its_flag_alone(flag: FlagName, seen: Facts, words: str) 
     "seen",
     [
         facts({"in_flight_mean": 121.7}),
+        facts(counted=0.99995),
         facts({"throughput": 12_927}),
         facts({"throughput": 12_700}, ceiling_unit=12_100),  # 12,100 * 1.05 = 12,705
         facts({"response_min": 0.0091}),

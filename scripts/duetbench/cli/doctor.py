@@ -19,7 +19,7 @@ from duetbench.core.model import Frozen, Machine
 from duetbench.github import readiness, sandbox
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
-from duetbench.host import command, git, machine, paths
+from duetbench.host import command, counters, git, machine, paths
 from duetbench.host.console import Console, print_json
 from duetbench.project import interpreters, stacks, tools
 from duetbench.project.project import Project
@@ -123,6 +123,7 @@ def _conditions(here: Machine, steal: float, since_boot: float) -> dict[str, str
         "memory": units.size(here.memory),
         "system": f"{here.os}, kernel {here.kernel}",
         "hypervisor": here.virtual or "none seen",
+        "hardware counters": counters.availability(),
         "frequency governor": here.governor or "none shown",
         "steal": f"{units.share(steal)} now, {units.share(since_boot)} since boot",
         "control groups": f"cores {cores}, memory {memory}",

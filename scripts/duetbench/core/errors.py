@@ -148,6 +148,11 @@ class FlagName(StrEnum):
         "more workers than server cores: scaling with workers cannot be seen here",
     )
     CORES_SHARED = "cores_shared", "warn", "server and generator share cores"
+    COUNTERS_SHARED = (
+        "counters_shared",
+        "warn",
+        "the processor counted the server a part of the time only: no instructions and cycles",
+    )
     HOST_NOISE = (
         "host_noise",
         "disturbs",

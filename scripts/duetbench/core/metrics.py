@@ -243,6 +243,25 @@ _ROWS: Final[list[Metric]] = [
         moves="needs {} more|less CPU per request",
     ),
     Metric(
+        "server_instructions_per_request",
+        count,
+        "Instructions of the whole server process tree in user mode per answered request.",
+        "instructions/request",
+        lower=0.002,
+        judged="why",
+        column=True,
+        moves="executes {} more|fewer instructions per request",
+    ),
+    Metric(
+        "server_cycles_per_request",
+        count,
+        "Processor cycles of the whole server process tree in user mode per answered request.",
+        "cycles/request",
+        lower=0.002,
+        judged="why",
+        moves="takes {} more|fewer cycles per request",
+    ),
+    Metric(
         "server_cores",
         cores,
         "Cores used by the whole server process tree.",
@@ -400,6 +419,8 @@ CPU: Final = "server_cpu_per_request"
 
 WAKE_UPS: Final = "switches_voluntary"
 WORK: Final = "work_per_request"
+COUNTED: Final = ("server_instructions_per_request", "server_cycles_per_request")
+"""What processors count, where they let us."""
 
 INSTRUCTIONS: Final = "instructions"
 """Metric of the instructions of a request inside the process, which no launch has."""

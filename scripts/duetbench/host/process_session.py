@@ -1,10 +1,11 @@
 """A server or load generator in a session of its own: started pinned, and provably ended.
 
 Pinning sets the affinity of the short-lived *thread* that starts the command: the child and its own
-children inherit it. Setting it afterwards would race with the first workers (`move` looks until all
-have moved), and since signal handlers run in the main thread only, no Ctrl-C can fall between the
-fork and the note of its pid. One may fall between that note and whoever stops the session: what is
-still under way when this process ends, ends with it.
+children inherit it, and a server also inherits the thread's `counters`. Setting either afterwards
+would race with the first workers (`move` looks until all have moved), and since signal handlers run
+in the main thread only, no Ctrl-C can fall between the fork and the note of its pid. One may fall
+between that note and whoever stops the session: what is still under way when this process ends,
+ends with it.
 
 The master is not reaped before the session has ended: as long as it is at least a zombie, the
 kernel gives neither its pid nor its session id to anybody else.
@@ -37,7 +38,8 @@ from pydantic import ValidationError
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Frozen
-from duetbench.host import proc
+from duetbench.host import counters, proc
+from duetbench.host.counters import Counters
 from duetbench.host.paths import state_dir
 
 MARKER: Final = "DUETBENCH_SESSION"
@@ -153,10 +155,13 @@ class StopReport:
 class Session:
     """A running command with all the processes that it starts. Use it as a context manager."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], record: SessionRecord, log: Path):
+    def __init__(
+        self, popen: subprocess.Popen[bytes], record: SessionRecord, log: Path, counts: Counters
+    ):
         self.pid: Final = popen.pid  # and the session's id: its leader gives it that
         self.record: Final = record
         self.log: Final = log
+        self.counts: Final = counts
         self.started: Final = time.monotonic()
         self._popen = popen
         self._lock = threading.RLock()
@@ -196,6 +201,7 @@ class Session:
 
         def spawn() -> None:
             nonlocal session, problem
+            counts = Counters(counters.EVENTS if role == "server" else {})
             try:
                 if cores is not None:
                     os.sched_setaffinity(0, cores)  # 0: this thread only
@@ -211,11 +217,14 @@ class Session:
                         cwd=cwd,
                         start_new_session=True,
                     )
-                    session = Session(popen, record, log)
+                    session = Session(popen, record, log, counts)
             except (OSError, ValueError) as error:
                 problem = error
+            finally:
+                if session is None:
+                    counts.close()
 
-        # Out of reach of signal handlers, and free to pin itself.
+        # Out of reach of signal handlers, and free to pin and count itself.
         thread = threading.Thread(target=spawn, name=f"start-{role}", daemon=False)
         try:
             record.save()
@@ -306,6 +315,7 @@ class Session:
         # Tells Popen that there is nothing left to wait for.
         self._popen.returncode = self._exit_code or 0
         self._report = StopReport(self._exit_code, tuple(sorted(self._killed)))
+        self.counts.close()
         self.record.path.unlink(missing_ok=True)
         atexit.unregister(self._leave)
         return self._report

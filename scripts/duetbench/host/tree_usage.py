@@ -20,6 +20,7 @@ from typing import Final, Self
 import psutil
 
 from duetbench.host import proc
+from duetbench.host.counters import EventCount
 
 COURSE_SECONDS: Final = 0.2
 """Between two readings of anonymous memory, s; one takes 13 µs per process."""
@@ -59,10 +60,11 @@ class ProcessEdge:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A process tree at one moment of the monotonic clock (s)."""
+    """A process tree at one moment of the monotonic clock (s), with its counters if it has any."""
 
     at: float
     processes: tuple[ProcessEdge, ...]
+    counts: Mapping[str, EventCount] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class Usage:
 
     `voluntary` context switches are those in which a thread began to wait; in the others it was
     displaced. `busiest` is the core time of the thread that used most, s; 0 where none is known.
+    `counts` are those of the processor, by event.
     """
 
     cpu_seconds: float
@@ -78,6 +81,7 @@ class Usage:
     voluntary: int
     involuntary: int
     busiest: float = 0.0
+    counts: Mapping[str, EventCount] = field(default_factory=dict)
 
     @property
     def cores(self) -> float:
@@ -111,7 +115,8 @@ def between(a: Edge, b: Edge) -> Usage:
             involuntary += max(0, counts[1] - old[1])
         for thread, clock in now.threads.items():
             busiest = max(busiest, clock - (then.threads.get(thread, 0.0) if then else 0.0))
-    return Usage(cpu, b.at - a.at, voluntary, involuntary, busiest)
+    by_event = {name: b.counts[name].since(first) for name, first in a.counts.items()}
+    return Usage(cpu, b.at - a.at, voluntary, involuntary, busiest, by_event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +192,13 @@ def summarise(
 class TreeSampler:
     """Watches all processes of a session, as `Session.members` lists them. A context manager.
 
+    `counts` reads the counters of the same processes.
+
     Entering takes the idle sample at once; then a thread takes one per second.
     """
 
-    def __init__(self, members: Members):
-        self._members = members
+    def __init__(self, members: Members, counts: Callable[[], Mapping[str, EventCount]] = dict):
+        self._members, self._counts = members, counts
         self._samples: list[MemorySample] = []
         self._course: list[tuple[float, int]] = []
         self._stop = threading.Event()
@@ -222,6 +229,7 @@ class TreeSampler:
         # The clocks first and close together: they are what the moment refers to.
         at = time.monotonic()
         clocks = [proc.cpu_clock(item.pid) for item in stats]
+        counts = self._counts()
         at = (at + time.monotonic()) / 2
         edges = zip(stats, clocks, strict=True)
         return Edge(
@@ -230,6 +238,7 @@ class TreeSampler:
                 ProcessEdge(one, clock, proc.switches(one.pid), proc.clocks(one.pid))
                 for one, clock in edges
             ),
+            counts,
         )
 
     def memory(self, start: float = -math.inf, end: float = math.inf) -> Memory:

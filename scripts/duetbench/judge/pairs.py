@@ -126,10 +126,10 @@ class CaseDuets:
         self.void = said_once(many)
 
     def explaining(self, slope: Slope) -> CaseDuets:
-        """The same duets, asked for what explains alone: wake-ups and, at their price, work."""
+        """The same duets, asked for what explains alone: wake-ups, work and counts."""
         asked = copy.copy(self)
         found, price = differences(self.usable), slope.price
-        asked.leading, asked.tails = (), metrics.WITNESSES if len(found.cpu) else ()
+        asked.leading, asked.tails = (), metrics.WITNESSES if len(found.cpu) else metrics.COUNTED
         # Not where a request would cost less than its wake-ups.
         if price and found.alike and price.seconds * found.often.mean() < 1:
             asked.price = price

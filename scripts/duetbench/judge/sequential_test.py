@@ -1,7 +1,7 @@
 """One sequential test: which cases need another duet, and what all duets together show.
 
     test = SequentialTest(samples)     # the duets of each case, by its id
-    test.hint(key, metric)             # where instructions moved, before the first sample
+    test.hint(key, metric)             # where instructions moved
     while time and test.open():        # in rounds: one duet of each case that is open
         test.add(key, sample)
     test.close()
@@ -16,12 +16,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from duetbench.core.metrics import METRICS, PERCENTILES
+from duetbench.core.metrics import COUNTED, METRICS, PERCENTILES
 from duetbench.core.model import Verdict
 from duetbench.judge import statistics
 from duetbench.judge.pairs import SHARE, CaseDuets, shown_by_duets
 from duetbench.judge.statistics import CONFIDENCE_RATE, Estimate, Method, Prior, Sample
 from duetbench.store.comparison import Duet, Judgement
+
+COUNTED_DUETS: Final = 6
+"""Duets of a case after which its instructions, if the processor counts them, can give a hint."""
+
+COUNTED_RATE: Final = 0.01
+"""Share of the comparisons in which such a hint may be false. It comes from the duets that it
+weighs, so that a false one may spend a few of the verdicts that are promised."""
 
 _INNER: Final = 0.9
 """Share of an interval's half within which the size of what is called lies. Farther out it is at
@@ -85,7 +92,7 @@ class SequentialTest:
         return self.method.rate * (1 - self.method.joint if len(self.samples) > 1 else 1)
 
     def hint(self, key: str, metric: str) -> None:
-        """Say before the first sample that what a metric follows from has moved.
+        """Say that what a metric follows from has moved: it is counted, and scatters far less.
 
         More of the error rate is spent on it, on both sides: time sometimes moves against what it
         follows from.
@@ -100,7 +107,18 @@ class SequentialTest:
     def add(self, key: str, duet: Duet) -> None:
         """Take another duet."""
         self.samples[key].add(duet)
+        if self._counts_moved(self.samples[key]):
+            for metric in self.samples[key].computed:
+                self.hint(key, metric)
         self._ps.clear()
+
+    def _counts_moved(self, samples: CaseDuets) -> bool:
+        """Whether the first `COUNTED_DUETS` have instructions of the processor, which moved."""
+        metric = COUNTED[0]
+        if len(samples.usable) != COUNTED_DUETS or samples.count(metric) != COUNTED_DUETS:
+            return False
+        p = statistics.moved_p(statistics.sample(samples.logs(metric)), METRICS[metric].floor)
+        return p * len(self.samples) <= COUNTED_RATE
 
     def open(self) -> tuple[str, ...]:
         """Cases that need another duet; none once the test is closed."""

@@ -309,7 +309,7 @@ class _Duets:
         with ExitStack() as stack:
 
             def observe(side: SideRun) -> None:
-                tree = stack.enter_context(tree_usage.TreeSampler(side.serving.session.members))
+                tree = stack.enter_context(side.serving.watch())
                 observations[side] = Observation(side.serving, tree, side.warm_up)
 
             def offer(side: SideRun) -> None:

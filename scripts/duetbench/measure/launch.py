@@ -64,7 +64,7 @@ def perform(
 
 
 def _measure(serving: Serving, window: float) -> "Observation":
-    with tree_usage.TreeSampler(serving.session.members) as tree:
+    with serving.watch() as tree:
         if serving.slow:  # by one full wave, all others until steady
             with warmup.Burst(serving.client, requests=warmup.wave_size(serving.case)) as wave:
                 warm = wave.collect()
@@ -207,6 +207,7 @@ def _conclude(
             commands=observation.commands + neighbour.commands,
             client_beside=neighbour.client,
             pinned=testbed.machine.pinned,
+            counted=min((r.share for r in observation.usage.counts.values()), default=1.0),
             pids_before=frozenset(process.stat.pid for process in observation.before.processes),
             pids_after=frozenset(process.stat.pid for process in observation.after.processes),
             connections=held,
@@ -244,6 +245,11 @@ def _costs(
             "server_cpu_per_request": used.cpu_seconds / requests,
             "switches_voluntary": used.voluntary / requests,
             "switches_involuntary": used.involuntary / requests,
+        }
+        costs |= {
+            f"server_{name}_per_request": reading.count / requests
+            for name, reading in used.counts.items()
+            if reading.whole
         }
     if result.client_cores is not None:
         costs["client_cores"] = result.client_cores

@@ -18,6 +18,7 @@ from duetbench.core.protocol import SLOW_SECONDS
 from duetbench.host import ports
 from duetbench.host.command import AT, last_words, log_words, read_log, scrub
 from duetbench.host.process_session import Session, StopReport
+from duetbench.host.tree_usage import TreeSampler
 from duetbench.measure import identity, verify
 from duetbench.measure.oha import Client
 from duetbench.measure.testbed import Testbed, Workspace
@@ -173,6 +174,10 @@ class Serving:
             required=(self.server.name,),
         )
         return identities
+
+    def watch(self) -> TreeSampler:
+        """Watch what its processes use; enter it before the load."""
+        return TreeSampler(self.session.members, self.session.counts.read)
 
     def require_running(self, what: str = "an answer", flag: FlagName = FlagName.NOT_READY) -> None:
         """Prove that the server lives, as long as `what` is expected of it; LaunchError `flag`."""

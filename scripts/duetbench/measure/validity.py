@@ -13,6 +13,7 @@ from duetbench.core import units
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS, PERCENTILES
 from duetbench.core.model import Case, Flag, LoadModel
+from duetbench.host.counters import WHOLE
 from duetbench.host.machine import STEAL
 
 LITTLES_LAW: Final = 0.05
@@ -92,6 +93,7 @@ class Facts:
     commands: float = 0.0  # cores that what the case's commands left running used
     client_beside: float = 0.0  # cores that another generator of ours used of the client's
     pinned: bool = True
+    counted: float = 1.0  # share of the time that the processor's counters counted
     pids_before: frozenset[int] = frozenset()
     pids_after: frozenset[int] = frozenset()
     connections: tuple[int, ...] = ()  # that each worker process held under load
@@ -378,6 +380,12 @@ def _surroundings(facts: Facts) -> Iterator[Flag]:
         yield _flag(
             FlagName.CORES_INSUFFICIENT,
             f"{facts.case.workers} workers on {facts.server_cores} server core(s)",
+        )
+    if facts.counted < WHOLE:
+        yield _flag(
+            FlagName.COUNTERS_SHARED,
+            f"expected the processor to count all the time, found {units.share(facts.counted)} "
+            "of it: does another program use its counters, or has it cores of two kinds?",
         )
     if facts.case.cores == "shared":
         yield _flag(
