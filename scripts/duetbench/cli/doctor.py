@@ -19,7 +19,7 @@ from duetbench.core.model import Frozen, Machine
 from duetbench.github import readiness, sandbox
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
-from duetbench.host import command, counters, git, machine, paths
+from duetbench.host import command, counters, git, machine, paths, topology
 from duetbench.host.console import Console, print_json
 from duetbench.project import interpreters, stacks, tools
 from duetbench.project.project import Project
@@ -120,6 +120,7 @@ def _conditions(here: Machine, steal: float, since_boot: float) -> dict[str, str
         "cores": f"{here.cores}: server {server}, generator {client}"
         + (f"; hyper-threads of one core: {shared}" if shared else ""),
         "pinning": "each on its own cores" if here.pinned else "impossible: one core for both",
+        "pairs side by side": str(topology.plan(topology.read(machine.allocate().all), time_limit)),
         "memory": units.size(here.memory),
         "system": f"{here.os}, kernel {here.kernel}",
         "hypervisor": here.virtual or "none seen",

@@ -147,13 +147,15 @@ def governor(cores: Sequence[int]) -> str | None:
 
 def siblings_split(cores: Cores) -> tuple[int, ...]:
     """Server cores that share a physical core with one of the generator's."""
-    shared: set[int] = set()
-    for core in cores.client:
-        text = _read(_CPUS / f"cpu{core}" / "topology" / "thread_siblings_list")
-        for part in filter(None, text.split(",")):
-            first, _, last = part.partition("-")
-            shared |= set(range(int(first), int(last or first) + 1))
+    files = (_CPUS / f"cpu{core}" / "topology" / "thread_siblings_list" for core in cores.client)
+    shared = {core for file in files for core in listed(file)}
     return tuple(sorted(shared & set(cores.server) - set(cores.client)))
+
+
+def listed(file: Path) -> set[int]:
+    """Read the kernel's list of cores in a file, such as `0-3,8`; none without the file."""
+    ends = (part.partition("-") for part in filter(None, _read(file).split(",")))
+    return {core for a, _, z in ends for core in range(int(a), int(z or a) + 1)}
 
 
 def core_times() -> CoreTimes:
