@@ -78,6 +78,16 @@ def test_what_is_left_behind_is_told_beside_the_bytes() -> None:
     assert found.words.endswith(" and 1.0 tasks")
 
 
+def test_tasks_left_behind_decide_where_bytes_scatter() -> None:
+    """Counts are exact; a pool of them is no leak."""
+
+    def steep(tasks: int) -> Curve:
+        return curve(lambda n: 1_000 * n + 20e6 * (n > 42_000), tasks=(1, tasks))
+
+    assert growth.of_curve(steep(64)).course == "undecided"
+    assert growth.of_curve(steep(50_001)).course == "constant"
+
+
 def duets(late: list[float], side: SideName, requests: float = 5_000) -> CaseDuets:
     """Duets in which a side has these rates in its second halves, and the other none."""
     samples = CaseDuets(CASE)

@@ -33,6 +33,7 @@ _LATE: Final = "memory_per_request_late"
 _ROOM_DUET: Final = 256e3  # bytes that a server may gain in the second half of a duet's load
 _WARM: Final = 0.2  # share of a soak's requests that fill pools, and are set aside
 _WINDOWS: Final = 6  # of the rest, at least: two for each third, whose interval is then wide
+_TASKS: Final = 0.9  # left behind per request: counts are exact where bytes scatter
 _FALLS: Final = 0.3  # share of what was gained that is given back, from which on it is a saw-tooth
 _DECAYED: Final = 0.7
 _LASTING: Final = 0.85
@@ -75,6 +76,8 @@ def of_curve(curve: Curve) -> Growth:
         return Growth(course="undecided", requests=requests, curve=curve)
     figures = dict(zip(("estimate", "low", "high"), whole, strict=True))
     course = _course(memory[first:], grown, steps, whole[0])
+    if course == "undecided" and whole[1] > FLOOR and curve.left(curve.tasks) >= _TASKS:
+        course = "constant"
     return Growth(course=course, requests=requests, curve=curve, **figures)
 
 

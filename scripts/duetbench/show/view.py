@@ -394,13 +394,12 @@ def _cell(case: CaseComparison, side: SideName) -> str:
 def _growing(comparison: Comparison) -> Iterator[str]:
     """Say which side may keep memory for every request, and how much, where no soak has told."""
     for case in comparison.cases:
-        if any(one.curve for one in case.growth.values()):
-            continue
+        soaks = [one for one in case.growth.values() if one.curve]
         if any(one.course == "undecided" for one in case.growth.values()):
-            yield (
-                f"{case.case.id}: {memory_of(case)}. There was no time to load a side alone and "
-                "see, as duetbench soak does."
-            )
+            time = "A longer load of a side alone tells" if soaks else "There was no time to tell"
+            yield f"{case.case.id}: {memory_of(case)}. {time}: duetbench soak, with these options."
+        if soaks:
+            continue
         words = []
         for side in get_args(SideName):
             growing = [duet.metrics(side) for duet in case.duets if duet.growth(side)]
