@@ -77,6 +77,6 @@ def test_the_readme_has_the_figures_of_the_record() -> None:
     for start, rest in rows:
         done, *counts = f"{start}{rest}".split(" | ")
         assert counts == [entries[done, columns[place]] for place in (1, 2, 3)]
-    for name in ("README.md", "docs/comparing.md"):
+    for name in ("README.md", "docs/decides.md"):
         text = " ".join((ROOT / name).read_text("utf-8").split())
         assert "1 of 60 comparisons of two installations of one stack gave a false verdict" in text

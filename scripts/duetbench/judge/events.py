@@ -31,7 +31,7 @@ EXPLAINED: Final = 0.9
 
 SHARED: Final = 0.5
 """Correlation of cases that are measured on one launch: up to 52 % of a duet's variance were found
-to be the launch's (docs/comparing.md)."""
+to be the launch's (docs/decides.md)."""
 
 FACTORS: Final[Mapping[Factor, Callable[[Case], str]]] = {
     "experiment": lambda case: case.experiment,

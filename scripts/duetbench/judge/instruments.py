@@ -1,7 +1,7 @@
 """Real servers, generators and counters; of each side several copies take turns.
 
 An installation is a sample, as a launch is: where its files lie in memory is the same in all of its
-launches, so that two installations of the same packages differ for good (docs/comparing.md has the
+launches, so that two installations of the same packages differ for good (docs/decides.md has the
 figures). No number of duets between the same two averages that out; duets between others each time
 do. A copy has files of its own for what processes map into their memory, and links to all else.
 """

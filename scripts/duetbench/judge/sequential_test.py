@@ -8,7 +8,7 @@
     judge(test)
 
 Every answer is computed from the samples so far, and can be asked for at any time; the reasons are
-in docs/comparing.md.
+in docs/decides.md.
 """
 
 import math

@@ -1,6 +1,6 @@
 """The arithmetic of verdicts: looks, error rates, tests and intervals.
 
-docs/comparing.md ("How it decides") says what is promised, and where it comes from. The sample is a
+docs/decides.md ("Error rates") says what is promised, and where it comes from. The sample is a
 duet, and its value the log ratio log(head / base): changes of +1 % and of -1 % are then equally far
 from nothing, and ratios are averaged as ratios are (the geometric mean). Student's t holds for few
 duets of unknown scatter; what is known of it beforehand is a `Prior`.
