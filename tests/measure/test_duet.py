@@ -245,12 +245,13 @@ LIARS: Final = {
 @pytest.mark.long
 @pytest.mark.real
 @pytest.mark.parametrize("liar", SIDES)
-def test_a_liar_is_caught_on_its_side_and_gives_no_ratio(
+def test_a_liar_is_caught_on_its_side(
     bench: Bench, play: Play, monkeypatch: pytest.MonkeyPatch, liar: SideName
 ) -> None:
     """All on one launch: of the truthful side beside them nothing is said, and nothing is lost.
 
-    The memory of one that grows is no ratio; its time still is.
+    There is no ratio of a wrong answer, nor of memory that grows. What closing connections costs
+    is a ratio as any other, beside its flag.
     """
     ask_often(monkeypatch)
     honest, *cases = (declared(f"badapps/{name}", root=bench.root) for name in ("truthful", *LIARS))
@@ -265,9 +266,9 @@ def test_a_liar_is_caught_on_its_side_and_gives_no_ratio(
             void(found, {liar: flag})
         duets = CaseDuets(case)
         duets.add(found)
-        lost = "B" if flag is FlagName.MEMORY_GROWS else ""
-        ratios = {name for name in duets.metrics if METRICS[name].unit.startswith(lost)}
-        assert not any(map(duets.count, ratios)), case.id
+        ratios = {METRICS[name].unit == "B" for name in duets.metrics if duets.count(name)}
+        expected = {FlagName.CONNECTIONS_REOPENED: {True, False}, FlagName.MEMORY_GROWS: {False}}
+        assert ratios == expected.get(flag, set()), case.id
     assert not bench.alive()
 
 

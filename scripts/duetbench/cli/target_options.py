@@ -308,7 +308,8 @@ def repeated(options: Options, pythons: Sequence[str], *, commands: bool = False
         elif key == "env":
             words += _each("--env", value)
         elif key in _COMMANDS:
-            words += _each(f"--{key}", value if commands else ())
+            values = [value] if isinstance(value, str) else value or ()
+            words += _each(f"--{key}", values if commands else ())
         elif target.was_given(value):
             words += [f"--{key}"] if value is True else [f"--{key}", f"{value}"]
     return [*words, *(["--python", pythons[0]] if len(pythons) == 1 else [])]
