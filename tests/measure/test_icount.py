@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
@@ -173,6 +174,19 @@ def test_counts_repeat_and_a_target_that_fails_spoils_none(payload: list[str]) -
     assert once["2000"] / once["1000"] == pytest.approx(2, rel=0.02)
     assert 5 * 1000 < once["1000"] < 200 * 1000
     assert all(isinstance(one, InstructionCount) and one.seeded for one in first.values())
+
+
+@needs_valgrind
+@pytest.mark.real
+def test_what_would_take_too_long_is_given_up_at_once(payload: list[str]) -> None:
+    """Of calls of 50 ms there would be 290: 14.5 s where there are 12. Others have their count."""
+    executable, ends = Project.here().interpreter("3.14").executable, time.monotonic() + 12
+    with counting.started(executable, payload, ["waits", "1000"], ends=ends) as collect:
+        found = collect(counting.TIMEOUT_S)
+    slow = found["waits"]
+    assert isinstance(slow, Uncounted)
+    assert "290 of them longer than" in slow.reason
+    assert isinstance(found["1000"], InstructionCount)
 
 
 def test_a_compiler_that_fails_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ def instructions(pairs: Sequence[BothSides], limit: float) -> tuple[Instructions
     ends, switched = time.monotonic() + limit, counting.can_switch()
     try:
         with ExitStack() as stack:
-            under_way = [stack.enter_context(_counting(side, switched)) for side in sides]
+            under_way = [stack.enter_context(_counting(side, switched, ends)) for side in sides]
             base, head = (collect(ends - time.monotonic()) for collect in under_way)
     except CountError as error:
         return (short(str(error), _LONGEST_REASON),) * len(pairs)
@@ -176,13 +176,18 @@ def _asked(endpoint: Endpoint) -> Mapping[str, Any]:
 
 
 @contextmanager
-def _counting(side: Sequence[SideCase], switched: bool) -> Iterator[counting.Collect]:
+def _counting(side: Sequence[SideCase], switched: bool, ends: float) -> Iterator[counting.Collect]:
     """Begin to count each case's request or job, in process and without a server."""
     targets = list(dict.fromkeys(map(unit, side)))
     with (
         program(side[0]) as counted,
         counting.started(
-            counted.python, counted.payload, targets, env=counted.env, switched=switched
+            counted.python,
+            counted.payload,
+            targets,
+            env=counted.env,
+            switched=switched,
+            ends=ends,
         ) as collect,
     ):
 

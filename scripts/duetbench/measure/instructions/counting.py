@@ -132,15 +132,17 @@ def started(
     env: Mapping[str, str] | None = None,
     rounds: int = ROUNDS,
     switched: bool = False,
+    ends: float | None = None,
 ) -> Iterator[Collect]:
     """Count as `count` does, beside other work; leaving ends it. CountError: impossible.
 
     `switched`: twice as fast, and needs what `can_switch` tests. When the time is over, targets
-    that are done have their figures.
+    that are done have their figures; what would take until after `ends`, by the monotonic clock,
+    is given up at its third call.
     """
     options = SWITCHED if switched else COUNTED
     with (
-        workspace({"targets": list(targets), "rounds": rounds}) as folder,
+        workspace({"targets": list(targets), "rounds": rounds, "ends": ends}) as folder,
         Process(python, payload, folder, env or {}, options) as process,
     ):
 

@@ -16,10 +16,11 @@ import signal
 import sys
 import sysconfig
 import threading
+import time
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, NoReturn
@@ -51,6 +52,10 @@ class Unit:
     warmup: int = 20
     threads: bool = False
     once: bool = False
+
+
+class SlowError(Exception):
+    """Counting a target would take longer than there is time; the message says so."""
 
 
 class UnfitError(Exception):
@@ -110,14 +115,18 @@ def _work(
         elif "profile" in plan:
             found = _profiled(unit)
         else:
-            found = _phases(unit, plan["rounds"], parent)
+            found = _phases(unit, plan["rounds"], parent, plan.get("ends"))
         os.fchdir(here)
         _write(report, found)
         code = 0
     except BaseException as error:  # the target's own code may raise anything
         traceback.print_exc()
         unfit = isinstance(error, UnfitError)
-        reason = str(error) if unfit else f"{type(error).__name__}: {error}"
+        reason = (
+            str(error)
+            if isinstance(error, UnfitError | SlowError)
+            else f"{type(error).__name__}: {error}"
+        )
         os.fchdir(here)
         _write(report, {"reason": reason, "unfit": unfit})
     finally:
@@ -232,8 +241,10 @@ def _warm(unit: Unit, phase: Callable[[Callable[[], object], int], object]) -> N
     gc.disable()
 
 
-def _phases(unit: Unit, rounds: int, parent: int) -> dict[str, Any]:
-    _warm(unit, _phase)
+def _phases(unit: Unit, rounds: int, parent: int, ends: float | None) -> dict[str, Any]:
+    calls = unit.warmup + 3 * unit.n * rounds
+    timed = unit if ends is None or unit.once else replace(unit, call=_in_time(unit, calls, ends))
+    _warm(timed, _phase)
     # Nothing first: after so much uncounted work it proves the marks. Then n, 2n, n, 2n, …
     phases = (0, 1) if unit.once else (unit.n, 2 * unit.n) * rounds
     for times in (0, *phases):
@@ -245,6 +256,28 @@ def _phases(unit: Unit, rounds: int, parent: int) -> dict[str, Any]:
     # A phase without a call and one with one are a round.
     once = {"rounds": 1} if unit.once else {}
     return {"process": os.getpid(), "n": unit.n, "seeded": seeded, **once}
+
+
+def _in_time(unit: Unit, calls: int, ends: float) -> Callable[[], object]:
+    """Make the call of a warm-up that ends where all `calls` would take until after `ends`.
+
+    The second call tells; the first may have filled caches.
+    """
+    number, began = 0, 0.0
+
+    def call() -> object:
+        nonlocal number, began
+        number, now = number + 1, time.monotonic()
+        if number == 2:
+            began = now
+        elif number == 3 and now + (calls - 2) * (now - began) > ends:
+            raise SlowError(
+                f"one takes {now - began:.2g} s under Valgrind, {calls} of them longer than the "
+                f"{max(ends - now, 0):.0f} s that are left: a larger budget counts them"
+            )
+        return unit.call()
+
+    return call
 
 
 def _phase(call: Callable[[], object], times: int) -> int:
