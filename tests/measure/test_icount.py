@@ -116,6 +116,8 @@ PAYLOAD = """
             return Unit(lambda: loop(steps))
         if target == "waits":
             return Unit(lambda: time.sleep(0.05))
+        if target == "naps":
+            return Unit(lambda: time.sleep(1))
         if target == "json":
             return Unit(lambda: json.loads(json.dumps(DOCUMENT)))
         if target == "cycles":
@@ -179,11 +181,11 @@ def test_counts_repeat_and_a_target_that_fails_spoils_none(payload: list[str]) -
 @needs_valgrind
 @pytest.mark.real
 def test_what_would_take_too_long_is_given_up_at_once(payload: list[str]) -> None:
-    """Of calls of 50 ms there would be 290: 14.5 s where there are 12. Others have their count."""
-    executable, ends = Project.here().interpreter("3.14").executable, time.monotonic() + 12
-    with counting.started(executable, payload, ["waits", "1000"], ends=ends) as collect:
+    """Of calls of a second there would be 290, and there are 100 s. Others have their count."""
+    executable, ends = Project.here().interpreter("3.14").executable, time.monotonic() + 100
+    with counting.started(executable, payload, ["naps", "1000"], ends=ends) as collect:
         found = collect(counting.TIMEOUT_S)
-    slow = found["waits"]
+    slow = found["naps"]
     assert isinstance(slow, Uncounted)
     assert "290 of them longer than" in slow.reason
     assert isinstance(found["1000"], InstructionCount)
