@@ -161,7 +161,7 @@ def test_counts_have_a_verdict_of_their_own(
 
 def test_what_was_not_counted_says_why() -> None:
     view = make_view(comparison_of(judged_case(A, SAME, no_count="units differ by 9 %")))
-    assert lines(view, COUNTS) == (("1 × units differ by 9 %", A),)
+    assert lines(view, COUNTS) == (("1 × not counted: units differ by 9 %", A),)
 
 
 def steps(*cases: CaseComparison, **more: Any) -> tuple[str, ...]:

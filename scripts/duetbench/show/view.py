@@ -466,7 +466,8 @@ def _counted(comparison: Comparison) -> Section:
     lines += [(case, sentence) for _, case, sentence in disagreements(comparison)]
     if hidden:
         lines.append(("", f"{len(hidden)} cases without change are not listed"))
-    lines += _by_reason((case.no_count, case.case.id) for case in comparison.cases if case.no_count)
+    without = (case for case in comparison.cases if case.no_count)
+    lines += _by_reason((f"not counted: {case.no_count}", case.case.id) for case in without)
     older = not any(case.count or case.no_count for case in comparison.cases)
     head = ("case", "change", "base → head", *([] if older else ["95 % interval", "verdict"]))
     return Section(COUNTS, lines, head, rows, folded=older)
