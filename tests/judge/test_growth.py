@@ -20,7 +20,7 @@ from duetbench.measure.testbed import SideCase
 from duetbench.project import tools
 from duetbench.show.answer import exit_code
 from duetbench.show.view import make_view
-from duetbench.store.comparison import Comparison, Curve, Duet, Growth, SideName
+from duetbench.store.comparison import SIDES, Comparison, Curve, Duet, Growth, SideName
 from fake_sessions import FakeInstruments, compared_by
 
 CASE = busy("x/a/py3.14")
@@ -99,13 +99,13 @@ def duets(late: list[float], side: SideName, requests: float = 5_000) -> CaseDue
                 "requests": requests,
                 "memory_per_request_late": rate if name == side else 0.0,
             }
-            for name in growth.SIDES
+            for name in SIDES
         }
         samples.add(one.model_copy(update=figures))
     return samples
 
 
-@pytest.mark.parametrize("side", growth.SIDES)
+@pytest.mark.parametrize("side", SIDES)
 def test_duets_alone_only_raise_a_suspicion(side: SideName) -> None:
     """450, 500, 550, 500: 500 ± 41 * 3.18 / 2 = 65. 400 requests are too few."""
     found = duets([450, 500, 550, 500], side).growth
@@ -120,7 +120,7 @@ def test_duets_alone_only_raise_a_suspicion(side: SideName) -> None:
     assert duets([150, 900], side).growth[side].course == "undecided"
 
 
-@pytest.mark.parametrize("side", growth.SIDES)
+@pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize(("held", "leaks"), [(LEAK, True), (NOTHING, False)])
 def test_a_leak_is_named_first_whichever_side_it_is(
     side: SideName, held: Curve, *, leaks: bool
@@ -137,7 +137,7 @@ def test_a_leak_is_named_first_whichever_side_it_is(
     assert broken is new
     case = judged_case(CASE.id, *judged.values()).model_copy(update={"growth": samples.growth})
     comparison = comparison_of(case)
-    (other,) = set(growth.SIDES) - {side}
+    (other,) = set(SIDES) - {side}
     headline = make_view(comparison).headline
     assert headline.startswith(f"{side.capitalize()} keeps 0.49 kB (0.47…0.52 kB") is leaks
     assert (f"for every request, {other} nothing measurable (below 0.1 kB)" in headline) is leaks
@@ -167,7 +167,7 @@ class Leaking(FakeInstruments):
         return self.ends
 
 
-@pytest.mark.parametrize("side", growth.SIDES)
+@pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize(
     ("ends", "seconds", "course"),
     [

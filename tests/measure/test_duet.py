@@ -25,13 +25,12 @@ from duetbench.measure import duet, launch, oha, oha_results
 from duetbench.measure.runner import assemble
 from duetbench.measure.testbed import SideCase, server_of
 from duetbench.project.project import Project
-from duetbench.store.comparison import Duet, SideName
+from duetbench.store.comparison import SIDES, Duet, SideName
 from synthetic import make_case
 
 pytestmark = pytest.mark.usefixtures("patient_verification")
 
 Play = Callable[..., tuple[Duet, ...]]
-SIDES: Final[tuple[SideName, SideName]] = ("base", "head")
 TAILS = {"response_p99", "response_p999"}
 
 

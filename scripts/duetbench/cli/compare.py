@@ -38,6 +38,7 @@ from duetbench.host.console import Console, Narrator
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import affected, counted, coverage, revisions, session
+from duetbench.judge.affected import Diff
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, Starts
 from duetbench.judge.pairs import Sides, starting
@@ -169,9 +170,10 @@ def compare_command(
         pins = base_with or [], with_ or []
         pair = (pythons[0], pythons[1]) if len(pythons) == 2 else None
         both = sides_of(project, (base, head), stack_as_of or [], pins, lock, pair, scope, choice)
-        touched = affected.find(both, everything=everything)
+        diff = affected.difference(both)
+        touched = affected.find(both, diff, everything=everything)
         touched = replace(touched, pairs=starting(touched.pairs)) if start else touched
-        covered, remarks = (None, ()) if start else _covered(touched, narrator)
+        covered, remarks = (None, ()) if start else _covered(touched, diff, narrator)
         reproduce = command(both.base.record, both.head.record, words)
         question = Question(
             touched,
@@ -220,9 +222,11 @@ def _limit(budget: str | None, *, start: bool, counts_only: bool) -> float | Non
     return budget_seconds(budget)
 
 
-def _covered(touched: Sides, narrator: Narrator) -> tuple[Coverage | None, tuple[str, ...]]:
+def _covered(
+    touched: Sides, diff: Diff, narrator: Narrator
+) -> tuple[Coverage | None, tuple[str, ...]]:
     """Say whether the requests run what differs, or why nobody knows, which is a note."""
-    covered, remark = coverage.observe(touched)
+    covered, remark = coverage.observe(touched, diff)
     if covered or remark:
         narrator.say(covers(covered) if covered else remark)
     return covered, (remark,) if remark else ()

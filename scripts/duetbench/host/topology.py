@@ -45,7 +45,7 @@ class PairPlan:
             for place in self.places
         )
         what = "two pairs under load" if self.loaded > 1 else "a pair that starts beside one"
-        return f"room for {what}: {places}; duets are played one at a time so far"
+        return f"room for {what}: {places}; duets are measured one at a time so far"
 
 
 def plan(cores: Sequence[Physical], limit: float | None = None) -> PairPlan:

@@ -88,9 +88,12 @@ class Diff:
     new: frozenset[str] = frozenset()
 
 
-def find(sides: Sides, *, everything: bool = False) -> Sides:
-    """Leave the cases that can be affected, by both sides' files and environments."""
-    base, head, diff = sides.base, sides.head, difference(sides)
+def find(sides: Sides, diff: Diff | None = None, *, everything: bool = False) -> Sides:
+    """Leave the cases that can be affected, by both sides' files and environments.
+
+    `diff`: their `difference`, where it is known.
+    """
+    base, head, diff = sides.base, sides.head, diff or difference(sides)
     around = () if diff.own else SOURCES
     readers = [
         Reader(s.root, s.testbed, tuple(s.root / name for name in around)) for s in (base, head)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -25,7 +25,14 @@ from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.project.schema import read_toml
 from duetbench.store.change import Change, StackState
-from duetbench.store.comparison import Comparison, Judgement, PackageChange, SideName, SideRecord
+from duetbench.store.comparison import (
+    SIDES,
+    Comparison,
+    Judgement,
+    PackageChange,
+    SideName,
+    SideRecord,
+)
 
 _SEARCHED: Final = 2000  # commits of one lock: five years of nights
 
@@ -115,7 +122,7 @@ def find_locks(project: Project, change: Change | Between, narrator: Narrator) -
         SetupError: uv finds no set of the recorded versions.
     """
     notes: list[str] = []
-    texts = {side: _found(project, change, side, narrator, notes) for side in get_args(SideName)}
+    texts = {side: _found(project, change, side, narrator, notes) for side in SIDES}
     if not any(texts.values()):
         raise HistoryError(
             f"{change.id}: neither lock of the stack {change.base.stack} is in the git "

@@ -17,6 +17,7 @@ from typing import Final
 from duetbench.core.errors import CountError
 from duetbench.core.text import short
 from duetbench.judge import affected, counted
+from duetbench.judge.affected import Diff
 from duetbench.judge.counted import LONGEST
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.measure.instructions import profiling
@@ -38,14 +39,14 @@ _OUTSIDE: Final = ""
 _TESTS: Final = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|conftest\.py$|[^/]*_test\.py$)")
 
 
-def observe(sides: Sides) -> tuple[Coverage | None, str]:
+def observe(sides: Sides, diff: Diff) -> tuple[Coverage | None, str]:
     """Find whether the requests to be judged run what differs; None, and why, if nobody knows.
 
-    Of sides that are no revisions, or whose own code is the same, there is nothing to say.
+    `diff` is what differs between the sides. Of sides that are no revisions, or whose own code is
+    the same, there is nothing to say.
     """
     if sides.nothing or not (sides.base.tree and sides.head.tree):
         return None, ""
-    diff = affected.difference(sides)
     readable = [
         path for path in diff.files if affected.may_be_read(path, diff) and not _TESTS.search(path)
     ]

@@ -89,7 +89,7 @@ class Reporter(Progress):
             ]
             warnings = sorted({flag.name for flag in (*duet.flags_base, *duet.flags_head)})
             text = ", ".join(changes) + (f"  [{', '.join(warnings)}]" if warnings else "")
-            text = text if duet.usable else f"disturbed: {text}"
+            text = text if with_noise(duet).usable else f"disturbed: {text}"
         self.say(f"[{duet.order + 1}] {duet.case}  {text}")
 
 
@@ -146,7 +146,8 @@ class DuetSeconds:
             return 2 * launch, 0.0
         if self._turns and pair.unequal:
             return launch, launch + 2 * own  # two launches and no duet
-        if self._turns and several and pair.wide and not (pair.hurried or pair.case.endpoint.floor):
+        alone = pair.wide and not pair.duets.hurried
+        if self._turns and several and alone and not pair.case.endpoint.floor:
             own += 2 * (launch + own)
         return launch, own
 
@@ -228,17 +229,17 @@ class Loop:
             if pair.apart is None and duet.base and duet.head:
                 pair.apart = self.turns and pair.held_back(duet)
                 left = self._ends - self.clock()
-                pair.hurried = pair.apart and TURNS * self.seconds.of(pair) > left
+                pair.duets.hurried = pair.apart and TURNS * self.seconds.of(pair) > left
             sample = duet
             if pair.apart and not duet.failed:
-                sample = without_prevented(duet) if pair.hurried else self._apart(pair, duet)
+                hurried = pair.duets.hurried
+                sample = without_prevented(duet) if hurried else self._apart(pair, duet)
             self._keep(pair, sample, add, len(duets))
 
     def _keep(
         self, pair: Pair, sample: Duet, add: Callable[[Pair, Duet], None], together: int
     ) -> None:
         self.order += 1
-        sample = with_noise(sample)
         self.seconds.observe(pair, sample.seconds, together)
         add(pair, sample)
         self.reporter.played(sample)

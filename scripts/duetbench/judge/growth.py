@@ -11,7 +11,7 @@ import numpy as np
 
 from duetbench.core.units import student
 from duetbench.measure.oha_results import Floats, per_answer
-from duetbench.store.comparison import Course, Curve, Duet, Growth, SideName
+from duetbench.store.comparison import SIDES, Course, Curve, Duet, Growth, SideName
 
 SECONDS: Final = (5.0, 10.0)
 """Of a soak that decides for a comparison: at least, where time is short, and at most."""
@@ -39,8 +39,6 @@ _DECAYED: Final = 0.7
 _LASTING: Final = 0.85
 """Rate in the last third over that in the first: n requests that keep the square root of n give
 0.6, a pool that fills twice as slowly as the soak lasts 0.75."""
-
-SIDES: Final[tuple[SideName, SideName]] = ("base", "head")
 
 
 def of_duets(duets: Sequence[Duet], side: SideName) -> Growth | None:

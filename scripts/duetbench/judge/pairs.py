@@ -31,6 +31,7 @@ from duetbench.project.project import Project
 from duetbench.project.setting import SERVED
 from duetbench.project.stacks import Stack
 from duetbench.store.comparison import (
+    SIDES,
     Curve,
     Duet,
     Growth,
@@ -58,9 +59,6 @@ DRIFT_RATE: Final = 0.01
 _SHARED: Final = DISTURBING - {FlagName.NOT_STEADY, FlagName.ENV_CHANGED}
 """Warnings of what may be there all the time, on both sides. Of a side that still gets quicker no
 ratio lasts."""
-
-SIDES: Final[tuple[SideName, SideName]] = ("base", "head")
-
 
 BUSY: Final = 0.7
 """Share of their cores from which on two servers may keep each other from some."""
@@ -247,15 +245,6 @@ class Pair:
         return self.head.case
 
     @property
-    def hurried(self) -> bool:
-        """Whether there is no time to launch each side alone, although they would have to be."""
-        return self.duets.hurried
-
-    @hurried.setter
-    def hurried(self, value: bool) -> None:
-        self.duets.hurried = value
-
-    @property
     def sides(self) -> tuple[SideCase, SideCase]:
         return self.base, self.head
 
@@ -283,7 +272,7 @@ class Pair:
         """Whether the sides of a duet may have kept each other from cores that they could use.
 
         No core was idle, and there are several, of which one alone could have had more; or one, of
-        X
+        which more went to a side that has more to run at once.
         """
         used = [side.get("server_cores", 0.0) for side in (duet.base, duet.head)]
         busy, cores = sum(used), len(self.head.testbed.server_cores(self.case))

@@ -25,7 +25,7 @@ from duetbench.core.metrics import CPU
 from duetbench.core.model import Case
 from duetbench.judge.pairs import CaseDuets, explaining
 from duetbench.judge.statistics import RESOLUTION, Logs, Prior
-from duetbench.judge.wake_ups import SINCE, Slope, learned, version
+from duetbench.judge.wake_ups import Slope, learned
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
 from duetbench.store.kinds import comparisons_by_id
@@ -38,6 +38,9 @@ TOGETHER: Final = 8
 
 MOST: Final = 12.0
 """Most duets that a prior counts as: with more, a noisier day would pass for a quiet one."""
+
+SINCE: Final = 3
+"""The first method whose duets scatter as those of today: installations take turns."""
 
 _NEWEST: Final = 40
 """Comparisons that are read, the newest."""
@@ -104,7 +107,7 @@ class Priors:
     def learned(cls, machine: str, comparisons: Iterable[Comparison]) -> Self:
         """Learn from comparisons, of which those of other machines say nothing."""
         variances: defaultdict[Hashable, list[Variance]] = defaultdict(list)
-        ours = [one for one in comparisons if one.machine.id == machine and version(one) >= SINCE]
+        ours = [one for one in comparisons if one.machine.id == machine and _version(one) >= SINCE]
         slopes = learned(ours)
         for comparison in ours:
             for measured in comparison.cases:
@@ -142,6 +145,12 @@ def kinds(case: Case, metric: str, *, alone: bool) -> Iterator[Hashable]:
     """What a case is with a metric, the narrowest kind first."""
     yield case.id, metric, alone
     yield case.server, case.python, case.workers, case.threads, metric, alone
+
+
+def _version(comparison: Comparison) -> float:
+    """The version of the method of a comparison; 0 of the oldest."""
+    number = comparison.method.get("version")
+    return number if isinstance(number, int | float) else 0
 
 
 SHIPPED: Final[Mapping[str, Prior]] = {

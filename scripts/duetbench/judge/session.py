@@ -25,7 +25,7 @@ from duetbench.judge import counted, growth
 from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, Job, differ
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.events import events, together
-from duetbench.judge.pairs import SIDES, Pair, Sides, explaining
+from duetbench.judge.pairs import Pair, Sides, explaining
 from duetbench.judge.priors import Priors
 from duetbench.judge.sequential_test import SequentialTest, judge, judge_beside
 from duetbench.judge.statistics import Method
@@ -33,6 +33,7 @@ from duetbench.project import names, tools
 from duetbench.store import kinds
 from duetbench.store.comparison import (
     METHOD_VERSION,
+    SIDES,
     CaseComparison,
     Comparison,
     Coverage,
@@ -48,7 +49,7 @@ COUNTING: Final = 0.15
 LEAST_COUNTING: Final = 30.0
 """Seconds that they may take of a short budget, but no more than half of it: they are an answer."""
 
-_TOLD: Final = 5  # cases whose counts are told one by one
+_NAMED: Final = 5  # cases whose counts are noted one by one
 
 FIRST_LOOK: Final = 0.75
 """Share of the budget in which all chosen cases must reach their first look."""
@@ -277,7 +278,7 @@ class _Session:
         """Say what has just been counted: the largest changes, and how many cases have none."""
         counts = {name: one for name in cases if (one := self.counts.of(name))}
         moved = sorted((name for name in counts if differ(counts[name])), key=self._size)
-        shown = moved[::-1][:_TOLD] if len(counts) > _TOLD else [*counts]
+        shown = moved[::-1][:_NAMED] if len(counts) > _NAMED else [*counts]
         for name in shown:
             pair = self.every.get(name)
             what = names.of(pair.case).what if pair else self.jobs[name].name

@@ -36,9 +36,6 @@ FAR: Final = 1.5
 """Times as many wake-ups on one side from which they are of another kind: threads, a queue or a
 flush that the other has not. Their price is not known, and nothing is taken from CPU for them."""
 
-SINCE: Final = 3
-"""The first method whose duets scatter as those of today: installations take turns."""
-
 
 def kind(case: Case) -> Hashable:
     """Equal of cases whose servers wake up alike."""
@@ -129,12 +126,6 @@ def learned(comparisons: Iterable[Comparison]) -> dict[Hashable, Slope]:
         usable = [duet for duet in case.duets if duet.usable]
         slopes[kind(case.case)] = slopes[kind(case.case)].plus(Slope.of(usable))
     return dict(slopes)
-
-
-def version(comparison: Comparison) -> float:
-    """The version of the method of a comparison; 0 of the oldest."""
-    number = comparison.method.get("version")
-    return number if isinstance(number, int | float) else 0
 
 
 def at_equal_wake_ups(duet: Duet, price: float) -> Duet:

@@ -8,7 +8,7 @@ does. Core time includes what commands that the application has waited for took.
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final
 
 from duetbench.core.errors import LaunchError
 from duetbench.core.model import Flag
@@ -17,7 +17,7 @@ from duetbench.host import tree_usage
 from duetbench.measure import verify
 from duetbench.measure.server import Serving
 from duetbench.measure.testbed import SideCase
-from duetbench.store.comparison import Duet, SideName
+from duetbench.store.comparison import SIDES, Duet, SideName
 
 _POLL_SECONDS: Final = 0.002  # 0.4 % of half a second
 
@@ -40,7 +40,7 @@ def perform(
     figures: dict[SideName, dict[str, float]] = {}
     for side in sorted(sides, reverse=head_first):
         flags[side], figures[side] = _start(sides[side], log(side))
-    void = any(flag.severity == "fail" for side in get_args(SideName) for flag in flags[side])
+    void = any(flag.severity == "fail" for side in SIDES for flag in flags[side])
     return Duet(
         case=head.case.id,
         order=order,

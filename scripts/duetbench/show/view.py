@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 from duetbench.core import units
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, WAKE_UPS, WORK
@@ -27,6 +27,7 @@ from duetbench.show.answer import (
     rows_of,
 )
 from duetbench.store.comparison import (
+    SIDES,
     CaseComparison,
     Comparison,
     Judgement,
@@ -201,12 +202,12 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
     calm = [row for row in beside if not row.judged.moved]
     yield _table(f"{BESIDE}, no change shown", calm, "base → head", "why", folded=True)
     grown = [
-        (case.case.id, *(_cell(case, side) for side in get_args(SideName)))
+        (case.case.id, *(_cell(case, side) for side in SIDES))
         for case in comparison.cases
         if case.growth
     ]
     title = "Memory kept for every request"
-    yield Section(title, (), ("case", *get_args(SideName)), grown, folded=True)
+    yield Section(title, (), ("case", *SIDES), grown, folded=True)
     packages = [
         (item.stack, item.package, item.base or formats.MISSING, item.head or formats.MISSING)
         for item in comparison.packages
@@ -401,12 +402,12 @@ def _growing(comparison: Comparison) -> Iterator[str]:
         if soaks:
             continue
         words = []
-        for side in get_args(SideName):
+        for side in SIDES:
             growing = [duet.metrics(side) for duet in case.duets if duet.growth(side)]
             sizes = [metrics.get("memory_per_request", 0.0) for metrics in growing]
             kept = f"{units.count(fmean(sizes))} bytes" if sizes else "nothing"
             words.append(f"{side} keeps {kept} of every request")
-        if any(duet.growth(side) for duet in case.duets for side in get_args(SideName)):
+        if any(duet.growth(side) for duet in case.duets for side in SIDES):
             yield (
                 f"{case.case.id}: {', '.join(words)}. Such memory has no lasting figure to be "
                 "judged, and time may grow with it; requests that leave the application as it was "

@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from itertools import dropwhile
-from typing import ClassVar, Final, Literal, Self, get_args
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -55,6 +55,8 @@ SAME: Final = 0.0005
 """Relative change of exact counts up to which the same instructions are executed."""
 
 SideName = Literal["base", "head"]
+
+SIDES: Final[tuple[SideName, SideName]] = ("base", "head")
 
 
 class SideRecord(Frozen):
@@ -127,7 +129,7 @@ class Duet(Frozen):
     @property
     def failed(self) -> tuple[SideName, ...]:
         """The sides that failed by themselves."""
-        return tuple(side for side in get_args(SideName) if self.failures(side))
+        return tuple(side for side in SIDES if self.failures(side))
 
     def failures(self, side: SideName) -> list[str]:
         """How a side failed by itself."""
