@@ -1,12 +1,12 @@
-"""How often is a comparison wrong? Measured on this machine, by comparisons with known answers.
+"""How often is a comparison wrong, and are its sizes true? By comparisons with known answers.
 
-    .venv/bin/python tools/selftest.py --tries 10 --sizes 1 3
+    .venv/bin/python tools/selftest.py --tries 24 --sizes 0.5 1
 
 It clones the checkout and compares two commits of the clone as `duetbench compare` does, each side
-with an installation of its own. Where nothing shall be found, head differs by a comment in the
-application. Elsewhere its handler also runs an empty loop, whose length one more comparison, with a
-long one, has calibrated. The table is printed, and added to results/SELFTEST.md with its day and
-machine.
+with an installation of its own; in every second try base and head are exchanged. Where nothing
+shall be found, the commits differ by a comment in the application. Elsewhere the handler of one
+also runs an empty loop, whose length one more comparison, with a long one, has calibrated. The
+table is written to results/SELFTEST.md anew after each comparison, with its day and machine.
 
     .venv/bin/python tools/selftest.py --tries 0 --sizes --alike 3
 
@@ -24,32 +24,52 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 import duetbench
+from duetbench.core.metrics import CPU, WITNESSES, WORK, row
+from duetbench.core.model import Verdict
+from duetbench.core.units import student
 from duetbench.host import machine
-from duetbench.store.comparison import METHOD_VERSION
+from duetbench.judge.statistics import Logs
+from duetbench.judge.wake_ups import at_equal_wake_ups
+from duetbench.store.comparison import METHOD_VERSION, Judgement
 
 ROOT: Final = Path(__file__).parents[1]
 RECORD: Final = ROOT / "results" / "SELFTEST.md"
-CPU: Final = "server_cpu_per_request"
+CASE: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 ONE_LAUNCH: Final = 0.05
 """Whoever compares one launch of each side reports what is farther apart than this."""
 
 LONG: Final = 2000
 """Steps of the loop that calibrates the others: some ten microseconds."""
 
+CALIBRATING: Final = 4
+"""Comparisons with it. They end early, since it is obvious: one alone says little of its size."""
+
 EQUAL: Final = 0.0005
 """Counts of both sides that differ by a larger share are not those of the same code."""
+
+BY: Final = {
+    "`duetbench compare`": None, "instructions": "", "CPU/request": CPU, "work/request": WORK,
+}  # fmt: skip
+"""What finds a change: whatever a headline names, or one metric. That of counts has no name."""
+
+BESIDE: Final = frozenset(WITNESSES) - {WORK}
+"""What no headline names. A slower handler may truly move it."""
+
+OTHERS: Final = frozenset({"memory", "start"})
+"""What a metric is about that a slower handler does not move."""
 
 _MUCH: Final = "\n\n".join(
     f"def f{n}(a, b=None):\n    b = b or [a, {n}]\n    return {{'k{n}': b, 'n': a + {n}}}"
@@ -114,53 +134,129 @@ APPLICATIONS: Final[dict[str, tuple[dict[str, str], str, str]]] = {
 }  # fmt: skip
 """Files, application, and a release that it has."""
 
-HEAD: Final = ("what was done: what is counted", "case", "by", "times", "95 % interval", "duets",
-               "take", "size, all tries", "size, reported")  # fmt: skip
+HEAD: Final = (
+    "what was done: what is counted", "case", "by", "times", "95 % interval", "wrong way",
+    "true size", "size, all tries", "size, reported", "head beyond base", "detects",
+    "a duet's sd", "same verdict again", "same size again", "duets", "take",
+)  # fmt: skip
+
+RULE: Final = ["---"] * 3 + ["--:"] * (len(HEAD) - 3)
+
+Made = tuple[int, duetbench.Comparison]
+"""A comparison, and 1; or -1 where the side that shall be slower is base."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Tries:
-    """Comparisons with the same right answer: head's CPU per request is `size` above base's."""
+    """Comparisons with the same right answer: one side does `size` more work per request."""
 
     size: float
-    comparisons: Sequence[duetbench.Comparison]
+    case: str
+    instructions: float = 0.0  # by how much more that side executes
     same: str = "two installations of one stack"  # of no size: what is compared
+    made: list[Made] = field(default_factory=list)
 
-    def ratios(self) -> Iterator[list[float]]:
-        """CPU per request, head over base, of the usable duets of each comparison."""
-        for comparison in self.comparisons:
-            duets = (duet for case in comparison.cases for duet in case.duets if duet.usable)
-            yield [duet.head[CPU] / duet.base[CPU] for duet in duets]
-
-    def calls(self) -> Iterator[list[float]]:
-        """What each comparison says has moved in the wrong way, or CPU in the right one: ratios."""
-        for comparison in self.comparisons:
-            judgements = (row for case in comparison.cases for row in case.judgements)
-            moved = [row for row in judgements if row.verdict in {"faster", "slower"}]
-            if self.size:
-                moved = [row for row in moved if row.metric == CPU and row.verdict == "slower"]
-            yield [row.ratio for row in moved if row.ratio is not None]
-
-    def rows(self, case: str) -> Iterator[tuple[str, ...]]:
-        """The rows of the table: ours, and that of one launch of each side."""
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """The rows of the table: by what is named, and what one launch of each side would say."""
         what = (
-            f"a handler slower by {100 * self.size:g} % of its CPU: found"
+            f"a handler slower by {100 * self.size:.3g} % of its CPU: found"
             if self.size
             else f"{self.same}: false verdicts"
         )
-        calls, ratios = [*self.calls()], [*self.ratios()]
-        flat = [ratio for duets in ratios for ratio in duets]
-        seconds = fmean(comparison.wall_seconds for comparison in self.comparisons)
-        hits = [fmean(call) for call in calls if call]
-        yield (
-            what, case, "`duetbench compare`", *rate(sum(map(bool, calls)), len(calls)),
-            f"{len(flat) / len(ratios):.0f}", f"{seconds:.0f} s", percent(flat),
-            percent(hits) if self.size else "",
+        for by, metric in BY.items():
+            yield what, self.case, by, *self._cells(metric)
+        duets = [(sign, next(logs(one, CPU))) for sign, one in self.made if one.cases]
+        first = [sign * many[0] for sign, many in duets if len(many)]
+        far = [(log if self.size else abs(log)) > math.log1p(ONE_LAUNCH) for log in first]
+        alone = rate(sum(far), len(far))
+        by = f"one launch each, {100 * ONE_LAUNCH:g} %"
+        yield what, self.case, by, *alone, *[""] * (len(HEAD) - 5)
+
+    def _cells(self, metric: str | None) -> tuple[str, ...]:
+        """How often it is called and how large it is, from the side with more: head or base."""
+        comparisons = [comparison for _, comparison in self.made]
+        signs = np.array([sign for sign, _ in self.made])
+        moved = [self._moved(*one, metric) for one in self.made]
+        called = np.array([("right" if self.size else "wrong") in one for one in moved])
+        wrong = f"{sum('wrong' in one for one in moved)}" if self.size else ""
+        every = np.array([size_of(one, metric) for one in comparisons])
+        mean, printed, half, detects = every.T
+        true = [] if metric is None else [math.log1p(self.size if metric else self.instructions)]
+        # With the sides exchanged, what is left of two tries is not of the change.
+        even = len(signs) // 2 * 2
+        turns = signs[:even].sum() == 0
+        beyond = mean[:even].reshape(-1, 2).mean(axis=1) if turns else []
+        # The first and the second try with the same sides, the third and the fourth, ...
+        places = [np.flatnonzero(signs == sign) for sign in (1, -1)]
+        pairs = np.concatenate([one[: len(one) // 2 * 2] for one in places]).reshape(-1, 2).T
+        verdicts = np.array([str(one) for one in moved])
+        if metric is not None:
+            verdicts = np.array([verdict_of(one, metric) for one in comparisons])
+        one, other = verdicts[pairs]
+        apart = np.abs(np.diff(printed[pairs], axis=0)[0])
+        joint = np.hypot(*half[pairs])
+        duets = [log for one in comparisons for log in logs(one, metric) if len(log) > 1]
+        freedom = sum(len(many) - 1 for many in duets)
+        scatter = math.sqrt(sum(many.var() * len(many) for many in duets) / max(1, freedom))
+        usable = [sum(d.usable for case in one.cases for d in case.duets) for one in comparisons]
+        seconds = fmean(one.wall_seconds for one in comparisons)
+        return (
+            *rate(int(called.sum()), len(called)), wrong, percent(true), percent(signs * mean),
+            percent((signs * printed)[called]) if self.size else "", percent(beyond),
+            f"{100 * np.nanmedian(detects):.2f} %" if np.isfinite(detects).any() else "",
+            f"{100 * scatter:.2f} %" if duets else "",
+            share((one == other)[one != ""]), share((apart <= joint)[np.isfinite(joint)]),
+            *(("", "") if metric is not None else (f"{fmean(usable):.0f}", f"{seconds:.0f} s")),
         )  # fmt: skip
-        first = [duets[0] for duets in ratios if duets]
-        apart = [ratio - 1 if self.size else abs(ratio - 1) for ratio in first]
-        alone = rate(sum(size > ONE_LAUNCH for size in apart), len(first))
-        yield what, case, f"one launch each, {100 * ONE_LAUNCH:g} %", *alone, *[""] * 4
+
+    def _moved(self, sign: int, comparison: duetbench.Comparison, metric: str | None) -> list[str]:
+        """What it says moved: `right`, `wrong` or both; of no size all is wrong."""
+        rows = [one for one in said(comparison) if one.moved and metric in {None, one.metric}]
+        if not self.size:
+            return ["wrong"] if rows else []
+        right = Verdict.SLOWER if sign > 0 else Verdict.FASTER
+        found = {
+            "right" if one.verdict == right and row(one.metric).concern not in OTHERS else "wrong"
+            for one in rows
+            if one.metric not in BESIDE
+        }
+        return sorted(found)
+
+
+def said(comparison: duetbench.Comparison) -> Iterator[Judgement]:
+    """All judgements of a comparison."""
+    for case in comparison.cases:
+        yield from (*case.judgements, *case.witnesses, *([case.count] if case.count else ()))
+
+
+def verdict_of(comparison: duetbench.Comparison, metric: str | None) -> str:
+    """The verdict on a metric; empty: none."""
+    return next((one.verdict for one in said(comparison) if one.metric == metric), "")
+
+
+def size_of(comparison: duetbench.Comparison, metric: str | None) -> tuple[float, ...]:
+    """A metric's log ratio: its mean, as printed, half of its interval; the detectable change."""
+    for one in said(comparison):
+        if one.metric == metric and one.ratio and one.low and one.high:
+            low, high = math.log(one.low), math.log(one.high)
+            detects = one.detectable or math.nan
+            return (low + high) / 2, math.log(one.ratio), (high - low) / 2, detects
+    return (math.nan,) * 4
+
+
+def logs(comparison: duetbench.Comparison, metric: str | None) -> Iterator[Logs]:
+    """Log ratios of CPU or work, head over base, of the usable duets of each case."""
+    for case in comparison.cases:
+        duets = [duet for duet in case.duets if duet.usable]
+        if metric == WORK and case.wake_up:
+            duets = [at_equal_wake_ups(duet, case.wake_up.seconds) for duet in duets]
+        both = [(d.base.get(metric or ""), d.head.get(metric or "")) for d in duets]
+        yield np.array([math.log(head / base) for base, head in both if base and head])
+
+
+def share(outcomes: NDArray[np.bool_]) -> str:
+    """How many of them are true; empty of none."""
+    return f"{outcomes.sum()} of {len(outcomes)}" if len(outcomes) else ""
 
 
 def rate(hits: int, of: int) -> tuple[str, str]:
@@ -171,9 +267,16 @@ def rate(hits: int, of: int) -> tuple[str, str]:
     return f"{hits} of {of}", f"{100 * interval.low:.1f}…{100 * interval.high:.1f} %"
 
 
-def percent(ratios: Sequence[float]) -> str:
-    """The geometric mean of ratios as a change; empty of none."""
-    return f"{100 * math.expm1(fmean(map(math.log, ratios))):+.2f} %" if ratios else ""
+def percent(changes: Sequence[float] | Logs) -> str:
+    """The mean of those that are known, logs, with half its 95 % interval; empty of none."""
+    known = [float(log) for log in changes if math.isfinite(log)]
+    if not known:
+        return ""
+    text = f"{round(100 * math.expm1(fmean(known)), 2) + 0.0:+.2f}"  # no negative zero
+    if len(known) > 1:
+        half = student(len(known) - 1) * stdev(known) / math.sqrt(len(known))
+        text += f" ±{100 * half:.2f}"
+    return f"{text} %"
 
 
 def git(root: Path, *words: str) -> None:
@@ -212,26 +315,37 @@ def slow_down(source: str, function: str, steps: int) -> str:
     raise SystemExit(f"--function {function}: the module of --module has none of that name")
 
 
-def compare_with(root: Path, options: argparse.Namespace, steps: int, tries: int) -> Tries:
-    """Compare the clone's commit with one whose handler runs so many steps more."""
+def compare_with(
+    root: Path, options: argparse.Namespace, steps: int, cases: Sequence[str], tries: int
+) -> Iterator[tuple[str, Made]]:
+    """Compare the clone's commit with one whose handler runs so many steps more, case by case."""
     module = root / options.module
     changed = f"{module.read_text('utf-8')}\n# The other side.\n"
     module.write_text(slow_down(changed, options.function, steps) if steps else changed, "utf-8")
     git(root, "commit", "--quiet", "--all", "-m", f"{steps} steps")
-    seeds = range(options.seed, options.seed + tries)
-    same = {"select": [options.case], "budget": options.budget, "all": True}
-    comparisons = [duetbench.compare("HEAD~1", "HEAD", seed=seed, **same) for seed in seeds]
+    for number in range(tries):
+        sign = -1 if number % 2 else 1
+        base, head = ("HEAD~1", "HEAD")[::sign]
+        same = {"seed": options.seed + number, "budget": options.budget, "all": True}
+        for case in cases:
+            comparison = duetbench.compare(base, head, select=[case], **same)
+            if options.keep:
+                text = comparison.model_dump_json(indent=1)
+                (options.keep / f"{comparison.id}.json").write_text(f"{text}\n", "utf-8")
+            yield case, (sign, comparison)
     git(root, "reset", "--quiet", "--hard", "HEAD~1")
-    return Tries(0.0, comparisons)
 
 
-def calibrate(root: Path, options: argparse.Namespace) -> float:
-    """The share of a request's CPU that one step of a long loop takes."""
-    ratios = [*chain.from_iterable(compare_with(root, options, LONG, 1).ratios())]
-    grown = fmean(map(math.log, ratios)) if ratios else 0.0
+def calibrate(root: Path, options: argparse.Namespace) -> Tries:
+    """What a long loop adds to a request's work, and to its instructions."""
+    case = options.case[0]
+    made = [one for _, one in compare_with(root, options, LONG, [case], CALIBRATING)]
+    sizes = [[sign * size_of(one, by)[0] for sign, one in made] for by in (WORK, CPU, "")]
+    work, cpu, counted = ([log for log in many if math.isfinite(log)] for many in sizes)
+    grown = math.expm1(fmean(work or cpu or [0.0]))
     if grown <= 0:
-        raise SystemExit(f"{LONG} steps: expected more CPU per request, found {grown:+.1%}")
-    return math.expm1(grown) / LONG
+        raise SystemExit(f"{LONG} steps: expected more work per request, found {grown:+.1%}")
+    return Tries(grown, f"`{case}`", math.expm1(fmean(counted or [math.nan])), made=made)
 
 
 def alike(tries: int, budget: str) -> Iterator[tuple[str, ...]]:
@@ -254,15 +368,16 @@ def alike(tries: int, budget: str) -> Iterator[tuple[str, ...]]:
                 git(root := Path(folder, "made"), "init", "--quiet")
                 git(root, "add", "--all")
                 git(root, "commit", "--quiet", "-m", "Made")
-                comparisons = []
+                done = Tries(0.0, name, same=same)
                 for seed in range(tries):
                     out = Path(folder, f"{seed}.json")
                     options = ("--all", "--budget", budget, "--seed", f"{seed}", "--output", out)
                     subprocess.run([program, "compare", *words, *options], cwd=root, check=False)
-                    comparisons.append(duetbench.Comparison.model_validate_json(out.read_bytes()))
+                    comparison = duetbench.Comparison.model_validate_json(out.read_bytes())
+                    done.made.append((1, comparison))
                 why = [str(program), "why", *words, "--results", folder, "--json"]
                 counts = subprocess.run(why, cwd=root, check=True, stdout=subprocess.PIPE).stdout
-            yield next(Tries(0.0, comparisons, same).rows(name))
+            yield from done.rows()
             yield count(same, name, json.loads(counts)[0])
 
 
@@ -272,44 +387,65 @@ def count(same: str, name: str, attribution: dict[str, Any]) -> tuple[str, ...]:
     apart = abs(head / base - 1) > EQUAL
     what = f"{same}: counts more than {100 * EQUAL:g} % apart"
     size = f"{100 * (head / base - 1):+.3f} %"
-    return what, name, "`duetbench why`", *rate(int(apart), 1), "", "", size, ""
+    times = rate(int(apart), 1)
+    return what, name, "`duetbench why`", *times, "", "", size, *[""] * (len(HEAD) - 8)
+
+
+def write(record: Path, before: str, rows: Iterable[Sequence[str]]) -> str:
+    """Put this run's section in place of the one `before` of the record; return it."""
+    lines = [
+        f"## Method {METHOD_VERSION} on {machine.fingerprint().id}, {datetime.now(UTC):%Y-%m-%d}",
+        "",
+        f"`{shlex.join(['tools/selftest.py', *sys.argv[1:]])}`",
+        "",
+        *(f"| {' | '.join(cells)} |" for cells in (HEAD, RULE, *rows)),
+    ]
+    section = "\n" + "\n".join(lines) + "\n"
+    others = record.read_text("utf-8").replace(before, "") if record.exists() else ""
+    record.write_text(others + section, "utf-8")
+    return section
 
 
 def main() -> None:
-    """Make the tries, print their table, and add it to the record."""
+    """Make the tries, and add their table to the record."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tries", type=int, default=10, help="comparisons of each size")
     parser.add_argument("--sizes", type=float, nargs="*", default=[1.0, 3.0], help="%% of the CPU")
     parser.add_argument("--budget", default="60s", help="time of each comparison")
-    parser.add_argument("--case", default="asgi-wsgi/asgi-json/py3.14/w1/c128")
+    parser.add_argument("--case", action="append", help="sizes are of the first one alone")
     parser.add_argument("--module", default="apps/asgi-wsgi/asgi_app.py", help="the case's module")
     parser.add_argument("--function", default="greet", help="its handler")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--alike", type=int, default=0, help="comparisons of the same, each way")
     parser.add_argument("--record", type=Path, default=RECORD, help="what the table is added to")
+    parser.add_argument("--keep", type=Path, help="a folder that is there, for the comparisons")
     options = parser.parse_args()
+    options.case = options.case or [CASE]
+    options.keep = options.keep and options.keep.resolve(strict=True)
+    record, section = options.record.resolve(), ""
+    rows: list[tuple[str, ...]] = []
     known: list[Tries] = []
     with clone() as root:
-        if options.tries:
-            known.append(compare_with(root, options, 0, options.tries))
-        if options.sizes:
-            step = calibrate(root, options)
-        for size in options.sizes:
-            made = compare_with(root, options, round(size / 100 / step), options.tries)
-            known.append(replace(made, size=size / 100))
-    rows = [row for tries in known for row in tries.rows(f"`{options.case}`")]
-    rows += alike(options.alike, options.budget) if options.alike else ()
-    day = f"{datetime.now(UTC):%Y-%m-%d}"
-    lines = [
-        f"## Method {METHOD_VERSION} on {machine.fingerprint().id}, {day}",
-        "",
-        f"`{shlex.join(['tools/selftest.py', *sys.argv[1:]])}`",
-        "",
-        *(f"| {' | '.join(row)} |" for row in (HEAD, ["---"] * 3 + ["--:"] * 6, *rows)),
-    ]
-    print("\n".join(lines))
-    with options.record.open("a", encoding="utf-8") as file:
-        file.write("\n" + "\n".join(lines) + "\n")
+        long: Tries | None = None
+        for size in (0.0, *options.sizes) if options.tries else ():
+            if size and long is None:
+                known.append(long := calibrate(root, options))
+            part = size / 100 / long.size if long else 0.0  # of the long loop
+            more = long.instructions if long else 0.0
+            cases = options.case[:1] if size else options.case
+            tries = {case: Tries(size / 100, f"`{case}`", part * more) for case in cases}
+            known += tries.values()
+            for case, made in compare_with(root, options, round(part * LONG), cases, options.tries):
+                tries[case].made.append(made)
+                number = f"{len(tries[case].made)} of {options.tries}"
+                verdicts = [f"{by} {verdict_of(made[1], BY[by]) or '-'}" for by in [*BY][1:]]
+                print(f"{size:g} %, {case}, {number}: {', '.join(verdicts)}", flush=True)
+                rows = [cells for one in known if one.made for cells in one.rows()]
+                section = write(record, section, rows)
+    for cells in alike(options.alike, options.budget) if options.alike else ():
+        rows.append(cells)
+        section = write(record, section, rows)
+    print(section)
 
 
 if __name__ == "__main__":

@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 
 from bench import Bench, Done
-from comparing import comparison_of, judged_case
+from comparing import OPEN, comparison_of, judged_case
 from duetbench.cli.options import budget_seconds
 from duetbench.core.errors import DeclarationError, UsageError
+from duetbench.core.metrics import WORK
 from duetbench.core.model import Missing, Verdict
 from duetbench.judge import counted, session
 from duetbench.judge.session import Question, unmeasured
 from duetbench.project import settings
 from duetbench.show.answer import exit_code
 from duetbench.store import files
-from duetbench.store.comparison import CaseComparison, Comparison, Instructions, Judgement
+from duetbench.store.comparison import CaseComparison, Comparison, Event, Instructions, Judgement
 from repos import borrow_cache, commit, git, make_repository, make_shop, write
 
 CPU = "server_cpu_per_request"
@@ -85,14 +86,21 @@ def test_exit_codes_say_how_it_ended(
     [(1.03, 0.0, 1), (1.01, 0.0, 0), (1 / 1.03, 0.0, 0), (1.0, 0.03, 3), (None, 0.0, 3)],
 )
 def test_instructions_alone_can_be_the_gate(ratio: float | None, scatter: float, code: int) -> None:
-    """Whatever duets say; 2 % is material. What is not counted, or not sure, is no answer."""
+    """Whatever duets say, work or all cases as one; 2 % is material. Without a sure count: 3."""
     count = ratio and counted.judge(
         Instructions(base=3e5, head=3e5 * ratio, spread=scatter, scatter=scatter)
     )
     slow = Judgement(metric=CPU, verdict=Verdict.SLOWER, duets=8)
-    found = comparison_of(judged_case("one/a", slow, count=count), untouched=0)
-    assert exit_code(found, counts=True) == code
-    assert exit_code(found) == 1
+    size: dict[str, Any] = {"verdict": Verdict.SLOWER, "ratio": 1.03, "low": 1.02, "high": 1.04}
+    work = judged_case("one/a", OPEN, witnesses=(Judgement(metric=WORK, **size),), count=count)
+    together = Event(factor="change", value="all", metric=CPU, cases=("one/a", "one/b"), **size)
+    for found in (
+        comparison_of(judged_case("one/a", slow, count=count), untouched=0),
+        comparison_of(work, untouched=0),
+        comparison_of(judged_case("one/a", OPEN, count=count), untouched=0, events=(together,)),
+    ):
+        assert exit_code(found, counts=True) == code
+        assert exit_code(found) == 1
     alone = comparison_of(judged_case("one/a", count=count), untouched=0, counts_only=True)
     assert exit_code(alone) == code
 

@@ -1,18 +1,26 @@
 """The script that measures how often comparisons are wrong, and the figures that it has given."""
 
+import argparse
 import importlib.util
+import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Final
 
 import pytest
 
-from comparing import CPU, FASTER, SAME, SLOWER, comparison_of, duet, judged_case
+from comparing import CPU, comparison_of, duet, judged_case
+from duetbench.core.metrics import WAKE_UPS, WORK
+from duetbench.core.model import Verdict
+from duetbench.store.comparison import Comparison, Judgement, Price
+from repos import commit, git
 
 ROOT: Final = Path(__file__).parents[2]
+CASE: Final = "x/a/py3.14"
+MEMORY: Final = "pss_steady"
 
 
 @pytest.fixture(scope="module")
@@ -27,40 +35,149 @@ def selftest() -> Iterator[ModuleType]:
     del sys.modules["selftest"]
 
 
-def test_false_verdicts_and_finds_are_counted(selftest: ModuleType) -> None:
-    """Of 3 comparisons one is wrong: 0.8 to 90.6 % (Clopper and Pearson). Duets: 6 and 2 %."""
-    ratios = ({CPU: 1.06}, {CPU: 1.02})
-    duets = tuple(duet("x/a/py3.14", ratio) for ratio in ratios)
-    result = [
-        comparison_of(judged_case("x/a/py3.14", text, duets=duets)) for text in (SLOWER, SAME, SAME)
-    ]
-    ours, alone = selftest.Tries(0.0, result).rows("`x/a`")
-    assert ours == (
-        "two installations of one stack: false verdicts",
-        "`x/a`",
-        "`duetbench compare`",
-        "1 of 3",
-        "0.8…90.6 %",
-        "2",
-        "600 s",
-        "+3.98 %",
-        "",
+def said(metric: str, log: float, *, moved: bool = True) -> Judgement:
+    """A change with an interval of ±0.01, on the log scale, called by its direction."""
+    called = Verdict.SLOWER if log > 0 else Verdict.FASTER
+    return Judgement(
+        metric=metric,
+        verdict=called if moved else Verdict.INCONCLUSIVE,
+        ratio=math.exp(log),
+        low=math.exp(log - 0.01),
+        high=math.exp(log + 0.01),
+        detectable=0.01,
     )
-    assert alone[3:5] == ("3 of 3", "29.2…100.0 %")
-    ours, alone = selftest.Tries(0.02, result).rows("`x/a`")
-    assert (ours[0], ours[3], ours[8]) == (
-        "a handler slower by 2 % of its CPU: found",
-        "1 of 3",
-        "+2.13 %",
+
+
+def made(sign: int, *judgements: Judgement, count: float | None = None) -> tuple[int, Comparison]:
+    """A comparison whose duets scatter by wake-ups alone: CPU +0.01 and -0.01, at 10 µs each."""
+    witnesses = tuple(one for one in judgements if one.metric in {WORK, WAKE_UPS})
+    duets = tuple(
+        duet(CASE, {CPU: math.exp(log), WAKE_UPS: 1 + math.expm1(log) * 1e-4 / 1e-5})
+        for log in (0.01, -0.01)
     )
+    case = judged_case(
+        CASE,
+        *(one for one in judgements if one not in witnesses),
+        witnesses=witnesses,
+        count=said("", count) if count else None,
+        duets=duets,
+        wake_up=Price(seconds=1e-5, low=9e-6, high=1.1e-5, duets=20),
+    )
+    return sign, comparison_of(case)
+
+
+def columns(selftest: ModuleType, row: tuple[str, ...]) -> Mapping[str, str]:
+    assert len(row) == len(selftest.HEAD)
+    return dict(zip(selftest.HEAD, row, strict=True))
+
+
+def test_whatever_is_called_of_the_same_code_is_false(selftest: ModuleType) -> None:
+    """Of 3 comparisons one is wrong: 0.8 to 90.6 % (Clopper and Pearson)."""
+    for wrong in (said(CPU, -0.02), said(MEMORY, 0.02), said(WAKE_UPS, 0.3), said(WORK, 0.02)):
+        same = made(1, said(CPU, 0.001, moved=False))
+        every, *by, alone = selftest.Tries(0.0, "`x/a`", made=[same, made(1, wrong), same]).rows()
+        assert every == (
+            "two installations of one stack: false verdicts", "`x/a`", "`duetbench compare`",
+            "1 of 3", "0.8…90.6 %", *[""] * 7, "0 of 1", "", "2", "600 s",
+        )  # fmt: skip
+        assert [row[3] for row in by] == [
+            f"{1 if wrong.metric == metric else 0} of 3" for metric in ("", CPU, WORK)
+        ]
+        assert alone[3] == "0 of 3"
+    counted = [*selftest.Tries(0.0, "", made=[made(1, count=0.02)]).rows()]
+    assert [row[3] for row in counted[:4]] == ["1 of 1", "1 of 1", "0 of 1", "0 of 1"]
     counts = {"totals": {"base": 100_000, "head": 100_060}}
-    assert selftest.count("one lock as both sides", "much", counts) == (
+    assert selftest.count("one lock as both sides", "much", counts)[:8] == (
         "one lock as both sides: counts more than 0.05 % apart", "much", "`duetbench why`",
-        "1 of 1", "2.5…100.0 %", "", "", "+0.060 %", "",
+        "1 of 1", "2.5…100.0 %", "", "", "+0.060 %",
     )  # fmt: skip
     assert selftest.count("", "", {"totals": {"base": 1e5, "head": 99_960}})[3] == "0 of 1"
-    faster = [comparison_of(judged_case("x/a/py3.14", FASTER))]
-    assert next(selftest.Tries(0.02, faster).rows("`x/a`"))[3] == "0 of 1"
+
+
+def test_finds_and_sizes_are_those_of_the_slower_side(selftest: ModuleType) -> None:
+    """Head looks 0.5 % slower than it is, and the last try has the wrong side.
+
+    From the slower side the sizes are 0.025, 0.015, 0.025 and -0.015, on the log scale: 0.0125 on
+    average ± 3.18 standard errors of 0.00946, and 0.0217 ± 4.30 standard errors of 0.00333 of those
+    that were right. Two tries with the sides exchanged leave 0.005 and 0.02.
+    """
+    logs = [0.025, -0.015, 0.025, 0.015]
+    signs = [1, -1, 1, -1]
+    tries = [
+        made(sign, said(CPU, log), said(WORK, sign * 0.02), count=sign * math.log(1.06))
+        for sign, log in zip(signs, logs, strict=True)
+    ]
+    every, *by, alone = selftest.Tries(0.02, "`x/a`", 0.06, made=tries).rows()
+    named, instructions, cpu, work = (columns(selftest, row) for row in (every, *by))
+    assert every[0] == "a handler slower by 2 % of its CPU: found"
+    assert (named["times"], named["wrong way"]) == ("4 of 4", "1")
+    assert named["same verdict again"] == "1 of 2"
+    assert [*cpu.values()][3:] == [
+        "3 of 4", "19.4…99.4 %", "1", "+2.00 %", "+1.26 ±3.01 %", "+2.19 ±1.43 %",
+        "+1.26 ±9.53 %", "1.00 %", "1.41 %", "1 of 2", "1 of 2", "", "",
+    ]  # fmt: skip
+    assert [*work.values()][3:] == [
+        "4 of 4", "39.8…100.0 %", "0", "+2.00 %", "+2.02 ±0.00 %", "+2.02 ±0.00 %",
+        "+0.00 ±0.00 %", "1.00 %", "0.00 %", "2 of 2", "2 of 2", "", "",
+    ]  # fmt: skip
+    assert (instructions["true size"], instructions["size, all tries"]) == (
+        "+6.00 %", "+6.00 ±0.00 %",
+    )  # fmt: skip
+    assert alone[3] == "0 of 4"
+    swapped = [(-sign, comparison) for sign, comparison in tries]
+    every, *by, _ = selftest.Tries(0.02, "`x/a`", made=swapped).rows()
+    assert [(row[3], row[5]) for row in (every, *by)] == [
+        ("1 of 4", "4"), ("0 of 4", "4"), ("1 of 4", "3"), ("0 of 4", "4"),
+    ]  # fmt: skip
+
+
+def test_no_slower_handler_needs_more_memory(selftest: ModuleType) -> None:
+    """It is a wrong verdict; more wake-ups may be right, and are no news of a headline."""
+    tries = [made(1, said(MEMORY, 0.02)), made(1, said(WAKE_UPS, 0.3))]
+    row = columns(selftest, next(selftest.Tries(0.02, "", made=tries).rows()))
+    assert (row["times"], row["wrong way"]) == ("0 of 2", "1")
+
+
+def test_every_second_time_the_slower_side_is_base(
+    selftest: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "web.py"
+    module.write_text("def greet():\n    return 1\n", "utf-8")
+    git(tmp_path, "init", "--quiet")
+    commit(tmp_path, "Base")
+    asked: list[tuple[object, ...]] = []
+
+    def compare(base: str, head: str, **options: object) -> Comparison:
+        longer = ["bytes(7)" in git(tmp_path, "show", f"{side}:web.py") for side in (base, head)]
+        asked.append((options["seed"], options["select"], *longer))
+        return comparison_of()
+
+    monkeypatch.setattr(selftest.duetbench, "compare", compare)
+    options = argparse.Namespace(
+        module="web.py", function="greet", seed=5, budget="60s", keep=tmp_path
+    )
+    found = [*selftest.compare_with(tmp_path, options, 7, ["x/a", "x/b"], 2)]
+    assert [(case, sign) for case, (sign, _) in found] == [
+        ("x/a", 1), ("x/b", 1), ("x/a", -1), ("x/b", -1),
+    ]  # fmt: skip
+    assert asked == [
+        (5, ["x/a"], False, True), (5, ["x/b"], False, True),
+        (6, ["x/a"], True, False), (6, ["x/b"], True, False),
+    ]  # fmt: skip
+    assert "bytes" not in module.read_text("utf-8")
+    assert Comparison.model_validate_json((tmp_path / "x.json").read_bytes()) == found[0][1][1]
+
+
+def test_the_record_has_what_was_measured_so_far(selftest: ModuleType, tmp_path: Path) -> None:
+    """Once, and whatever else is written meanwhile stays."""
+    record = tmp_path / "SELFTEST.md"
+    record.write_text("# Earlier\n", "utf-8")
+    section = selftest.write(record, "", [("one",)])
+    record.write_text(record.read_text("utf-8") + "\n## Another\n", "utf-8")
+    section = selftest.write(record, section, [("one",), ("two",)])
+    text = record.read_text("utf-8")
+    assert text == f"# Earlier\n\n## Another\n{section}"
+    assert section.endswith("| one |\n| two |\n")
 
 
 def test_the_readme_has_the_figures_of_the_record() -> None:

@@ -224,10 +224,12 @@ def exit_code(comparison: Comparison, *, lenient: bool = False, counts: bool = F
     """
     cases = [judgement for case in comparison.cases for judgement in _judgements(case)]
     heard = [bool(case.judgements) for case in comparison.cases]
+    joint = joint_event(comparison)
     if counts or comparison.counts_only:
         broken_ones = [one for one in cases if one.verdict is Verdict.NOT_COMPARABLE]
         cases = [*(case.count for case in comparison.cases if case.count), *broken_ones]
         heard = [case.count is not None for case in comparison.cases]
+        joint = None  # of CPU per request
     every = (*cases, *(micro.judgement for micro in comparison.micro))
     for judgement in every:
         # The change is not to blame where base fails as well (see `CaseDuets.void`).
@@ -237,7 +239,6 @@ def exit_code(comparison: Comparison, *, lenient: bool = False, counts: bool = F
             return 1
         if judgement.verdict is Verdict.NOT_COMPARABLE and broken:
             return 1
-    joint = joint_event(comparison)
     if joint is not None and joint.verdict is Verdict.SLOWER and not comparison.cross:
         return 1
     undecided = {Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE}
