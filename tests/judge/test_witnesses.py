@@ -126,6 +126,16 @@ def test_more_wake_ups_on_purpose_are_seen_as_such() -> None:
     assert only(beside(few), WORK).verdict is Verdict.NO_CHANGE
 
 
+def test_between_two_servers_there_is_no_work() -> None:
+    """A wake-up of Granian costs something else than one of uvicorn."""
+    test = closed(batched(0.6, 0.16, 25))
+    (asked,) = explaining(test.samples, {}, cross=True).values()
+    assert asked.price is None
+    assert WAKE_UPS in asked.metrics
+    assert WORK not in asked.metrics
+    assert explained(test).price is not None
+
+
 def test_a_price_that_is_not_sure_makes_the_interval_of_work_wider() -> None:
     duets = batched(0.6, 0.16, 16)
     sure, unsure = (
@@ -161,6 +171,8 @@ def test_a_price_is_of_one_machine_and_one_kind_of_server() -> None:
     assert slope.price.seconds == pytest.approx(PRICE, rel=0.05)
     assert Priors.learned(MACHINE.id, [made]).slopes == learned([made])
     assert Priors.learned("another", [made]).slopes == {}
+    choice = made.model_copy(update={"cross": True})
+    assert Priors.learned(MACHINE.id, [choice] * 3) == Priors.learned(MACHINE.id, [])
     assert (CASE, WORK, False) in Priors.learned(MACHINE.id, [made] * 3).by_kind
     assert kind(case.case) != kind(case.case.model_copy(update={"server": "granian"}))
     few = batched(0.6, 0.1, 6)

@@ -209,14 +209,21 @@ class CaseDuets:
 
 
 def explaining(
-    samples: Mapping[str, CaseDuets], earlier: Mapping[Hashable, Slope]
+    samples: Mapping[str, CaseDuets], earlier: Mapping[Hashable, Slope], *, cross: bool = False
 ) -> dict[str, CaseDuets]:
-    """What explains the cases; a wake-up's price is of all of them and of `earlier` comparisons."""
+    """What explains the cases; a wake-up's price is of all of them and of `earlier` comparisons.
+
+    There is no price, and so no work, where the sides `cross`: a wake-up costs something else with
+    another server, event loop or interpreter.
+    """
     slopes = defaultdict(Slope, earlier)
     played = {key: one for key, one in samples.items() if one.usable and not one.void}
     for one in played.values():
         slopes[kind(one.case)] = slopes[kind(one.case)].plus(Slope.of(one.usable))
-    return {key: one.explaining(slopes[kind(one.case)]) for key, one in played.items()}
+    return {
+        key: one.explaining(Slope() if cross else slopes[kind(one.case)])
+        for key, one in played.items()
+    }
 
 
 @dataclass(slots=True, eq=False)

@@ -105,9 +105,13 @@ class Priors:
 
     @classmethod
     def learned(cls, machine: str, comparisons: Iterable[Comparison]) -> Self:
-        """Learn from comparisons, of which those of other machines say nothing."""
+        """Learn from comparisons of one thing's states on this machine; others say nothing here."""
         variances: defaultdict[Hashable, list[Variance]] = defaultdict(list)
-        ours = [one for one in comparisons if one.machine.id == machine and _version(one) >= SINCE]
+        ours = [
+            one
+            for one in comparisons
+            if one.machine.id == machine and _version(one) >= SINCE and not one.cross
+        ]
         slopes = learned(ours)
         for comparison in ours:
             for measured in comparison.cases:

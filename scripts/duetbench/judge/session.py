@@ -202,7 +202,7 @@ class _Session:
         self.test.close()
         left_out = {pair.case.id: pair.duets for pair in self._waiting()}
         judgements = judge(SequentialTest(left_out)) | judge(self.test)
-        asked = explaining(self.test.samples, self.priors.slopes)
+        asked = explaining(self.test.samples, self.priors.slopes, cross=self.question.sides.cross)
         witnesses = judge_beside(self.test, asked)
         if self.question.counts_only:
             judgements, witnesses = {}, {}
