@@ -1,6 +1,6 @@
 """How often is a comparison wrong, and are its sizes true? By comparisons with known answers.
 
-    .venv/bin/python tools/selftest.py --tries 24 --sizes 0.5 1
+    .venv/bin/python tools/selftest.py --tries 24 --sizes 0 0.5 1
 
 It clones the checkout and compares two commits of the clone as `duetbench compare` does, each side
 with an installation of its own; in every second try base and head are exchanged. Where nothing
@@ -410,7 +410,9 @@ def main() -> None:
     """Make the tries, and add their table to the record."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tries", type=int, default=10, help="comparisons of each size")
-    parser.add_argument("--sizes", type=float, nargs="*", default=[1.0, 3.0], help="%% of the CPU")
+    parser.add_argument(
+        "--sizes", type=float, nargs="*", default=[0.0, 1.0, 3.0], help="%% of the CPU; 0: the same"
+    )
     parser.add_argument("--budget", default="60s", help="time of each comparison")
     parser.add_argument("--case", action="append", help="sizes are of the first one alone")
     parser.add_argument("--module", default="apps/asgi-wsgi/asgi_app.py", help="the case's module")
@@ -427,7 +429,7 @@ def main() -> None:
     known: list[Tries] = []
     with clone() as root:
         long: Tries | None = None
-        for size in (0.0, *options.sizes) if options.tries else ():
+        for size in options.sizes if options.tries else ():
             if size and long is None:
                 known.append(long := calibrate(root, options))
             part = size / 100 / long.size if long else 0.0  # of the long loop
