@@ -192,6 +192,8 @@ class Tries:
         verdicts = np.array([str(one) for one in moved])
         if metric is not None:
             verdicts = np.array([verdict_of(one, metric) for one in comparisons])
+        # What was not judged is not found; that it is not called is no merit.
+        tried = len(called) if self.size else int((verdicts != "").sum())
         one, other = verdicts[pairs]
         apart = np.abs(np.diff(printed[pairs], axis=0)[0])
         joint = np.hypot(*half[pairs])
@@ -201,7 +203,7 @@ class Tries:
         usable = [sum(d.usable for case in one.cases for d in case.duets) for one in comparisons]
         seconds = fmean(one.wall_seconds for one in comparisons)
         return (
-            *rate(int(called.sum()), len(called)), wrong, percent(true), percent(signs * mean),
+            *rate(int(called.sum()), tried), wrong, percent(true), percent(signs * mean),
             percent((signs * printed)[called]) if self.size else "", percent(beyond),
             f"{100 * np.nanmedian(detects):.2f} %" if np.isfinite(detects).any() else "",
             f"{100 * scatter:.2f} %" if duets else "",
