@@ -24,8 +24,9 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,6 +38,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 import duetbench
+from duetbench.core.errors import BusyError
 from duetbench.core.metrics import CPU, WITNESSES, WORK, row
 from duetbench.core.model import Verdict
 from duetbench.core.units import student
@@ -317,6 +319,14 @@ def slow_down(source: str, function: str, steps: int) -> str:
     raise SystemExit(f"--function {function}: the module of --module has none of that name")
 
 
+def compare_once_free(*sides: str, **options: Any) -> duetbench.Comparison:
+    """Compare, after whoever measures on this machine."""
+    while True:
+        with suppress(BusyError):
+            return duetbench.compare(*sides, **options)
+        time.sleep(30)
+
+
 def compare_with(
     root: Path, options: argparse.Namespace, steps: int, cases: Sequence[str], tries: int
 ) -> Iterator[tuple[str, Made]]:
@@ -330,7 +340,7 @@ def compare_with(
         base, head = ("HEAD~1", "HEAD")[::sign]
         same = {"seed": options.seed + number, "budget": options.budget, "all": True}
         for case in cases:
-            comparison = duetbench.compare(base, head, select=[case], **same)
+            comparison = compare_once_free(base, head, select=[case], **same)
             if options.keep:
                 text = comparison.model_dump_json(indent=1)
                 (options.keep / f"{comparison.id}.json").write_text(f"{text}\n", "utf-8")
