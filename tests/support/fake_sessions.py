@@ -83,9 +83,12 @@ class FakeInstruments:
         if name in self.failing:
             flag = Flag(name=FlagName.NOT_CONCURRENT, detail="one after another")
             return played(name, order, head_first=head_first, flags=(flag,))
+        return self.drawn(name, order, head_first, self.source)
+
+    def drawn(self, name: str, order: int, head_first: bool, source: random.Random) -> Duet:
         ratio = 1 + self.slower.get(name, 0.0)
-        before = figures(self.source)
-        noise = {key: self.source.lognormvariate(0, SPREAD) for key in before}
+        before = figures(source)
+        noise = {key: source.lognormvariate(0, SPREAD) for key in before}
         after = {key: value * noise[key] for key, value in before.items()}
         after["server_cpu_per_request"] *= ratio
         after["throughput"] /= ratio

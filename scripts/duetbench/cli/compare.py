@@ -33,7 +33,7 @@ from duetbench.core import units
 from duetbench.core.errors import CountError, UsageError
 from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.github import actions
-from duetbench.host import paths
+from duetbench.host import paths, topology
 from duetbench.host.console import Console, Narrator
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
@@ -183,6 +183,7 @@ def compare_command(
             {**settings.load(project.root).material, **sizes},
             start=start,
             counts_only=counts_only,
+            lanes=topology.here().lanes,
             coverage=covered,
             reproduce=(reproduce,) if reproduce else (),
             notes=(*(left_out(options) if reproduce else ()), *remarks),

@@ -120,7 +120,7 @@ def _conditions(here: Machine, steal: float, since_boot: float) -> dict[str, str
         "cores": f"{here.cores}: server {server}, generator {client}"
         + (f"; hyper-threads of one core: {shared}" if shared else ""),
         "pinning": "each on its own cores" if here.pinned else "impossible: one core for both",
-        "pairs side by side": str(topology.plan(topology.read(machine.allocate().all), time_limit)),
+        "pairs side by side": str(topology.here()),
         "memory": units.size(here.memory),
         "system": f"{here.os}, kernel {here.kernel}",
         "hypervisor": here.virtual or "none seen",

@@ -17,7 +17,7 @@ import shlex
 import socket
 import struct
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from datetime import datetime
@@ -29,6 +29,7 @@ import psutil
 from duetbench.core.errors import BusyError
 from duetbench.core.model import Machine
 from duetbench.core.text import visible
+from duetbench.host import proc
 
 _CPUS: Final = Path("/sys/devices/system/cpu")
 _CGROUPS: Final = Path("/sys/fs/cgroup")
@@ -57,9 +58,9 @@ class Cores:
 
 @dataclass(frozen=True, slots=True)
 class CoreTimes:
-    """Seconds of core time since boot, summed over all cores, at a moment of the monotonic clock.
+    """Seconds of core time since boot, summed over cores, at a moment of the monotonic clock.
 
-    `harness`: the CPU seconds of this process by then.
+    `harness`: the CPU seconds of this process on them by then.
     """
 
     total: float
@@ -82,9 +83,10 @@ class CoreTimes:
 def allocate(allowed: Iterable[int] | None = None) -> Cores:
     """Share the cores out: the last one to the generator, the others to the server.
 
-    One core alone goes to both, unpinned. `allowed` is what affinity and cpuset leave if None.
+    One core alone goes to both, unpinned. `allowed` is what affinity and cpuset leave the process
+    if None, whatever this thread is pinned to.
     """
-    cores = tuple(sorted(os.sched_getaffinity(0) if allowed is None else allowed))
+    cores = tuple(sorted(os.sched_getaffinity(os.getpid()) if allowed is None else allowed))
     if len(cores) == 1:
         return Cores(cores, cores, pinned=False)
     return Cores(cores[:-1], cores[-1:], pinned=True)
@@ -158,13 +160,29 @@ def listed(file: Path) -> set[int]:
     return {core for a, _, z in ends for core in range(int(a), int(z or a) + 1)}
 
 
-def core_times() -> CoreTimes:
-    """Read how the cores spent their time since boot."""
-    times = psutil.cpu_times()
-    total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
-    idle = times.idle + getattr(times, "iowait", 0.0)
-    steal = getattr(times, "steal", 0.0)
-    return CoreTimes(total, total - idle - steal, steal, time.monotonic(), time.process_time())
+def core_times(cores: Collection[int] = ()) -> CoreTimes:
+    """Read how all cores, or only these, have spent their time since boot."""
+    every, harness = [psutil.cpu_times()], time.process_time()
+    if cores:
+        # The kernel lists those that are online.
+        online = sorted(listed(_CPUS / "online"))
+        by_core = dict(zip(online, psutil.cpu_times(percpu=True), strict=True))
+        every, harness = [by_core[core] for core in cores], _pinned_seconds(cores)
+    guests = sum(getattr(t, "guest", 0.0) + getattr(t, "guest_nice", 0.0) for t in every)
+    total = sum(map(sum, every)) - guests
+    idle = sum(times.idle + getattr(times, "iowait", 0.0) for times in every)
+    steal = sum(getattr(times, "steal", 0.0) for times in every)
+    return CoreTimes(total, total - idle - steal, steal, time.monotonic(), harness)
+
+
+def _pinned_seconds(cores: Collection[int]) -> float:
+    """CPU seconds so far of this process's live threads that are pinned to these cores."""
+    seconds = 0.0
+    for thread, clock in proc.clocks(os.getpid()).items():
+        with suppress(ProcessLookupError):  # it has just ended
+            if os.sched_getaffinity(thread) <= set(cores):
+                seconds += clock
+    return seconds
 
 
 def environment_changes(before: Machine, after: Machine) -> tuple[str, ...]:

@@ -51,6 +51,9 @@ _STRAGGLERS_SECONDS: Final = 2.0  # for members to follow a master that has ende
 _EXIT_GRACE: Final = 5.0  # for a stop at the end of a context
 _INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)  # `signals.InterruptedRun` is one
 
+_LIVE: Final[set[Session]] = set()
+"""Sessions whose end is not proven yet."""
+
 
 class SessionRecord(Frozen):
     """One session that its owner has not yet ended."""
@@ -171,6 +174,7 @@ class Session:
         self._report: StopReport | None = None
         self._strangers: set[tuple[int, int]] = set()
         self._known: set[tuple[int, int]] = set()
+        _LIVE.add(self)
         atexit.register(self._leave)
 
     @classmethod
@@ -318,6 +322,7 @@ class Session:
         self.counts.close()
         self.record.path.unlink(missing_ok=True)
         atexit.unregister(self._leave)
+        _LIVE.discard(self)
         return self._report
 
     def _leave(self) -> None:
@@ -384,6 +389,12 @@ class Session:
         while left := self.stats():
             if not proc.wait_ended((i.pid for i in left), deadline - time.monotonic()):
                 return
+
+
+def end_all() -> None:
+    """End all sessions of this process: threads that wait for one go on, and fail."""
+    for session in tuple(_LIVE):
+        session._leave()
 
 
 def _not_started(

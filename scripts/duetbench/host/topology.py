@@ -1,4 +1,4 @@
-"""Which cores two pairs of servers would get, of which no physical one serves both.
+"""Which cores two pairs of servers get, of which no physical one serves both.
 
 Hyper-threads of one core share its units and caches, and NUMA nodes their memory. So a place for a
 pair has whole physical cores, if possible of one node. Two places are equally large: a case must
@@ -17,7 +17,7 @@ STARTS: Final = 4
 """Physical cores from which on a pair can start while another one is loaded."""
 
 APART: Final = 8
-"""Physical cores from which on two pairs can be loaded at once."""
+"""Physical cores from which on two pairs are loaded at once."""
 
 _SYSTEM: Final = Path("/sys/devices/system")
 
@@ -37,6 +37,11 @@ class PairPlan:
     places: tuple[Cores, ...]
     loaded: int = 1
 
+    @property
+    def lanes(self) -> tuple[Cores, ...]:
+        """Places whose pairs are measured side by side; none: each pair has the whole machine."""
+        return self.places if self.loaded > 1 else ()
+
     def __str__(self) -> str:
         if len(self.places) == 1:
             return f"no: it takes {STARTS} physical cores"
@@ -44,8 +49,17 @@ class PairPlan:
             f"server {_listed(place.server)}, generator {_listed(place.client)}"
             for place in self.places
         )
-        what = "two pairs under load" if self.loaded > 1 else "a pair that starts beside one"
-        return f"room for {what}: {places}; duets are measured one at a time so far"
+        if self.lanes:
+            return f"room for two pairs under load, and comparisons use it: {places}"
+        return (
+            f"room for a pair that starts beside one: {places}; comparisons measure two pairs side "
+            f"by side from {APART} physical cores on"
+        )
+
+
+def here() -> PairPlan:
+    """Plan the cores that this process may use."""
+    return plan(read(machine.allocate().all), machine.limits()[0])
 
 
 def plan(cores: Sequence[Physical], limit: float | None = None) -> PairPlan:

@@ -12,6 +12,11 @@ one that started first, so that the order is ABBA. That takes three times as lon
 time for a few such samples, duets tell what they can, and nothing is said of the rest. Where sides
 are unequal by declaration (another number of workers, threads or connections) there is no duet, and
 launches alone are all.
+
+Where the machine has `lanes`, groups of cases are played side by side, each on the cores of one: in
+waves, and what they say is taken in the order that was drawn once all of a wave have ended. So what
+is judged does not depend on which ends first, and launches alone find the machine quiet. What may
+compute on several cores has the whole machine, and is played one after another.
 """
 
 import math
@@ -19,8 +24,10 @@ import random
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -28,7 +35,9 @@ from duetbench.core.metrics import BRIEF, METRICS, judged
 from duetbench.core.model import Case, Launch
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
 from duetbench.core.units import utc_now
+from duetbench.host import process_session
 from duetbench.host.console import Progress, duration
+from duetbench.host.machine import Cores
 from duetbench.judge.pairs import Pair, by_turns, said_once, with_noise, without_prevented
 from duetbench.measure.testbed import SideCase
 from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain, start
@@ -178,10 +187,14 @@ class Loop:
         clock: Callable[[], float] = time.monotonic,
         *,
         turns: bool = False,
+        lanes: Sequence[Cores] = (),
     ) -> None:
-        """Take `turns` where a duet prevents what is asked for; else there are duets alone."""
+        """Take `turns` where a duet prevents what is asked for; else there are duets alone.
+
+        Of several `lanes`, each has the cores of one pair; without any, one pair has the machine.
+        """
         self.instruments, self.reporter, self.clock = instruments, reporter, clock
-        self.turns = turns
+        self.turns, self.lanes = turns, tuple(lanes)
         self.source = random.Random(seed)  # noqa: S311 - an order that can be repeated
         self.seconds = DuetSeconds(turns=turns)
         self.order = 0
@@ -196,49 +209,107 @@ class Loop:
             for pair in self.source.sample(waiting, len(waiting)):
                 groups[pair.server].append(pair)
             before = self.order
-            for group in groups.values():
-                while group and self.clock() + self.seconds.of(*group) > ends:
-                    group.pop()
-                if group:
+            for wave in self._waves([*groups.values()], rule):
+                for group in wave:
+                    while group and self.clock() + self.seconds.of(*group) > ends:
+                        group.pop()
+                if played := [group for group in wave if group]:
                     remaining = min(self.remaining(rule), ends - self.clock())
-                    self.launch(group, rule.add, remaining)
+                    self.launch(played, rule.add, remaining)
             if self.order == before:
                 return False
         return True
 
+    def _waves(self, groups: Sequence[list[Pair]], rule: Rule) -> Iterator[list[list[Pair]]]:
+        """Divide a round into what is played at once: a group alone, or as many as there are lanes.
+
+        A lane that is left over gets another duet of cases whose next decision takes several.
+        """
+        beside = [group for group in groups if all(map(self._beside, group))]
+        yield from ([group] for group in groups if group not in beside)
+        size = max(1, len(self.lanes))
+        rounds = ([p for p in g if rule.missing(p) > n] for n in range(1, size) for g in beside)
+        beside = [*beside, *islice(filter(None, rounds), -len(beside) % size)]
+        yield from (beside[at : at + size] for at in range(0, len(beside), size))
+
+    def narrow(self, pair: Pair) -> bool:
+        """Whether a case is played in a lane, in all its duets."""
+        return bool(self.lanes) and not (pair.wide or pair.unequal)
+
+    def _beside(self, pair: Pair) -> bool:
+        return self.narrow(pair) and not pair.apart
+
     def launch(
-        self, group: Sequence[Pair], add: Callable[[Pair, Duet], None], remaining: float
+        self,
+        wave: Sequence[Sequence[Pair]],
+        add: Callable[[Pair, Duet], None],
+        remaining: float,
     ) -> None:
-        """Play a duet of each of these cases, which share a server, on one launch of each side."""
-        server = group[0].server
-        head_first = self._head_first[server]
-        self._head_first[server] = not head_first
-        name = f"{group[0].label} {group[0].case.id}".strip()
-        self.reporter.work(name, self.order, remaining)
-        if self.turns and group[0].unequal:
-            for pair in group:
+        """Play a duet of each of these cases, groups of them at once.
+
+        A group shares a server, and has one launch of each side. What the duets say is taken in the
+        order of the groups, whichever ends first, and after all of them: launches alone are alone.
+        """
+        first = []
+        for group in wave:
+            first.append(self._head_first[group[0].server])
+            self._head_first[group[0].server] = not first[-1]
+        names = (f"{group[0].label} {group[0].case.id}".strip() for group in wave)
+        self.reporter.work(" | ".join(names), self.order, remaining)
+        if self.turns and wave[0][0].unequal:
+            for pair in wave[0]:
                 duet = Duet(
-                    case=pair.case.id, order=self.order, head_first=head_first,
+                    case=pair.case.id, order=self.order, head_first=first[0],
                     started=utc_now(), seconds=0, load_seconds=duet_load(pair.case).duration,
                 )  # fmt: skip
                 self._keep(pair, self._apart(pair, duet), add, 1)
             return
-        sides = [pair.sides for pair in group]
+        for group, duets in zip(wave, self._played(wave, first), strict=True):
+            for pair, duet in zip(group, duets, strict=False):  # a failure ended the others
+                if pair.apart is None and duet.base and duet.head:
+                    pair.apart = self.turns and pair.held_back(duet)
+                    left = self._ends - self.clock()
+                    pair.duets.hurried = pair.apart and TURNS * self.seconds.of(pair) > left
+                sample = duet
+                if pair.apart and not duet.failed:
+                    hurried = pair.duets.hurried
+                    sample = without_prevented(duet) if hurried else self._apart(pair, duet)
+                self._keep(pair, sample, add, len(duets))
+
+    def _played(
+        self, wave: Sequence[Sequence[Pair]], first: Sequence[bool]
+    ) -> list[tuple[Duet, ...]]:
+        """The duets of each group; what fails in one lane ends the others before it is raised."""
+        if not self.narrow(wave[0][0]):
+            sides = [pair.sides for pair in wave[0]]
+            return [self.instruments.duets(sides, head_first=first[0], order=self.order)]
+        futures = []
+        with ThreadPoolExecutor(len(wave)) as pool:
+            try:
+                for group, lane, head_first in zip(wave, self.lanes, first, strict=False):
+                    futures.append(pool.submit(self._in_lane, group, lane, head_first))
+                for future in as_completed(futures):
+                    future.result()
+                return [future.result() for future in futures]
+            except BaseException:
+                # An interrupt reaches this thread alone. Lanes without servers end by themselves.
+                process_session.end_all()
+                raise
+
+    def _in_lane(self, group: Sequence[Pair], lane: Cores, head_first: bool) -> tuple[Duet, ...]:
+        sides = [(pair.base.on(lane), pair.head.on(lane)) for pair in group]
         duets = self.instruments.duets(sides, head_first=head_first, order=self.order)
-        for pair, duet in zip(group, duets, strict=False):  # a failure ended the others
-            if pair.apart is None and duet.base and duet.head:
-                pair.apart = self.turns and pair.held_back(duet)
-                left = self._ends - self.clock()
-                pair.duets.hurried = pair.apart and TURNS * self.seconds.of(pair) > left
-            sample = duet
-            if pair.apart and not duet.failed:
-                hurried = pair.duets.hurried
-                sample = without_prevented(duet) if hurried else self._apart(pair, duet)
-            self._keep(pair, sample, add, len(duets))
+        head = sides[0][1]
+        cores = {
+            "server_cores": head.testbed.server_cores(head.case),
+            "client_cores": head.testbed.client_cores(head.case),
+        }
+        return tuple(duet.model_copy(update=cores) for duet in duets)
 
     def _keep(
         self, pair: Pair, sample: Duet, add: Callable[[Pair, Duet], None], together: int
     ) -> None:
+        sample = sample.model_copy(update={"order": self.order})
         self.order += 1
         self.seconds.observe(pair, sample.seconds, together)
         add(pair, sample)
@@ -261,4 +332,10 @@ class Loop:
         """Seconds until each of the cases that need more has had the duets it misses."""
         missing = {pair: rule.missing(pair) for pair in rule.open()}
         rounds = range(max(missing.values(), default=0))
-        return sum(self.seconds.of(*(p for p in missing if missing[p] > n)) for n in rounds)
+        return sum(self.round_seconds(*(p for p in missing if missing[p] > n)) for n in rounds)
+
+    def round_seconds(self, *pairs: Pair) -> float:
+        """Seconds of a duet of each of the cases, those side by side that can be."""
+        beside = [pair for pair in pairs if self._beside(pair)]
+        others = [pair for pair in pairs if pair not in beside]
+        return self.seconds.of(*others) + self.seconds.of(*beside) / max(1, len(self.lanes))

@@ -8,7 +8,9 @@ do. A copy has files of its own for what processes map into their memory, and li
 
 from __future__ import annotations
 
+import os
 import shutil
+import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
@@ -55,6 +57,8 @@ class Real:
         self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
     ) -> tuple[Duet, ...]:
         log = self._logs(pairs[0][1].case.id)
+        if lane := pairs[0][1].testbed.lane:
+            os.sched_setaffinity(0, lane.all)  # this thread: it disturbs no other lane
         base, head = self._rotation.turn(*pairs[0])  # they share a server, so a testbed
         pairs = [
             (replace(below, testbed=base), replace(above, testbed=head)) for below, above in pairs
@@ -100,6 +104,7 @@ class Rotation:
         self.copies = copies
         self._made: dict[Hashable, Path] = {}
         self._turns: Counter[Hashable] = Counter()
+        self._lock = threading.Lock()
         base = paths.cache_dir()
         base.mkdir(parents=True, exist_ok=True)
         proc.sweep_scratch(_PREFIX, base)
@@ -113,17 +118,19 @@ class Rotation:
         if not self.copies:
             return base.testbed, head.testbed
         pair = _installed(base), _installed(head)
-        turn = self._turns[pair]
-        self._turns[pair] += 1
-        # After each round with another partner.
-        other = (turn + turn // self.copies) % self.copies
-        return self._copy("base", base, turn % self.copies), self._copy("head", head, other)
+        with self._lock:
+            turn = self._turns[pair]
+            self._turns[pair] += 1
+            # After each round with another partner.
+            other = (turn + turn // self.copies) % self.copies
+            return self._copy("base", base, turn % self.copies), self._copy("head", head, other)
 
     def _copy(self, side: SideName, part: SideCase, number: int) -> Testbed:
         testbed, stack, name = part.testbed, part.case.stack, part.case.python
-        executable = self._interpreter(side, testbed.interpreters[name], number)
+        copy = side, number, testbed.lane  # lanes share no memory: each would count for less
+        executable = self._interpreter(copy, testbed.interpreters[name])
         original = testbed.pythons[stack, name].parent.parent
-        environment = self._once((side, number, original), original)
+        environment = self._once((copy, original), original)
         python, settings = environment / "bin" / "python", environment / "pyvenv.cfg"
         if python.readlink() != executable:
             python.unlink()
@@ -135,13 +142,13 @@ class Rotation:
             settings.write_text("\n".join(lines) + "\n", "utf-8")
         return replace(testbed, pythons={**testbed.pythons, (stack, name): python})
 
-    def _interpreter(self, side: SideName, interpreter: Interpreter, number: int) -> Path:
+    def _interpreter(self, copy: Hashable, interpreter: Interpreter) -> Path:
         """The executable of a copy; of an interpreter that set-up has not made, its own."""
         original = interpreter.executable.resolve()
         if not any((above / cache.STAMP).is_file() for above in original.parents):
             return original
         prefix = original.parent.parent
-        return self._once((side, number, prefix), prefix) / "bin" / original.name
+        return self._once((copy, prefix), prefix) / "bin" / original.name
 
     def _once(self, key: Hashable, original: Path) -> Path:
         if key not in self._made:

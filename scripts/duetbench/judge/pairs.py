@@ -282,7 +282,8 @@ class Pair:
         which more went to a side that has more to run at once.
         """
         used = [side.get("server_cores", 0.0) for side in (duet.base, duet.head)]
-        busy, cores = sum(used), len(self.head.testbed.server_cores(self.case))
+        busy = sum(used)
+        cores = len(duet.server_cores or self.head.testbed.server_cores(self.case))
         # What others took of the machine was not idle either.
         busy += max(side.get("host_other", 0.0) for side in (duet.base, duet.head))
         if self.case.cores == "shared":

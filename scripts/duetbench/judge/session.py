@@ -20,6 +20,7 @@ from duetbench.core.errors import RecordError
 from duetbench.core.metrics import CPU, MATERIAL, Concern
 from duetbench.core.model import Missing
 from duetbench.core.units import utc_now
+from duetbench.host.machine import Cores
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import counted, growth
 from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, Job, differ
@@ -69,6 +70,7 @@ class Question:
     start: bool = False  # how the servers start, and not what requests cost: see `pairs.starting`
     reproduce: tuple[str, ...] = ()  # commands for a terminal
     counts_only: bool = False  # no duets: instructions alone
+    lanes: tuple[Cores, ...] = ()  # cores of pairs side by side: `topology.PairPlan.lanes`
     coverage: Coverage | None = None  # of what differs, by the requests
     notes: tuple[str, ...] = ()
 
@@ -138,7 +140,9 @@ class _Session:
         self.ends = self.began + self.seconds
         self.every = every = {pair.case.id: pair for pair in question.sides.pairs}
         self.jobs = {job.series: job for job in question.jobs}
-        self.loop = Loop(instruments, reporter, question.seed, clock, turns=not question.start)
+        lanes = () if question.start or question.counts_only else question.lanes
+        turns = not question.start
+        self.loop = Loop(instruments, reporter, question.seed, clock, turns=turns, lanes=lanes)
         self.first = self.method.admitted
         machine = question.sides.head.testbed.machine.id
         self.priors = Priors.of_machine(machine, question.sides.repository / "results")
@@ -152,9 +156,13 @@ class _Session:
         """Count, then play duets."""
         seconds = START_SECONDS + EACH_SECONDS * (len(self.every) + len(self.jobs))
         if self.pairs and not self.question.counts_only:
-            seconds = self.first * self.loop.seconds.of(*self.pairs.values())
+            seconds = self.first * self.loop.round_seconds(*self.pairs.values())
             seconds += EACH_SECONDS * len(self.jobs)
         self.reporter.begin(len(self.pairs) + len(self.jobs), seconds, self.question.seconds)
+        if any(map(self.loop.narrow, self.pairs.values())):
+            lanes = (",".join(map(str, lane.all)) for lane in self.loop.lanes)
+            count = len(self.loop.lanes)
+            self.note(f"{count} pairs of servers side by side, on cores {' and '.join(lanes)}")
         if not self.question.start:
             self._count()
         if self.question.counts_only:
@@ -294,7 +302,7 @@ class _Session:
     def _choose(self, seconds: float) -> None:
         """Choose the cases for duets: where counts moved most, where there are none, others."""
         order = sorted(self.every.values(), key=lambda pair: -self._size(pair.case.id))
-        chosen = affordable(order, self.loop.seconds.of, self.first, seconds, self._urgency)
+        chosen = affordable(order, self.loop.round_seconds, self.first, seconds, self._urgency)
         self.pairs = {name: pair for name, pair in self.every.items() if pair in chosen}
         duets = {name: pair.duets for name, pair in self.pairs.items()}
         self.test = SequentialTest(duets, self.method, self.priors.of)
@@ -311,8 +319,8 @@ class _Session:
         """Give time that decided and void cases have left to others; False where none has room."""
         left, least = self.ends - self.clock(), self.method.admitted
         waiting, seconds = self._waiting(), left / FIRST_LOOK
-        more = affordable(waiting, self.loop.seconds.of, least, seconds, self._urgency)
-        if not more or least * self.loop.seconds.of(*more) > left:
+        more = affordable(waiting, self.loop.round_seconds, least, seconds, self._urgency)
+        if not more or least * self.loop.round_seconds(*more) > left:
             return False
         for pair in more:
             self.pairs[pair.case.id] = pair

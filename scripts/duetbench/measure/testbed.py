@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, get_args
@@ -24,6 +24,7 @@ from duetbench.core.errors import FlagName, LaunchError, UsageError
 from duetbench.core.model import Case, Commands, Endpoint, Interface, Machine
 from duetbench.host import proc
 from duetbench.host.command import last_words, log_words
+from duetbench.host.machine import Cores
 from duetbench.host.process_session import Session
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
@@ -88,15 +89,19 @@ class Testbed:
     """Folders that a target is imported from, from the root of its copy; empty: of experiments."""
     within: Path = Path()
     """The folder of its repository that a target is: launches copy all of that."""
+    lane: Cores | None = None
+    """Cores of a pair beside which another one is measured; None: it has the machine."""
+
+    @property
+    def _place(self) -> Cores:
+        here = self.machine
+        return self.lane or Cores(here.server_cores, here.client_cores, here.pinned)
 
     def server_cores(self, case: Case) -> tuple[int, ...]:
-        cores = self.machine.server_cores
-        if case.cores == "shared":
-            cores = tuple(sorted({*cores, *self.machine.client_cores}))
-        return cores
+        return self._place.all if case.cores == "shared" else self._place.server
 
     def client_cores(self, case: Case) -> tuple[int, ...]:
-        return self.machine.client_cores if case.cores == "split" else self.server_cores(case)
+        return self._place.client if case.cores == "split" else self.server_cores(case)
 
     def ceiling(self, case: Case, unit: float) -> float | None:
         """Requests/s that arithmetic allows with single requests of `unit` s; None: undeclared."""
@@ -279,6 +284,10 @@ class SideCase:
     case: Case
     testbed: Testbed
     job: str = ""
+
+    def on(self, lane: Cores) -> "SideCase":
+        """The same on other cores."""
+        return replace(self, testbed=replace(self.testbed, lane=lane))
 
 
 def server_of(case: Case) -> Hashable:

@@ -104,6 +104,10 @@ class Duet(Frozen):
     started: str
     seconds: Amount = Field(description="Wall time of the whole duet.")
     load_seconds: Amount
+    server_cores: tuple[int, ...] = Field(
+        default=(), description="Where another pair was beside; empty: those of the machine."
+    )
+    client_cores: tuple[int, ...] = ()
     drift: float | None = Field(
         default=None,
         ge=-1e3,
