@@ -71,7 +71,7 @@ def load_app(experiment: str, app: str, env: Mapping[str, str] | None = None) ->
     """Import an application (`module:attribute`) of an experiment of the commit under test.
 
     `env` is set while it is imported. The same call returns the same object; another `env` imports
-    anew.
+    it again.
     """
     module, _, attribute = app.partition(":")
     return getattr(load_module(experiment, module, env), attribute)

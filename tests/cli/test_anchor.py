@@ -121,8 +121,8 @@ def test_an_anchor_that_cannot_be_played_any_more_is_replaced(scene: Scene) -> N
         done = scene.call("anchor", *words)
         assert done.code == 4
         assert "goes with version 99" in done.err
-        assert "duetbench anchor renew NAME --anew" in done.err
-    scene.anchored("second", "--anew")
+        assert "duetbench anchor renew NAME --fresh" in done.err
+    scene.anchored("second", "--fresh")
     assert load_anchor(scene.root).previous is None
     assert scene.instruments.played == []
 

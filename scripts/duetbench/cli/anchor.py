@@ -99,8 +99,8 @@ def play_command(
 def renew_command(
     name: Annotated[str, Argument(help="Of the new anchor, such as 2027-01.")],
     budget: Annotated[str | None, budget_option("Time for measuring it", "Default: none.")] = None,
-    anew: Annotated[
-        bool, Option("--anew", help="Measure nothing: the old anchor cannot be started any more.")
+    fresh: Annotated[
+        bool, Option("--fresh", help="Measure nothing: the old anchor cannot be started any more.")
     ] = False,
     results: ResultsOption = None,
     seed: SeedOption = DEFAULT_SEED,
@@ -108,10 +108,10 @@ def renew_command(
     """Make the commit of this checkout the anchor, and measure it against the one before.
 
     $ duetbench anchor renew 2027-11 --results renewed
-    $ duetbench anchor renew 2027-11 --anew
+    $ duetbench anchor renew 2027-11 --fresh
 
     Its ratios to the old anchor chain the series. Where --budget cuts them short, or the old anchor
-    cannot serve a case any more, that case's series starts again; with --anew all do. Without an
+    cannot serve a case any more, that case's series starts again; with --fresh all do. Without an
     anchor before, nothing is measured.
 
     Exit code 1: it is the anchor, and some series start again.
@@ -127,13 +127,13 @@ def renew_command(
         raise UsageError(f"{name!r} is the name of the present anchor: choose another one")
     made = Anchor(
         name=name, commit=state.commit, since=datetime.now(UTC).date(), protocol=DUET_PROTOCOL,
-        previous=before.name if before and not anew else None,
+        previous=before.name if before and not fresh else None,
         canary=before.canary if before else None,
         interpreters={key: one.version for key, one in project.settings.interpreters.items()},
         stacks={stack: project.lock(stack).digest for stack in project.stacks},
     )  # fmt: skip
     chained = True
-    if before is not None and not anew:
+    if before is not None and not fresh:
         files.require_room(folder)
         clean_up(console)
         renewal, interruption = _measured(

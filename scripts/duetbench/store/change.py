@@ -97,7 +97,7 @@ class Narrowed(Frozen):
 class Cause(Frozen):
     """Result of a search for the cause of a change; `reason`: why suspects are left."""
 
-    whole: Effect | None = Field(description="All packages together, played anew.")
+    whole: Effect | None = Field(description="All packages together, measured again.")
     shares: tuple[Share, ...] = Field(description="The largest first.")
     rest: Effect | None = Field(description="All without what was found.")
     suspects: tuple[str, ...] = Field(description="Packages among which the rest of it is.")

@@ -259,7 +259,7 @@ def fetch(root: Path, anchor: Anchor) -> None:
         raise HistoryError(
             f"the anchor {anchor.name} is the commit {anchor.commit[:12]}, which is neither here "
             f"nor at origin ({error}): fetch the whole history (git fetch --unshallow), or declare "
-            "another anchor: duetbench anchor renew NAME --anew"
+            "another anchor: duetbench anchor renew NAME --fresh"
         ) from error
 
 
@@ -269,7 +269,7 @@ def verify(anchor: Anchor, side: Side) -> None:
         raise SetupError(
             f"the anchor {anchor.name} goes with version {anchor.protocol} of the duets' protocol, "
             f"and this duetbench plays version {DUET_PROTOCOL}: declare another anchor: "
-            "duetbench anchor renew NAME --anew"
+            "duetbench anchor renew NAME --fresh"
         )
     installed = {stack.name: stack.digest for stack in side.record.stacks}
     installed |= {python.name: python.version for python in side.record.interpreters}
@@ -277,7 +277,7 @@ def verify(anchor: Anchor, side: Side) -> None:
     if wrong := [name for name, what in installed.items() if declared.get(name) != what]:
         raise SetupError(
             f"the anchor {anchor.name} cannot be had any more: at {anchor.commit[:8]} {wrong[0]} "
-            "is not what it was; declare another one: duetbench anchor renew NAME --anew"
+            "is not what it was; declare another one: duetbench anchor renew NAME --fresh"
         )
 
 
