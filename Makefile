@@ -3,6 +3,7 @@
 # tools  of that, also interpreters and load generator: all but the packages under test
 # bench  quick profile of every experiment, then its tables; the fifth, inside the process, by asv;
 #        then the site, of which it says where it is
+# docs   docs/ as pages in DOCS, beside which `duetbench site` puts the history and links them
 # programs  what only tests want: act and actionlint (built by Go), a browser, PostgreSQL, systemd
 #        (by apt as root or in CI); without them their tests are skipped, but not in CI
 # test   the test suite; TESTS= selects, JOBS= so many at once (of all tests four, since many wait;
@@ -17,6 +18,7 @@
 PYTHON ?= python3
 TESTS ?= tests
 JOBS ?= $(if $(filter tests,$(TESTS)),4,1)
+DOCS ?= site/docs
 BIN := .venv/bin
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/duetbench
 # Go checks its modules against its checksum database.
@@ -24,7 +26,7 @@ GO_PROGRAMS := github.com/nektos/act@v0.2.89 github.com/rhysd/actionlint/cmd/act
 GO_PLACES := $(addprefix $(CACHE)/tools/,$(notdir $(GO_PROGRAMS)))
 APT := $(if $(filter 0,$(shell id -u)),apt-get,$(if $(CI),sudo --non-interactive apt-get,:))
 
-.PHONY: harness tools setup bench programs test check lock dist try publish
+.PHONY: harness tools setup bench docs programs test check lock dist try publish
 
 harness:
 	@$(PYTHON) scripts/bootstrap.py
@@ -34,6 +36,10 @@ tools: harness
 
 setup: harness
 	@$(BIN)/duetbench setup
+
+docs: harness
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --write-all --fresh-env \
+	--builder dirhtml --doctree-dir .venv/docs docs $(DOCS)
 
 bench: setup
 	@$(BIN)/duetbench run --profile quick; code=$$?; $(BIN)/duetbench show latest; \

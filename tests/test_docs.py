@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
@@ -10,6 +12,8 @@ import pytest
 import typer
 from typer.main import get_group
 
+import site_builds
+import sites
 from bench import PROJECT
 from duetbench.cli import app, reference
 from duetbench.cli.verbs import Verb
@@ -90,3 +94,25 @@ def test_commands_of_the_pages_are_there() -> None:
 
 def test_the_reference_is_what_the_registries_say() -> None:
     assert TEXTS[MADE.name] == reference.reference(), "run duetbench dev reference"
+
+
+def test_pages_and_history_are_one_site_that_asks_no_other_host(tmp_path: Path) -> None:
+    docs = tmp_path / "site" / "docs"
+    argv: list[str | Path] = ["-qWE", "--keep-going", "-b", "dirhtml", "-d", tmp_path / "trees"]
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", *argv, PROJECT / "docs", docs],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    site = site_builds.nothing(tmp_path)
+    front, page = (sites.read(site / name / "index.html") for name in ("", "docs/nights"))
+    assert "./docs/" in front.links
+    assert "../../c/" in page.links
+    dead = [one for one in sites.dead_links(site) if not re.search(r" https://.*leaves", one)]
+    assert not dead
+    for name, document in sites.documents(docs).items():
+        for tag, attrs in document.tags:
+            loaded = tag in {"script", "link", "img", "source"}
+            assert not loaded or "//" not in attrs.get("src", attrs.get("href", "")), name

@@ -184,9 +184,11 @@ def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None
     site = stage.site(done.number)
     (issue,) = stage.github.state.issues
     assert (issue["state"], f"/c/{CHANGE.id}/" in issue["body"]) == ("open", True)
-    for page in ("", f"c/{CHANGE.id}/", "data/"):
+    for page in ("", f"c/{CHANGE.id}/", "data/", "docs/"):
         assert (site / page / "index.html").is_file(), page
-    assert "short" in (site / "index.html").read_text("utf-8")
+    front = (site / "index.html").read_text("utf-8")
+    assert "short" in front
+    assert 'href="./docs/"' in front
     assert stage.git("ls-tree", "--name-only", "gh-pages").split() == ["results"]
     assert [*recorded(stage, "packages")["alpha"]["versions"]] == ["2.0"]
 

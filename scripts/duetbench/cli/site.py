@@ -36,7 +36,8 @@ def site_command(
 
     A static folder that works below any address and needs no other host. The same
     results always give the same pages. Files that cannot be read are named, and the
-    rest is shown.
+    rest is shown. If docs/ of the folder has an index.html, as after `make docs`, every page
+    links it.
     """
     if base and not base.startswith(("https://", "http://")):
         raise UsageError(f"--url {base}: expected an address like https://example.org/duetbench/")

@@ -92,7 +92,7 @@ def _runners(github: GitHub, labels: Sequence[str]) -> Iterator[Check]:
         problem = (
             "offline: sudo systemctl start duetbench-runner on the machine"
             if fit
-            else f"none has the labels {', '.join(sorted(wanted))}: docs/nights.md, step 13; "
+            else f"none has the labels {', '.join(sorted(wanted))}: docs/nights.md, step 12; "
             f"{GROUP_ADVICE}"
         )
         right = None if found is None else online

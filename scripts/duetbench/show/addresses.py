@@ -21,11 +21,23 @@ CASES: Final = "b/"
 DATA: Final = "data/"
 METHOD: Final = "method/"
 ASV: Final = "asv/"
+DOCS: Final = "docs/"
 FEED: Final = "changes.atom"
 NOT_FOUND: Final = "404.html"
 RAW_ASV: Final = "raw/asv/"
 
 INDEX: Final = "index.html"
+
+NAVIGATION: Final = (
+    (EXPERIMENTS, "Experiments"),
+    (CHANGES, "Changes"),
+    (PACKAGES, "Packages"),
+    (COMPARISONS, "Comparisons"),
+    (METHOD, "Method"),
+    (DATA, "Data"),
+    (DOCS, "Docs"),
+)
+"""What every page leads to, and its name there; the documentation only if it is there."""
 
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9_(][A-Za-z0-9 ._(),=+@'-]{0,99}")
 """What may be the name of a folder everywhere, and is no trap for anybody (no dot first)."""

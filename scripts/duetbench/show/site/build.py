@@ -110,7 +110,14 @@ def build(
     for path in sorted(STATICS.rglob("*.*")):
         folder.put(f"static/{path.relative_to(STATICS).as_posix()}", path.read_bytes())
     no_asv = asv_site.bring(root, results, folder.put, narrator) if with_asv else asv_site.LEFT_OUT
-    site = gather(root, results, sources, base=base, downloads=_copy(folder, results, sources))
+    site = gather(
+        root,
+        results,
+        sources,
+        base=base,
+        downloads=_copy(folder, results, sources),
+        documented=(output / addresses.file(addresses.DOCS)).is_file(),
+    )
     pages: dict[str, PageFile] = {}
     for kind in KINDS:
         try:
@@ -140,7 +147,8 @@ def _folder(output: Path) -> Folder:
     """The folder of the site; UsageError if there is a file, or a folder with other things."""
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output}: expected a folder, found a file; name another place (-o)")
-    if output.is_dir() and any(output.iterdir()) and not (output / MARKER).is_file():
+    there = {path.name for path in output.glob("*")} - {addresses.DOCS.strip("/")}
+    if there and MARKER not in there:
         raise UsageError(
             f"{output}: expected an empty folder, or a site that duetbench made, in which old "
             "files are removed; found something else: name another folder (-o)"

@@ -129,4 +129,4 @@ def _downloads(site: Site) -> Iterator[PageFile]:
         "problems": [*site.sources.problems, *site.broken],
     }
     yield json_file("index.json", index)
-    yield PageFile("llms.txt", filled("llms.txt.j2", base=site.base))
+    yield PageFile("llms.txt", filled("llms.txt.j2", site=site, base=site.base))

@@ -107,6 +107,7 @@ class Site:
         planned: Every case with a page: those that any night planned.
         packages: What is known of every package under test, by name.
         points: Ids of all files of anchored points.
+        documented: Whether the documentation stands beside it, at `addresses.DOCS`.
         broken: Pages that could not be made so far, in sentences.
     """
 
@@ -126,6 +127,7 @@ class Site:
     planned: frozenset[str]
     packages: Mapping[str, ReleasedPackage]
     points: frozenset[str]
+    documented: bool = False
     broken: list[str] = field(default_factory=list)
 
     @property
@@ -237,7 +239,13 @@ def json_file(address: str, document: Mapping[str, Any]) -> PageFile:
 
 
 def gather(
-    root: Path, results: Path, sources: Sources, *, base: str = "", downloads: Mapping[str, str]
+    root: Path,
+    results: Path,
+    sources: Sources,
+    *,
+    base: str = "",
+    downloads: Mapping[str, str],
+    documented: bool = False,
 ) -> Site:
     """Gather what a `Site` has; DeclarationError: a declaration of the checkout is wrong."""
     wrong: list[str] = []
@@ -265,6 +273,7 @@ def gather(
         planned=frozenset(chain.from_iterable(night.cases for night in nights.values())),
         packages=_packages(sources, nights.values(), changes),
         points=frozenset(point.id for point in sources.points),
+        documented=documented,
     )
 
 

@@ -1,0 +1,75 @@
+"""This folder as a site: `make docs` builds it beside the history, at `docs/`.
+
+The pages stay Markdown that GitHub shows, so their links are those of files. `index.md` orders
+them: its titles and lists are also the navigation.
+"""
+
+import os
+import re
+from typing import Final
+
+from sphinx.application import Sphinx
+
+from duetbench import __version__
+from duetbench.show import addresses
+
+REPOSITORY: Final = "{}/{}".format(
+    os.environ.get("GITHUB_SERVER_URL", "https://github.com"),
+    os.environ.get("GITHUB_REPOSITORY", "OWNER/duetbench"),
+)
+"""Where links lead to files that are no pages of this folder."""
+
+project = "duetbench"
+release = __version__
+extensions = ["myst_parser"]
+exclude_patterns = ["_*"]
+nitpicky = True
+myst_heading_anchors = 4
+
+html_theme = "furo"
+html_title = "duetbench docs"
+html_favicon = "../scripts/duetbench/show/site/static/icon.svg"
+html_static_path = ["_static"]
+html_css_files = ["docs.css"]
+templates_path = ["_templates"]
+html_context = {"navigation": addresses.NAVIGATION}
+html_theme_options = {
+    "announcement": "replaced in _templates/page.html",
+    "light_css_variables": {
+        "color-brand-primary": "#005a8f",
+        "color-brand-content": "#005a8f",
+        "color-brand-visited": "#5b3f8c",
+        "color-announcement-background": "var(--color-background-primary)",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#8ccbf2",
+        "color-brand-content": "#8ccbf2",
+        "color-brand-visited": "#c5b3ea",
+        "color-announcement-background": "var(--color-background-primary)",
+    },
+    "source_view_link": f"{REPOSITORY}/blob/HEAD/docs/{{filename}}",
+    "top_of_page_buttons": ["view"],
+}
+html_copy_source = False
+html_show_copyright = False
+html_use_index = False
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
+
+_SECTION: Final = re.compile(r"^## (.+)\n+((?:(?:[-] |  ).*\n)+)", re.MULTILINE)
+_PAGE: Final = re.compile(r"^- \[[^]]+\]\(([\w-]+)\.md\)", re.MULTILINE)
+
+
+def setup(app: Sphinx) -> None:
+    """Let every page pass through `prepare`."""
+    app.connect("source-read", prepare)
+
+
+def prepare(app: Sphinx, name: str, source: list[str]) -> None:
+    """Lead links out of this folder to the repository, and turn the index into navigation."""
+    text = source[0].replace("](../", f"]({REPOSITORY}/blob/HEAD/")
+    if name == app.config.root_doc:
+        for title, entries in _SECTION.findall(text):
+            pages = "\n".join(_PAGE.findall(entries))
+            text += f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n{pages}\n```\n"
+    source[0] = text
