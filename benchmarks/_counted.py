@@ -41,10 +41,6 @@ _REQUESTS, _FEWEST = 30, 3
 # Under Valgrind ten times as many take a second.
 _CALLS = 3_000
 
-# Seconds that each request waits, from which on it is counted a few times only. What another
-# process takes of the core looks the same for an instant, so the shortest of some counts.
-_WAITS = 0.05
-
 
 def preload() -> None:
     """Import what the stack has of the frameworks."""
@@ -94,6 +90,7 @@ def prepare(target: str) -> Unit:
 def _served(unit: type[Unit]) -> Unit:
     """Import the application that the environment names, in its folder, and ask for each path."""
     from duetbench.core.text import to_bytes  # noqa: PLC0415 - as `Unit` is
+    from duetbench.measure.instructions.phases import SLOW  # noqa: PLC0415
 
     from . import _drivers, _project, _requests  # noqa: PLC0415 - imported by preload
 
@@ -115,12 +112,15 @@ def _served(unit: type[Unit]) -> Unit:
     paths = (ask.path, *ask.paths)
     for path in paths:
         _requests.check_answer(f"{ask.method} {path}", {"status": status}, *request())
-    calls = sum(_count_calls(request) for _ in paths) / len(paths)
-    requests = max(_FEWEST, _REQUESTS // max(1, round(calls / _CALLS)))
-    if min(_waited(request) for _ in range(3)) >= _WAITS:
-        requests = _FEWEST
+    requests, (seconds, work) = _FEWEST, _times(request, len(paths))
+    if work < SLOW <= seconds:  # it waits, or another process had the core for an instant
+        seconds, work = min((seconds, work), _times(request, len(paths)))
+    if seconds < SLOW:
+        calls = sum(_count_calls(request) for _ in paths) / len(paths)
+        requests = max(_FEWEST, _REQUESTS // max(1, round(calls / _CALLS)))
     rounds = -(-requests // len(paths))  # whole ones: each path is as often in every phase
-    return unit(request, n=rounds * len(paths), warmup=rounds * len(paths), threads=True)
+    n = rounds * len(paths)
+    return unit(request, n=n, warmup=n, threads=True, least=len(paths), seconds=seconds, work=work)
 
 
 def _count_calls(request: Callable[[], object]) -> int:
@@ -139,10 +139,12 @@ def _count_calls(request: Callable[[], object]) -> int:
     return calls
 
 
-def _waited(request: Callable[[], object]) -> float:
+def _times(request: Callable[[], object], calls: int) -> tuple[float, float]:
+    """Wall and core time of a request, s, on average over so many calls."""
     wall, work = time.perf_counter(), time.process_time()
-    request()
-    return time.perf_counter() - wall - (time.process_time() - work)
+    for _ in range(calls):
+        request()
+    return (time.perf_counter() - wall) / calls, (time.process_time() - work) / calls
 
 
 if __name__ == "__main__":

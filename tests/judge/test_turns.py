@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import pytest
 
@@ -46,6 +46,8 @@ class Machine:
     """
 
     at_once: dict[str, float]
+    each: float = 5.0  # seconds of a duet
+    few: int | None = None  # connections of its load
     now: float = 0.0
     order: list[str] = field(default_factory=list)
     source: random.Random = field(default_factory=lambda: random.Random(5))
@@ -53,7 +55,7 @@ class Machine:
     def duets(
         self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
     ) -> tuple[Duet, ...]:
-        self.now += 5
+        self.now += self.each
         self.order.append("duet")
         played_ = []
         for number, pair in enumerate(pairs):
@@ -63,10 +65,13 @@ class Machine:
             given = shared_out(wanted, cores)
             figures = [self.figures(*one) for one in zip(given, wanted, strict=True)]
             case = pair[1].case.id
-            played_.append(played(case, order + number, *figures, head_first=head_first))
+            duet_ = played(case, order + number, *figures, head_first=head_first)
+            seen = {"seconds": self.each, "connections": self.few}
+            played_.append(duet_.model_copy(update=seen))
         return tuple(played_)
 
     def launch(self, part: SideCase) -> Launch:
+        assert self.few in {None, part.case.load.connections}
         self.now += 5
         name = part.testbed.apps.name
         self.order.append(name)
@@ -112,7 +117,12 @@ def test_the_machine_shares_out_its_cores() -> None:
 
 
 def compared(
-    at_once: tuple[float, float], case: Case, cores: int, folder: Path, seconds: float = 600
+    at_once: tuple[float, float],
+    case: Case,
+    cores: int,
+    folder: Path,
+    seconds: float = 600,
+    **machine_: Any,
 ) -> Comparison:
     machine = MACHINE.model_copy(
         update={"server_cores": tuple(range(cores)), "client_cores": tuple(range(cores))}
@@ -123,7 +133,7 @@ def compared(
     )
     pair = Pair(SideCase(case, base.testbed), SideCase(case, head.testbed), "a choice")
     sides = Sides(base, head, Path(), (pair,), ())
-    fake = Machine(dict(zip(("base", "head"), at_once, strict=True)))
+    fake = Machine(dict(zip(("base", "head"), at_once, strict=True)), **machine_)
     found = session.compare(
         Question(sides, seconds=seconds), SilentReporter(), fake, folder, lambda: fake.now
     )
@@ -221,6 +231,39 @@ def test_without_time_for_turns_duets_tell_what_they_can(
     assert judged(found, "server_cpu_per_request").ratio == pytest.approx(1, abs=0.02)
     assert len(found.cases[0].duets) >= 4
     assert exit_code(found) == 3
+
+
+def test_a_slow_duet_tells_whether_there_is_time_for_turns(tmp_path: Path) -> None:
+    """Four samples of 42 s do not fit into the 120 s that a first duet leaves, of 15 s each do."""
+    endpoint = make_case("x/y").endpoint.model_copy(update={"floor": 0.0})
+    case = make_case("one/compute", threads=2, endpoint=endpoint, ceiling=None)
+    for each, alone in ((14.0, False), (5.0, True)):
+        found = compared((1.0, 2.0), case, 2, tmp_path, seconds=134, each=each, few=8)
+        assert {bool(duet.alone) for duet in found.cases[0].duets} == {alone}
+        assert sum("8 of its 128 connections" in note for note in found.notes) == 1
+        assert judged(found, "server_cpu_per_request").ratio == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("shares", "used", "held"),
+    [
+        ((0.5, 0.5), (0.5, 0.7), False),  # the slower one answers its queue alone
+        ((0.5, 0.4), (0.5, 0.6), False),  # 15 answers, and up to eight more under way
+        ((0.7, 0.3), (0.7, 0.6), True),
+    ],
+)
+def test_what_is_answered_after_the_load_is_no_larger_share_of_a_core(
+    shares: tuple[float, float], used: tuple[float, float], held: bool
+) -> None:
+    """Requests of 7.5 and 52 ms in eight threads, for 2 s on one core."""
+    part = SideCase(make_case("one/a", threads=8), side("head", ()).testbed)
+    figures = [
+        {"throughput": share / cpu, "server_cpu_per_request": cpu, "window": 2.0}
+        | {"server_cores": cores, "threads_computing": 8.0}
+        for share, cpu, cores in zip(shares, (0.0075, 0.052), used, strict=True)
+    ]
+    for both in (figures, figures[::-1]):
+        assert Pair(part, part).held_back(played("one/a", 0, *both)) is held
 
 
 def test_cores_that_others_use_are_not_idle() -> None:

@@ -15,7 +15,7 @@ from bench import Bench, ask_often, declared, eventually, failures_of, shortened
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
-from duetbench.core.protocol import duet_load
+from duetbench.core.protocol import bound_queue, duet_load
 from duetbench.host import counters, ports, tree_usage
 from duetbench.host.machine import CoreTimes
 from duetbench.host.process_session import Session
@@ -330,6 +330,27 @@ def test_loads_of_a_duet() -> None:
         assert duet_load(paced, 2).duration == expected
     opened = quick.load.model_copy(update={"model": LoadModel.OPEN, "rate": 10.0})
     assert duet_load(quick.model_copy(update={"load": opened}), 3) == opened
+
+
+@pytest.mark.parametrize(
+    ("connections", "seconds", "least", "few"),
+    [
+        (64, 0.031, 8, 64),  # all have their answers in 1.98 s
+        (64, 0.06, 8, 32),  # 33 have
+        (64, 0.2, 1, 8),  # 10
+        (64, 0.5, 8, 8),  # 4, and the server works on eight at once
+        (64, 5, 1, 1),
+        (4, 0.06, 8, 4),
+        (64, 0.0, 1, 64),
+    ],
+)
+def test_no_more_are_waited_for_than_are_answered_in_two_seconds(
+    connections: int, seconds: float, least: int, few: int
+) -> None:
+    load = make_case("e/x").load.model_copy(update={"connections": connections})
+    assert bound_queue(load, seconds, 2.0, least).connections == few
+    paced = load.model_copy(update={"model": LoadModel.PACED, "rate": 10.0})
+    assert bound_queue(paced, seconds, 2.0, least) == paced
 
 
 def test_endpoints_of_one_application_share_a_server() -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from bench import PROJECT, carrying, eventually
 from duetbench.core.errors import CountError
-from duetbench.measure.instructions import counting
+from duetbench.measure.instructions import counting, phases
 from duetbench.measure.instructions.counting import Dump, InstructionCount, Uncounted
 from duetbench.project import stacks
 from duetbench.project.project import Project
@@ -110,14 +110,14 @@ PAYLOAD = """
             start = threading.Thread(target=time.sleep, args=(60,), daemon=True).start
             return Unit(lambda: start() if threading.active_count() == 1 else None)
         if target == "hangs":
-            return Unit(lambda: time.sleep(3600))
+            return Unit(lambda: time.sleep(3600), seconds=3600)
         if target == "draws":
             steps = 100 + os.urandom(1)[0]
             return Unit(lambda: loop(steps))
         if target == "waits":
             return Unit(lambda: time.sleep(0.05))
-        if target == "naps":
-            return Unit(lambda: time.sleep(1))
+        if target == "slow":
+            return Unit(lambda: (time.sleep(0.2), loop(20_000)))
         if target == "json":
             return Unit(lambda: json.loads(json.dumps(DOCUMENT)))
         if target == "cycles":
@@ -180,15 +180,42 @@ def test_counts_repeat_and_a_target_that_fails_spoils_none(payload: list[str]) -
 
 @needs_valgrind
 @pytest.mark.real
-def test_what_would_take_too_long_is_given_up_at_once(payload: list[str]) -> None:
-    """Of calls of a second there would be 290, and there are 100 s. Others have their count."""
-    executable, ends = Project.here().interpreter("3.14").executable, time.monotonic() + 100
-    with counting.started(executable, payload, ["naps", "1000"], ends=ends) as collect:
-        found = collect(counting.TIMEOUT_S)
-    slow = found["naps"]
-    assert isinstance(slow, Uncounted)
-    assert "290 of them longer than" in slow.reason
-    assert isinstance(found["1000"], InstructionCount)
+def test_slow_calls_have_the_count_of_quick_ones_or_are_given_up_at_once(
+    payload: list[str],
+) -> None:
+    """There is no time for 290 calls of 0.2 s, which are 58 s, nor for one of an hour."""
+    executable, ends = Project.here().interpreter("3.14").executable, time.monotonic() + 45
+    targets = ["hangs", "slow", "20000"]
+    with counting.started(executable, payload, targets, ends=ends) as collect:
+        hangs, slow, quick = collect(counting.TIMEOUT_S).values()
+    assert isinstance(hangs, Uncounted)
+    assert "one takes 3.6e+03 s under Valgrind, 3 of them longer than" in hangs.reason
+    assert isinstance(slow, InstructionCount)
+    assert isinstance(quick, InstructionCount)
+    assert slow.n < quick.n == 30
+    assert slow.per_unit == pytest.approx(quick.per_unit, rel=0.02)  # waiting takes a few itself
+
+
+@pytest.mark.parametrize(
+    ("left", "least", "sizes"),
+    [
+        (30.0, 1, (30, 60)),  # 28 more of the warm-up and 3 · 30 · 3: 298 calls of 0.1 s
+        (29.0, 1, (0, 13)),  # 4 s are three rounds of 13
+        (29.0, 5, (0, 10)),  # … of two rounds of five paths
+        (1.0, 1, (0, 3)),
+        (1.3, 4, (0, 4)),
+        (1.0, 4, None),  # three rounds of four take 1.2 s
+    ],
+)
+def test_as_many_calls_as_there_is_time_for(
+    left: float, least: int, sizes: tuple[int, int] | None
+) -> None:
+    unit = phases.Unit(int, least=least)
+    if sizes is None:
+        with pytest.raises(phases.SlowError, match=r"0\.1 s under Valgrind, 12 of them longer"):
+            phases.planned(unit, 3, 0.1, left, 28)
+    else:
+        assert phases.planned(unit, 3, 0.1, left, 28) == sizes
 
 
 def test_a_compiler_that_fails_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

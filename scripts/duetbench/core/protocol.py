@@ -61,6 +61,10 @@ DUET_WARM_UP: Final = 0.5
 Windows of it would tell nothing. Whether it was long enough is seen in the load: `duet.drift`.
 """
 
+DUET_QUEUE: Final = 2.0
+"""Most seconds that a duet of a target waits after its load, for requests that compute for long: as
+long as it loads. Experiments declare their loads, and get these."""
+
 NO_UNIT: Final = 1e-9
 """A unit in s by which no ceiling is limited: what is left of a formula is what was declared."""
 
@@ -107,6 +111,19 @@ def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
     if load.rate is not None:
         duration = min(load.duration, max(duration, DUET_REQUESTS / load.rate))
     return load.model_copy(update={"duration": duration})
+
+
+def bound_queue(load: Load, seconds: float, wait: float, least: int) -> Load:
+    """A closed load with no more connections than have their answers within `wait` s.
+
+    Each request takes the cores `seconds` s, and the server works on `least` at once. They are a
+    power of two, or their number would differ from duet to duet.
+    """
+    most = max(least, math.floor(wait / seconds)) if seconds else load.connections
+    if load.rate is not None or load.connections <= most:
+        return load
+    few = max(least, 2 ** (most.bit_length() - 1))
+    return load.model_copy(update={"connections": few})
 
 
 LIMITED: Final = {

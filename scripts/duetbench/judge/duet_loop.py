@@ -269,7 +269,9 @@ class Loop:
                 if pair.apart is None and duet.base and duet.head:
                     pair.apart = self.turns and pair.held_back(duet)
                     left = self._ends - self.clock()
-                    pair.duets.hurried = pair.apart and TURNS * self.seconds.of(pair) > left
+                    # How far off the expected seconds are is not known yet.
+                    turn = max(self.seconds.of(pair), 3 * duet.seconds)
+                    pair.duets.hurried = pair.apart and TURNS * turn > left
                 sample = duet
                 if pair.apart and not duet.failed:
                     hurried = pair.duets.hurried
@@ -319,7 +321,10 @@ class Loop:
         """Launch each side alone, under the load of a duet."""
 
         def alone(side: SideCase) -> Launch:
-            case = side.case.model_copy(update={"load": duet_load(side.case)})
+            load = duet_load(side.case)
+            if duet.connections is not None:
+                load = load.model_copy(update={"connections": duet.connections})
+            case = side.case.model_copy(update={"load": load})
             return self.instruments.launch(replace(side, case=case))
 
         if duet.head_first:

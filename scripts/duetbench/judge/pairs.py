@@ -288,12 +288,15 @@ class Pair:
         busy += max(side.get("host_other", 0.0) for side in (duet.base, duet.head))
         if self.case.cores == "shared":
             busy += sum(side.get("client_cores", 0.0) for side in (duet.base, duet.head))
-        apart = cores > 1 or max(used) > UNEQUAL * min(used)
         # Threads of a pool are in no declaration.
         threads = max(side.get("threads_computing", 1.0) for side in (duet.base, duet.head))
         # Nor are those of a server, of which another one may have more.
         served = {part.case.server for part in self.sides}
         several = self.wide or threads >= SEVERAL or len(served) > 1
+        shares = [_share(side) for side in (duet.base, duet.head)]
+        # What threads have under way at the deadline is nobody's answer yet.
+        under_way = threads / min(_in_time(side) for side in (duet.base, duet.head))
+        apart = cores > 1 or max(shares) > UNEQUAL * (1 + under_way) * min(shares)
         return several and apart and busy >= BUSY * cores
 
     @property
@@ -391,6 +394,17 @@ def without_prevented(duet: Duet) -> Duet:
 def shown_by_duets(metric: str) -> bool:
     """Whether a metric is the same beside another server, or nearly: it never takes turns."""
     return metric in {metrics.CPU, *metrics.WITNESSES} or METRICS[metric].unit == "B"
+
+
+def _share(figures: Mapping[str, float]) -> float:
+    """Cores that a side used while it was loaded: afterwards the slower one has them alone."""
+    sending = figures.get("throughput", 0.0) * figures.get(metrics.CPU, 0.0)
+    return sending or figures.get("server_cores", 0.0)
+
+
+def _in_time(figures: Mapping[str, float]) -> float:
+    """Answers of a side before the deadline; inf if nobody counted them."""
+    return figures.get("throughput", 0.0) * figures.get("window", 0.0) or math.inf
 
 
 def _has(duet: Duet, metric: str) -> bool:

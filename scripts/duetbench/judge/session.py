@@ -180,6 +180,12 @@ class _Session:
         return self.method.looks.missing(len(pair.duets.usable))
 
     def add(self, pair: Pair, duet: Duet) -> None:
+        if duet.connections and not any(earlier.connections for earlier in pair.duets.all):
+            self.note(
+                f"{pair.case.id}: its requests compute for so long that duets have "
+                f"{duet.connections} of its {pair.case.load.connections} connections: with more "
+                "they would wait for the last answers longer than they load"
+            )
         self.test.add(pair.case.id, duet)
         self._soak(pair)
 

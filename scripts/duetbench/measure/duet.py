@@ -21,17 +21,19 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Flag, Load
 from duetbench.core.protocol import (
+    DUET_QUEUE,
     DUET_SECONDS,
     DUET_WARM_UP,
     SLOW_SECONDS,
     UNIT_REQUESTS,
+    bound_queue,
     duet_load,
 )
 from duetbench.core.units import utc_now
@@ -80,6 +82,7 @@ def perform(
             started=started,
             seconds=result.seconds + common,
             load_seconds=result.load_seconds,
+            connections=result.connections,
             drift=None if result.void else result.drift,
             flags_base=tuple(result.flags["base"]),
             flags_head=tuple(result.flags["head"]),
@@ -140,6 +143,9 @@ class SideRun:
     def take(self, number: int) -> None:
         """Turn to one of the cases; nothing that was found of another is said of it."""
         self.serving.take(self._cases[number])
+        self.warming = self.serving.case.load
+        self.work = 0.0  # core time of a request to the idle server, s
+        self.connections: int | None = None  # of its load, where they are fewer than declared
         self.warm_up = warmup.WarmUp(0.0, (), steady=False)
         self.metrics: dict[str, float] = {}
 
@@ -159,6 +165,35 @@ class SideRun:
             self.serving.session.move(self.serving.testbed.server_cores(self.serving.case))
         self.serving.meet()
 
+    def verify(self) -> None:
+        """Check answers of the idle server, and see what one of them takes of the cores.
+
+        The first may import something: of a target that seems to compute for long, more tell.
+        """
+        serving, self.work = self.serving, math.inf
+        tree = tree_usage.TreeSampler(serving.session.members)
+        light = DUET_QUEUE / 2 / serving.case.load.connections
+        for _ in range(2):
+            before, earlier = tree.edge(), len(serving.answers)
+            # No ceiling is judged that rests on single requests: slow ones need not be repeated.
+            serving.verify(1 if serving.slow else UNIT_REQUESTS)
+            used = tree_usage.between(before, tree.edge()).cpu_seconds
+            self.work = min(self.work, used / (len(serving.answers) - earlier))
+            if self.work <= light or not serving.testbed.target:
+                break
+
+    def shorten(self, work: float) -> None:
+        """Load a target over fewer connections if requests, of `work` s on both sides, queue."""
+        serving, case = self.serving, self.serving.case
+        if serving.testbed.target:
+            least = case.workers * (case.threads or 1)
+            seconds = work / min(len(serving.testbed.server_cores(case)), 2 * least)
+            load = bound_queue(case.load, seconds, DUET_QUEUE, least)
+            if load is not case.load:
+                serving.offer(load)
+                self.connections = load.connections
+                self.warming = bound_queue(load, seconds, DUET_WARM_UP, least)
+
 
 @dataclass(slots=True)
 class _Result:
@@ -168,6 +203,7 @@ class _Result:
     metrics: dict[SideName, dict[str, float]]
     seconds: float
     load_seconds: float
+    connections: int | None
     drift: float | None
 
     @property
@@ -202,9 +238,10 @@ class _Duets:
             for side in self.order:
                 side.take(number)
         # Each side is questioned even if the other has failed: is it only the other?
-        # (No ceiling is judged that rests on single requests: slow ones need not be repeated.)
-        self._ask(lambda side: side.serving.verify(1 if side.serving.slow else UNIT_REQUESTS))
+        self._ask(SideRun.verify)
         self._compare_errors()
+        work = sum(side.work for side in self.order)
+        self._each(lambda side: side.shorten(work))
         observations = self._measure() if self._warm_up() else None
         if observations is not None:
             self._ask(lambda side: self._finish(side, observations))
@@ -217,6 +254,7 @@ class _Duets:
             metrics={side.name: side.metrics for side in self.order},
             seconds=time.monotonic() - began,
             load_seconds=max(side.serving.load_seconds for side in self.order),
+            connections=self.order[0].connections,
             drift=self._drift(observations),
         )
 
@@ -287,9 +325,11 @@ class _Duets:
         with ExitStack() as stack:
 
             def begin(side: SideRun) -> None:
-                requests = warmup.wave_size(side.serving.case) if self._slow() else 0
+                client = replace(side.serving.client, load=side.warming)
+                case = side.serving.case.model_copy(update={"load": side.warming})
+                requests = warmup.wave_size(case) if self._slow() else 0
                 seconds = 0.0 if requests else DUET_WARM_UP
-                burst = warmup.Burst(side.serving.client, seconds=seconds, requests=requests)
+                burst = warmup.Burst(client, seconds=seconds, requests=requests)
                 bursts[side] = stack.enter_context(burst)
 
             def collect(side: SideRun) -> None:

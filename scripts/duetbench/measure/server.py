@@ -6,6 +6,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Final
@@ -13,7 +14,7 @@ from typing import Final
 import httpx
 
 from duetbench.core.errors import FlagName, LaunchError
-from duetbench.core.model import Case, Flag
+from duetbench.core.model import Case, Flag, Load
 from duetbench.core.protocol import SLOW_SECONDS
 from duetbench.host import ports
 from duetbench.host.command import AT, last_words, log_words, read_log, scrub
@@ -60,6 +61,11 @@ class Serving:
         self._earlier = len(read_log(self.log))  # letters of the log that are of cases before
         cores = testbed.client_cores(case) if testbed.machine.pinned else None
         self.client = Client(testbed.oha, case.load, self.base, request, cores, case.endpoint)
+
+    def offer(self, load: Load) -> None:
+        """Have the generator offer this load from now on."""
+        self.case = self.case.model_copy(update={"load": load})
+        self.client = replace(self.client, load=load)
 
     @property
     def session(self) -> Session:

@@ -117,6 +117,12 @@ class Duet(Frozen):
     )
     flags_base: tuple[Flag, ...] = ()
     flags_head: tuple[Flag, ...] = ()
+    connections: int | None = Field(
+        default=None,
+        gt=0,
+        description="Of the load, where they are fewer than declared: of requests that compute for "
+        "long only so many are answered in time.",
+    )
     kept: bool = Field(default=False, description="Used although noise met both sides.")
     alone: tuple[str, ...] = Field(default=(), description="Metrics of launches alone, by turns.")
     base: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")

@@ -35,6 +35,18 @@ _TOOL: Final = "duetbench"
 _OF_PLACES: Final = 0x10 | 0x8000000
 """Flags that say where a function is written: in another one, or in a class."""
 
+SLOW: Final = 0.05
+"""Seconds of a call before the first mark from which on it is warmed up there, by `WARM` calls at
+most: counted ones take five to ten times as long."""
+
+WARM: Final = 3
+
+LONGER: Final = 5
+"""So many times the core time of a call before the first mark one takes at least after it."""
+
+BRIEF: Final = 4.0
+"""Seconds of counted calls that are enough where there is no time for all phases."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unit:
@@ -45,6 +57,9 @@ class Unit:
         threads: It may have threads, for which nobody can say beforehand how well counts repeat.
         once: It can be called once in a process, such as an import: a single phase has none, and
             there is one round.
+        least: A phase has a multiple of so many calls, which differ from each other.
+        seconds: Wall time of a call that was made before, if somebody looked.
+        work: Its core time.
     """
 
     call: Callable[[], object]
@@ -52,6 +67,9 @@ class Unit:
     warmup: int = 20
     threads: bool = False
     once: bool = False
+    least: int = 1
+    seconds: float = 0.0
+    work: float = 0.0
 
 
 class SlowError(Exception):
@@ -242,42 +260,70 @@ def _warm(unit: Unit, phase: Callable[[Callable[[], object], int], object]) -> N
 
 
 def _phases(unit: Unit, rounds: int, parent: int, ends: float | None) -> dict[str, Any]:
-    calls = unit.warmup + 3 * unit.n * rounds
-    timed = unit if ends is None or unit.once else replace(unit, call=_in_time(unit, calls, ends))
-    _warm(timed, _phase)
+    if ends is None or unit.once:
+        _warm(unit, _phase)
+        # A phase without a call and one with one are a round.
+        single, double, rounds = (0, 1, 1) if unit.once else (unit.n, 2 * unit.n, rounds)
+    else:
+        single, double = _warm_in_time(unit, rounds, ends)
     # Nothing first: after so much uncounted work it proves the marks. Then n, 2n, n, 2n, …
-    phases = (0, 1) if unit.once else (unit.n, 2 * unit.n) * rounds
-    for times in (0, *phases):
+    for times in (0, *(single, double) * rounds):
         if _phase(unit.call, times) != parent:
             raise SystemExit("the counting process has ended")
-        gc.collect()
+        if single or unit.once:  # it empties pools that single calls would have to fill again
+            gc.collect()
     # Only now: what is read must not move what the phases allocate.
     seeded = LIBRARY in Path("/proc/self/maps").read_text("utf-8", "replace")
-    # A phase without a call and one with one are a round.
-    once = {"rounds": 1} if unit.once else {}
-    return {"process": os.getpid(), "n": unit.n, "seeded": seeded, **once}
+    return {"process": os.getpid(), "n": double - single, "seeded": seeded, "rounds": rounds}
 
 
-def _in_time(unit: Unit, calls: int, ends: float) -> Callable[[], object]:
-    """Make the call of a warm-up that ends where all `calls` would take until after `ends`.
+def _warm_in_time(unit: Unit, rounds: int, ends: float) -> tuple[int, int]:
+    """Warm up, and give the calls of a single and a double phase that end before `ends`.
 
-    The second call tells; the first may have filled caches.
+    The second counted call tells, as the first may have filled caches; of slow ones the first. What
+    will take more than half of the time is not begun: duets tell more in it.
     """
-    number, began = 0, 0.0
+    warmup, sizes = unit.warmup, (0, 0)
+    if unit.seconds >= SLOW:
+        least = unit.seconds + (LONGER - 1) * unit.work
+        planned(unit, rounds, least, (ends - time.monotonic()) / 2, more=1)
+        for _ in range(min(warmup, WARM)):
+            unit.call()
+        warmup = 1
 
-    def call() -> object:
-        nonlocal number, began
-        number, now = number + 1, time.monotonic()
-        if number == 2:
-            began = now
-        elif number == 3 and now + (calls - 2) * (now - began) > ends:
-            raise SlowError(
-                f"one takes {now - began:.2g} s under Valgrind, {calls} of them longer than the "
-                f"{max(ends - now, 0):.0f} s that are left: a larger budget counts them"
-            )
-        return unit.call()
+    def phase(call: Callable[[], object], times: int) -> None:
+        nonlocal sizes
+        os.getpgrp()
+        for more in reversed(range(times)):
+            began = time.monotonic()
+            call()
+            now = time.monotonic()
+            if more == max(0, times - 2):
+                sizes = planned(unit, rounds, now - began, ends - now, more)
+                if not sizes[0]:
+                    break
+        os.getppid()
 
-    return call
+    _warm(replace(unit, warmup=warmup), phase)
+    return sizes
+
+
+def planned(unit: Unit, rounds: int, each: float, left: float, more: int) -> tuple[int, int]:
+    """Calls of a single and a double phase, of `each` s, after `more` calls and within `left` s.
+
+    If n and 2n take too long, none and a few: a phase of calls that are slow costs nothing itself.
+    SlowError: these take too long, too.
+    """
+    if each * (more + 3 * unit.n * rounds) <= left:
+        return unit.n, 2 * unit.n
+    fitting = int(min(left, BRIEF) / (each * rounds)) // unit.least * unit.least
+    times = max(unit.least, min(unit.n, fitting))
+    if each * rounds * times > left:
+        raise SlowError(
+            f"one takes {each:.2g} s under Valgrind, {rounds * times} of them longer than the "
+            f"{max(left, 0):.0f} s that counting may take: a larger budget counts them"
+        )
+    return 0, times
 
 
 def _phase(call: Callable[[], object], times: int) -> int:
