@@ -117,7 +117,7 @@ PAYLOAD = """
         if target == "waits":
             return Unit(lambda: time.sleep(0.05))
         if target == "slow":
-            return Unit(lambda: (time.sleep(0.2), loop(20_000)))
+            return Unit(lambda: (time.sleep(0.5), loop(20_000)))
         if target == "json":
             return Unit(lambda: json.loads(json.dumps(DOCUMENT)))
         if target == "cycles":
@@ -183,8 +183,8 @@ def test_counts_repeat_and_a_target_that_fails_spoils_none(payload: list[str]) -
 def test_slow_calls_have_the_count_of_quick_ones_or_are_given_up_at_once(
     payload: list[str],
 ) -> None:
-    """There is no time for 290 calls of 0.2 s, which are 58 s, nor for one of an hour."""
-    executable, ends = Project.here().interpreter("3.14").executable, time.monotonic() + 45
+    """There is no time for 290 calls of half a second, which are 145 s, nor for one of an hour."""
+    executable, ends = Project.here().interpreter("3.14").executable, time.monotonic() + 200
     targets = ["hangs", "slow", "20000"]
     with counting.started(executable, payload, targets, ends=ends) as collect:
         hangs, slow, quick = collect(counting.TIMEOUT_S).values()
@@ -199,8 +199,8 @@ def test_slow_calls_have_the_count_of_quick_ones_or_are_given_up_at_once(
 @pytest.mark.parametrize(
     ("left", "least", "sizes"),
     [
-        (30.0, 1, (30, 60)),  # 28 more of the warm-up and 3 · 30 · 3: 298 calls of 0.1 s
-        (29.0, 1, (0, 13)),  # 4 s are three rounds of 13
+        (60.0, 1, (30, 60)),  # 28 more of the warm-up and 3 · 30 · 3: 298 calls of 0.1 s
+        (59.0, 1, (0, 13)),  # 4 s are three rounds of 13
         (29.0, 5, (0, 10)),  # … of two rounds of five paths
         (1.0, 1, (0, 3)),
         (1.3, 4, (0, 4)),

@@ -311,10 +311,10 @@ def _warm_in_time(unit: Unit, rounds: int, ends: float) -> tuple[int, int]:
 def planned(unit: Unit, rounds: int, each: float, left: float, more: int) -> tuple[int, int]:
     """Calls of a single and a double phase, of `each` s, after `more` calls and within `left` s.
 
-    If n and 2n take too long, none and a few: a phase of calls that are slow costs nothing itself.
-    SlowError: these take too long, too.
+    If n and 2n take more than half of that, none and a few: a phase itself costs nothing beside
+    calls that are slow. SlowError: these take too long, too.
     """
-    if each * (more + 3 * unit.n * rounds) <= left:
+    if each * (more + 3 * unit.n * rounds) <= left / 2:
         return unit.n, 2 * unit.n
     fitting = int(min(left, BRIEF) / (each * rounds)) // unit.least * unit.least
     times = max(unit.least, min(unit.n, fitting))
