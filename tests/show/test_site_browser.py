@@ -4,6 +4,7 @@ The histories are made up, their change points planted; the pages are those that
 """
 
 import re
+import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ import made_up
 import site_builds
 from browsing import NewPage, Watched
 from duetbench.show import addresses
+from duetbench.show.change import describe
 from duetbench.store import files
 from duetbench.store.change import Change
 from site_builds import JSON
@@ -148,6 +150,25 @@ def test_charts_are_read_with_the_keyboard(watched: Watched, past: Seen, kind: s
         expect(said).to_contain_text(re.compile("slower|faster", re.IGNORECASE))
         page.keyboard.press("Escape")
         expect(said).to_contain_text("Arrow keys")
+
+
+def test_charts_use_the_width_and_columns_of_text_do_not(new_page: NewPage, past: Seen) -> None:
+    """Where there is room a step names its release; a line of text has 60 to 75 characters."""
+    page = Watched(new_page(), past.base).open(addresses.change(past.change.id))
+    labels = page.locator("#around text.strong")
+    release = describe(past.change).release
+    for width, wide, named in ((1280, 1100, True), (390, 340, False)):
+        page.set_viewport_size({"width": width, "height": 844})
+        expect(labels.filter(has_text=release)).to_have_count(int(named))
+        assert page.locator("#around .chart-plot").evaluate("one => one.clientWidth") >= wide
+    page.set_viewport_size({"width": 1280, "height": 844})
+    page.goto(past.base + addresses.METHOD)
+    letters = page.evaluate(
+        """[...document.querySelectorAll("main p")].map((one) => [one.textContent.trim().length,
+          one.clientHeight / parseFloat(getComputedStyle(one).lineHeight)])
+          .filter(([, lines]) => lines > 3).map(([letters, lines]) => letters / (lines - 0.5))"""
+    )
+    assert 60 <= statistics.median(letters) <= 75, letters
 
 
 def test_any_two_dates_of_an_anchored_series_are_a_ratio(new_page: NewPage, tmp_path: Path) -> None:

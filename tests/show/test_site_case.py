@@ -6,13 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import comparing
 import made_up
 import site_builds
+import synthetic
+from anchored_files import OTHER, a_file, of, ratio
 from duetbench.core.model import Run
 from duetbench.show import addresses
 from duetbench.show.site.pages import case, trends
 from duetbench.show.site.pages.site import Site
 from duetbench.store import files, run_files
+from duetbench.store.change import SeriesName
 from made_up import Imagined
 from site_builds import JSON, a_run, failed, scattered
 
@@ -86,3 +90,59 @@ def test_every_case_of_every_run_has_a_page(real: dict[str, str], reference_resu
     }
     assert measured
     assert measured <= real.keys()
+
+
+def test_a_case_with_one_point_against_the_anchor_opens_with_its_longer_series(
+    tmp_path: Path,
+) -> None:
+    results = tmp_path / "results"
+    for day in (1, 2):
+        site_builds.stored(results, a_run(day))
+    files.save(results, a_file(1, of(JSON, ratio(1.0))))
+
+    def kinds() -> list[str]:
+        return [table.kind for table in site_builds.gathered(tmp_path).cases()[JSON]]
+
+    assert kinds() == ["load", "anchored"]
+    files.save(results, a_file(2, of(JSON, ratio(1.0))))
+    assert kinds() == ["anchored", "load"]
+
+
+def test_one_night_has_figures_and_no_chart(tmp_path: Path) -> None:
+    for number, drawn in ((1, False), (2, True)):
+        site_builds.stored(tmp_path / "results", a_run(number))
+        pages = {page.path: page.text for page in case.pages(site_builds.gathered(tmp_path))}
+        html = pages[addresses.file(addresses.case(JSON))]
+        assert ("data-trend" in html) == drawn
+        assert ("One night so far" in html) != drawn
+        assert "5,000/s" in html
+
+
+def test_a_mark_has_the_size_that_the_evidence_has_of_its_own_series(tmp_path: Path) -> None:
+    """The change is of one case, +3.1 %; in the same duets another one became 3 % faster."""
+    results = tmp_path / "results"
+    for day in (19, 20):
+        measured = (ratio(1.0), ratio(1.0, metric="throughput"))
+        files.save(results, a_file(day, of(JSON, *measured), of(OTHER, *measured)))
+    here, there, gone = (
+        SeriesName(machine="machine-2c", case=name, metric=metric)
+        for name, metric in ((JSON, CPU), (OTHER, CPU), (OTHER, "throughput"))
+    )
+    judged = comparing.judged_case(OTHER, comparing.FASTER)
+    files.save(results, comparing.comparison_of(judged, id="evidence"))
+    record = synthetic.change_record(series=here, others=(there, gone), evidence="evidence")
+    site = site_builds.gathered(tmp_path)
+    (table,) = site.tables.values()
+
+    def marks(name: str) -> list[tuple[str, str, str]]:
+        series = {table: trends.nights(table, name)}
+        (found,) = trends.document(site, name, series, [record])["tables"]
+        assert {mark["by"] for mark in found["changes"]} == {"granian 2.8.7"}
+        return [(mark["short"], mark["tone"], mark["label"]) for mark in found["changes"]]
+
+    because = "granian 2.8.6 → 2.8.7"
+    assert marks(JSON) == [("▼ +3.10 %", "worse", f"slower +3.10 % (+2.50…+3.70 %), {because}")]
+    known, unknown = marks(OTHER)
+    assert known == ("▲ −3.00 %", "better", f"faster −3.00 % (−4.00…−2.00 %), {because}")
+    assert unknown[:2] == ("▼", "worse"), "no duet says how much"
+    assert unknown[2].startswith("with this: FastAPI's JSON needs 3.10 % more CPU per request")

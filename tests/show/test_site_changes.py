@@ -93,6 +93,9 @@ def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
     assert re.search(rf"Machine\s*{seen}", text)
     assert re.search(r"of this size, on\s*beta-4c-000002", text)
     assert 'class="whisker"' in html
+    story = ("What", "Since", "Which release", "Which code", "How sure")
+    assert tuple(re.findall("<dt>(.*?)</dt>", html))[:5] == story
+    assert "Not counted: duetbench why 20261120-granian-0" in text
     assert "not on this site" in html
     raw = json.loads((site / "c" / "20261120-granian-0.json").read_bytes())
     assert Change.model_validate(raw).ratio == 1.031

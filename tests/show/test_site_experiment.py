@@ -32,6 +32,7 @@ def test_a_page_answers_its_question_with_figures_of_the_reference_runs(
     said = page.partition('class="says"')[2].partition("</p>")[0]
     assert re.search(r"18 statements: holds \d+", said)
     assert "published 30,415/s" in page
+    assert page.index("<figure") < page.index(">Answer<"), "the picture comes first"
     assert "WSGI json scales with cores only without the GIL" in page
     assert 'href="../../b/asgi-wsgi/asgi-json/py3.14/w1/c128/"' in page
     assert 'href="../../runs/20261120T110053Z-published-316bba91.json"' in page

@@ -5,9 +5,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import anchored_files
 import site_builds
 import sites
 import synthetic
+from duetbench.core.model import Verdict
+from duetbench.show.site.pages.front import headline_case
 from duetbench.store import files
 from duetbench.store.change import Change, SeriesName
 from site_builds import JSON, a_run
@@ -73,3 +76,53 @@ def test_the_worst_open_change_comes_before_newer_ones(tmp_path: Path) -> None:
     save(tmp_path, id="over", when=newer, ratio=1.5, low=1.4, high=1.6, status="closed")
     assert headline(tmp_path).startswith("granian 2.8.6 → 2.8.7 (since 20 Nov 2026)")
     assert "2 changes are open ; this is the worst" in front(tmp_path).text
+
+
+def test_the_newest_change_stands_beside_the_worst(tmp_path: Path) -> None:
+    nights(tmp_path, 1)
+    save(tmp_path)
+    newer = datetime(2026, 11, 22, 3, tzinfo=UTC)
+    less = {"ratio": 0.96, "low": 0.95, "high": 0.97, "verdict": Verdict.FASTER}
+    save(tmp_path, id="gain", when=newer, status="closed", **less)
+    said = "The latest, of 22 Nov 2026 : granian 2.8.6 → 2.8.7 . FastAPI's JSON needs 4.00 %"
+    assert said in front(tmp_path).text
+    save(tmp_path, id="gain", when=newer.replace(day=19), status="closed", **less)
+    assert "The latest" not in front(tmp_path).text
+
+
+def test_one_night_is_no_picture_and_two_are(tmp_path: Path) -> None:
+    for number, drawn in ((1, False), (2, True)):
+        nights(tmp_path, number)
+        page = front(tmp_path)
+        assert any("data-trend" in attrs for _, attrs in page.tags) == drawn
+        assert ("A chart needs two nights." in page.text) != drawn
+        assert f"{number} Nov 2026, 03:00 UTC : 1 of 1 case measured" in page.text
+
+
+def test_the_picture_is_of_the_longest_series_against_the_anchor(tmp_path: Path) -> None:
+    """More nights of absolute figures do not count, and of two alike that with a change does."""
+    results = tmp_path / "results"
+    for day in range(1, 6):
+        site_builds.stored(results, a_run(day, site_builds.steady("asgi-wsgi/long/py3.14")))
+    for day in (1, 2):
+        names = (anchored_files.OTHER, JSON, *(["asgi-wsgi/short/py3.14"] * (day - 1)))
+        cases = (anchored_files.of(name, anchored_files.ratio(1.0)) for name in names)
+        files.save(results, anchored_files.a_file(day, *cases))
+
+    def chosen() -> str:
+        site = site_builds.gathered(tmp_path)
+        return headline_case(site, site.cases())
+
+    assert chosen() == anchored_files.OTHER
+    save(tmp_path)
+    assert chosen() == JSON
+    assert headline_case(site_builds.gathered(tmp_path), {}) == ""
+
+
+def test_a_shared_link_has_a_card_of_words(tmp_path: Path) -> None:
+    nights(tmp_path, 1)
+    record = save(tmp_path)
+    page = sites.read(site_builds.built(tmp_path) / "c" / record.id / "index.html")
+    card = {tag["property"]: tag["content"] for _, tag in page.tags if "property" in tag}
+    assert card["og:title"] == f"FastAPI's JSON {SAID}"
+    assert "+3.10 %, 95 % interval +2.50…+3.70 %" in card["og:description"]

@@ -1,6 +1,8 @@
 """Packages over their releases: what each did, in figures, words and pages."""
 
+import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -33,7 +35,7 @@ def test_a_chart_has_the_first_release_at_one_and_its_error_in_the_others() -> N
     assert points[2].href == "../p/fastapi/0.11.0/"
     gone = SECOND.model_copy(update={"cases": SECOND.cases[1:]})
     points = list(pages.over_first("", site_builds.axis_of(FIRST, gone, THIRD), JSON, CPU))
-    assert (points[1].value.figure, points[1].value.note) == (None, "not measured")
+    assert [(point.x, point.cut) for point in points] == [(0, False), (2, True)]
 
 
 def test_a_release_that_could_not_be_measured_stands_between_two_and_is_no_base() -> None:
@@ -70,8 +72,9 @@ def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:
     assert "and 1 more of 2 cases since 0.10.0" in listed, "0.10.1 may have done it"
     assert listed.index("fastapi") < listed.index("Other packages") < listed.index("uvloop")
     package = text("fastapi")
-    assert "What moved, over all releases" in package
     endpoint = "FastAPI's JSON, Granian, 128 connections"
+    assert package.index(endpoint) < package.index("Came out"), "the picture comes first"
+    assert "What else moved" not in package, "there is one endpoint"
     for python in ("3.14", "3.14t"):
         assert f"{python} 0.9.0 1.00" in package.partition(endpoint)[2], "a line of each"
     assert "0.10.0 8 Oct 2026 no change was seen in 2 cases; one of 3.9 % would" in package
@@ -87,6 +90,19 @@ def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:
     assert "The first that was measured there" in text("fastapi/0.9.0")
     assert "the cause of the changes below" in text("granian/2.8.7")
     assert "(2.50…3.70 %) ▼ slower 2.8.6 → 2.8.7 yes" in text("granian")
+
+
+def test_a_chart_marks_the_releases_that_moved_something(site: Path) -> None:
+    html = (site / "p" / "fastapi" / "index.html").read_text("utf-8")
+    (model,) = re.findall(r'<script type="application/json">(.*?)</script>', html)
+    (mark,) = json.loads(model)["marks"]
+    assert (mark["x"], mark["by"], mark["tone"]) == (2, "0.11.0", "worse")
+    assert mark["short"] == "▼ +20.0 %"
+    assert mark["label"] == "slower +20.0 % (+18.9…+21.1 %) over 0.10.0, Python 3.14"
+    assert mark["href"] == "../../p/fastapi/0.11.0/"
+    release = (site / "p" / "fastapi" / "0.11.0" / "index.html").read_text("utf-8")
+    said = "FastAPI&#39;s JSON needs 20.0 % more CPU per request (18.9…21.1 %)."
+    assert f'og:description" content="With fastapi 0.11.0, {said}"' in release
 
 
 def test_pages_lead_where_the_package_says_and_to_each_other(site: Path) -> None:

@@ -34,12 +34,13 @@ from duetbench.store.change import (
     Candidates,
     Change,
     SeriesName,
+    judgement_on,
 )
 from duetbench.store.comparison import Comparison, PackageChange
 from duetbench.trend import reading
 from duetbench.trend import table as history
 from duetbench.trend.candidates import of_table, steps
-from duetbench.trend.confirm import IMPROVED, closed, conclude, confirm, judgement_on
+from duetbench.trend.confirm import IMPROVED, closed, conclude, confirm
 from fake_sessions import FakeInstruments, compared_by
 from histories import FIRST, night_run, save
 from made_up import Imagined, Planted

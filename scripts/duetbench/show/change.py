@@ -50,6 +50,13 @@ class ChangeText:
         """The releases that did it: `fastapi 0.163.1 → 0.163.2`; empty while nobody knows."""
         return ", ".join(map(_release, self.record.releases))
 
+    @property
+    def release(self) -> str:
+        """The first of them, where there is little room: `fastapi 0.142.0 and 1 more`."""
+        first, *others = self.record.releases or (None,)
+        more = f" and {len(others)} more" if others else ""
+        return f"{first.package} {first.version}{more}" if first else ""
+
 
 def describe(record: Change) -> ChangeText:
     """Put a change into words."""

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from duetbench.core.model import Artefact, Figure, Frozen, Ratio, Verdict, When
 from duetbench.core.units import Interval
-from duetbench.store.comparison import PackageChange
+from duetbench.store.comparison import Comparison, Judgement, PackageChange
 
 FORMAT_VERSION: Final = 1
 """Version of all files here. 1: first published format (2026-11)."""
@@ -41,6 +41,20 @@ class SeriesName(Frozen):
     def inprocess(self) -> bool:
         """Whether it is of a benchmark inside the process, and not of server runs."""
         return self.case.startswith(INPROCESS)
+
+
+def judgement_on(comparison: Comparison, series: SeriesName) -> Judgement | None:
+    """The judgement on a series; None if there is none."""
+    if series.inprocess:
+        return next((one.judgement for one in comparison.micro if one.series == series.case), None)
+    judged = (
+        judgement
+        for case in comparison.cases
+        if case.case.id == series.case
+        for judgement in case.judgements
+        if judgement.metric == series.metric
+    )
+    return next(judged, None)
 
 
 class Release(Frozen):

@@ -25,7 +25,7 @@ from duetbench.judge.session import Question, unmeasured
 from duetbench.judge.sides import Scope
 from duetbench.project.project import Project
 from duetbench.store import files
-from duetbench.store.change import Change, SeriesName, StackState, Step, release_of
+from duetbench.store.change import Change, SeriesName, StackState, Step, judgement_on, release_of
 from duetbench.store.comparison import Comparison, Judgement
 
 MOST_CASES: Final = 8
@@ -278,20 +278,6 @@ def _worse(metric: str, ratio: float) -> float:
     scale = row(CPU if metric == INSTRUCTIONS else metric)
     moved = math.log(ratio) if scale.better == "lower" else -math.log(ratio)
     return moved - math.log1p(scale.tolerance)
-
-
-def judgement_on(comparison: Comparison, series: SeriesName) -> Judgement | None:
-    """The judgement on a series; None if there is none."""
-    if series.inprocess:
-        return next((one.judgement for one in comparison.micro if one.series == series.case), None)
-    cases = [case for case in comparison.cases if case.case.id == series.case]
-    judged = (
-        judgement
-        for case in cases
-        for judgement in case.judgements
-        if judgement.metric == series.metric
-    )
-    return next(judged, None)
 
 
 def played(comparison: Comparison, series: SeriesName) -> bool:

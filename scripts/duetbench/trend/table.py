@@ -119,6 +119,11 @@ class Table:
         """
         return self.kind == "anchored"
 
+    def length(self, case: str) -> int:
+        """On how many nights a case has figures."""
+        states = self.status[:, self.cases.index(case)]
+        return int(np.isin(states, [STATES.index("measured"), STATES.index("disturbed")]).sum())
+
 
 @dataclass(frozen=True, slots=True)
 class Point:

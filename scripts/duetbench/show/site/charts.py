@@ -274,11 +274,12 @@ def _further(quantity: Quantity, value: Value) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlotPoint:
-    """One measured point, and where it leads."""
+    """One measured point, and where it leads; `cut`: no line leads to it from the one before."""
 
     x: float
     value: Value
     href: str = ""
+    cut: bool = False
 
 
 def plot(
@@ -289,6 +290,7 @@ def plot(
     *,
     names: Sequence[str] = (),
     log: bool = False,
+    marks: Iterable[Mapping[str, Any]] = (),
 ) -> Markup:
     """Lines by their name, which gives colour and marker, as data and as a table.
 
@@ -315,7 +317,7 @@ def plot(
             {"name": name, "slot": style[name], "points": [*map(_point, points)]}
             for name, points in lines.items()
         ],
-        "marks": [],
+        "marks": [*marks],
     }
     return figure(about, model, ("series", x.title), y.title, rows)
 
@@ -328,6 +330,7 @@ def _point(point: PlotPoint) -> dict[str, Any]:
         "low": figure and figure.low,
         "high": figure and figure.high,
         "hollow": not value.valid or None,
+        "cut": point.cut or None,
         "note": value.remark or None,
         "href": point.href or None,
         "beside": value.published,

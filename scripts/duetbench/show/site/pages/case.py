@@ -52,6 +52,8 @@ def _of_case(
     recorded = [("Python", place.python), ("stack", place.stack)]
     experiment, label = _experiment(site, case)
     name = endpoint(case)
+    # One night is no line: its figures stand below.
+    drawn = tables and len(trends.nights(tables[0], case)) > 1
     yield render(
         site,
         "case.html.j2",
@@ -65,7 +67,7 @@ def _of_case(
         if name and name not in site.planned
         else [],
         views=views,
-        chart=trends.trend(case, tables[0]) if tables else None,
+        chart=trends.trend(case, tables[0]) if drawn else None,
         changes=[(text, _where(text, case)) for text in map(describe, changes)],
         files=site.files_of(newest_run),
         summary=summary,

@@ -106,7 +106,7 @@ def _change_page(site: Site, record: Change) -> Iterator[PageFile]:
 def _change_forest(text: ChangeText) -> Markup:
     record = text.record
     dot = Dot(
-        f"{record.series.case} · {text.title}",
+        f"{text.name} · {text.title}",
         Value(record.interval),
         verdict=record.verdict,
         word=f"{formats.MARKS[record.verdict]} {text.word}",

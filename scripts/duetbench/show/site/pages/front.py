@@ -1,7 +1,10 @@
 """The first page, with what changed and where every endpoint stands; method, downloads, and 404."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from functools import partial
+from typing import Final
 from urllib.parse import urlsplit
 
 from markupsafe import Markup
@@ -19,9 +22,12 @@ from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.experiment import questions
 from duetbench.show.site.pages.site import PageFile, Site, barred, json_file, render
 from duetbench.show.site.words import filled
+from duetbench.store.change import Change
 from duetbench.trend.reading import coverage
 from duetbench.trend.summary import ENOUGH_LAUNCHES
-from duetbench.trend.table import KINDS, Table
+from duetbench.trend.table import KINDS, Night, Table
+
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -46,15 +52,12 @@ def pages(site: Site) -> Iterator[PageFile]:
 
 def _first(site: Site) -> Iterator[PageFile]:
     lead = next(iter((*site.open_changes, *site.closed_changes)), None)
+    latest = next((record for record in site.changes if record is not lead), None)
+    longest = max((table.nights for table in site.tables.values()), key=len, default=())
     tables = site.cases()
-    served = site.newest_tables
-    longest = max(served, key=lambda table: len(table.nights), default=None)
-    # The picture is of the change above it, or of the case with the longest trend.
-    wanted = [lead.series.case] if lead else []
-    wanted += sorted(tables, key=lambda case: -len(tables[case][0].nights))
-    drawable = (case for case in wanted if case in tables and trends.metrics(tables[case][0], case))
+    headline = headline_case(site, tables)
     chart = None
-    if headline := next(drawable, ""):
+    if headline:
         first = tables[headline][0]
         metric = trends.title(trends.metrics(first, headline)[0])
         about = Caption("trend", f"{names.name(headline)}: {metric}", trends.reading(first))
@@ -67,15 +70,42 @@ def _first(site: Site) -> Iterator[PageFile]:
         "Nightly benchmarks of the Python web stack: what changed, by how much, "
         "and how sure that is.",
         lead=describe(lead) if lead else None,
-        nights=longest.nights if longest else (),
+        latest=describe(latest) if lead and latest and latest.when >= lead.when else None,
+        nights=longest,
         chart=chart,
         headline=headline,
         record=next(iter(site.sources.night_records[-1:]), None),
+        last=[*map(_last_night, site.newest_tables)],
         open_changes=len(site.open_changes),
         rows=list(endpoint_rows(site, tables)),
         questions=[question for question in questions(site) if question["name"] != SHARED_PAGE],
         problems=(*site.sources.problems, *site.broken),
     )
+
+
+def headline_case(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> str:
+    """The case with the longest series, against an anchor if any is; empty: there is no line.
+
+    Of equally long ones the one with most changes.
+    """
+    moved = Counter(
+        case
+        for record in site.changes
+        for case in {series.case for series in (record.series, *record.others)}
+    )
+
+    def weight(case: str) -> tuple[bool, int, int]:
+        first = tables[case][0]
+        return first.ratio, first.length(case), moved[case]
+
+    lines = (case for case in tables if tables[case][0].length(case) > 1)
+    return max(lines, key=weight, default="")
+
+
+def _last_night(table: Table) -> tuple[Table, Night, int]:
+    """The newest night of a machine, and how many of its cases have figures."""
+    night = table.nights[-1]
+    return table, night, sum(case.status == "measured" for case in night.cases.values())
 
 
 def endpoint_rows(
@@ -84,20 +114,22 @@ def endpoint_rows(
     """A row for each endpoint, server and interpreter: sketch, newest figure, last change.
 
     Of cases that only workers, threads or the load tell apart the first one is shown: the others
-    are on the endpoint's page.
+    are on the endpoint's page. What moved last comes first.
     """
     cells: dict[tuple[str, str, str], CaseName] = {}
     for case in tables:
         name = names.name(case)
         if name.server:
             cells.setdefault((name.what, name.server, name.python), name)
-    for _, name in sorted(cells.items()):
-        moved = (
-            record
-            for record in site.changes
-            if name.id in {series.case for series in (record.series, *record.others)}
-        )
-        change = next(moved, None)
+    last: dict[str, Change] = {}
+    for record in site.changes:
+        for series in (record.series, *record.others):
+            last.setdefault(series.case, record)
+    # A stable sort: of what moved, and of what did not, in the order of names.
+    rows = sorted(cells.items())
+    rows.sort(key=lambda row: last[row[1].id].when if row[1].id in last else _NEVER, reverse=True)
+    for _, name in rows:
+        change = last.get(name.id)
         figure, interval = trends.newest_figure(name.id, tables[name.id])
         sketch = trends.spark(name.id, tables[name.id])
         yield name, sketch, figure, interval, describe(change) if change else None

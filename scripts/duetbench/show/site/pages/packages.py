@@ -1,7 +1,8 @@
 """Packages over their releases, and what each release did."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
+from typing import Any, Final
 
 from markupsafe import Markup
 
@@ -18,6 +19,10 @@ from duetbench.show.site.pages.site import PageFile, ReleasedPackage, Site, barr
 from duetbench.store.comparison import PackageChange, differences
 from duetbench.trend import releases
 from duetbench.trend.releases import MAIN, Measured, ReleaseAxis, ReleaseEffect, Result
+
+_FIRST: Final = (
+    "Each release over the first, which is 1 ×; the intervals of the others have its error."
+)
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -109,20 +114,35 @@ def _changes(
 
 
 def _moved(root: str, number: int, axis: ReleaseAxis) -> Iterator[Markup]:
-    """A chart for every endpoint that a release moved: a line for each interpreter."""
-    moved = {effect.case for result in _results(axis).values() for effect in result.moved}
+    """A chart for every endpoint that a release moved, servers and the largest changes first.
+
+    A line for each interpreter, and a mark at each release that moved one. If nothing moved, one
+    endpoint shows that.
+    """
     cases = {case.case: case for release in axis.releases for case in release.points.values()}
     endpoints = grouped((endpoint(case.case, case.python), case) for case in cases.values())
+    names_of = {case.case: name for name, many in endpoints.items() for case in many}
+    effects = grouped(
+        (names_of[effect.case], (result, effect))
+        for result in _results(axis).values()
+        for effect in result.moved
+    )
+
+    def weight(name: str) -> tuple[bool, float, str]:
+        sizes = [(one.metric != CPU, -one.size) for _, one in effects.get(name, ())]
+        return (*min(sizes, default=(True, 0.0)), name)
+
     versions = [release.version for release in axis.releases]
-    for place, (name, of_endpoint) in enumerate(sorted(endpoints.items())):
-        if not moved & {case.case for case in of_endpoint}:
+    for place, name in enumerate(sorted(endpoints, key=weight)):
+        if place and name not in effects:
             continue
+        of_endpoint = endpoints[name]
         known = names.name(of_endpoint[0].case)
         called = ", ".join(filter(None, (known.what, known.server, known.rest)))
         served = any(point.metric == CPU for case in of_endpoint for point in case.points)
         metric, title = (CPU, METRICS[CPU].title) if served else ("seconds", "time of a call")
         yield charts.plot(
-            Caption(f"endpoint-{number}-{place}", called if known.known else name),
+            Caption(f"endpoint-{number}-{place}", called if known.known else name, _FIRST),
             Quantity("release", units.plain),
             Quantity(f"{title}, times the first release's", units.plain, "×"),
             {
@@ -130,7 +150,31 @@ def _moved(root: str, number: int, axis: ReleaseAxis) -> Iterator[Markup]:
                 for case in sorted(of_endpoint, key=lambda case: case.python)
             },
             names=versions,
+            marks=_marks(root, axis, versions, effects.get(name, ())),
         )
+
+
+def _marks(
+    root: str,
+    axis: ReleaseAxis,
+    versions: Sequence[str],
+    every: Sequence[tuple[Result, ReleaseEffect]],
+) -> Iterator[Mapping[str, Any]]:
+    """A mark at each release, with the largest of its effects."""
+    largest = {result.head.version: (result, effect) for result, effect in reversed(every)}
+    for version, (result, effect) in largest.items():
+        verdict = effect.verdict or Verdict.INCONCLUSIVE
+        size = formats.percent(effect.ratio.estimate)
+        yield {
+            "x": versions.index(version),
+            "kind": "change",
+            "tone": charts.TONES.get(verdict, "open"),
+            "short": f"{formats.MARKS[verdict]} {size}",
+            "by": version,
+            "label": f"{verdict.value} {size} ({formats.ends(effect.ratio)}) over "
+            f"{result.base.version}, Python {effect.python}",
+            "href": root + addresses.release(axis.package, version),
+        }
 
 
 def endpoint(case: str, python: str) -> str:
@@ -139,18 +183,25 @@ def endpoint(case: str, python: str) -> str:
 
 
 def over_first(root: str, axis: ReleaseAxis, case: str, metric: str) -> Iterator[PlotPoint]:
-    """Each release over the first one that has the case: that is 1, and others bear its error."""
-    first = None
+    """Each release over the first one that has the case: that is 1, and others bear its error.
+
+    No line crosses a release of which nobody measured the case.
+    """
+    first, cut = None, False
     for place, release in enumerate(axis.releases):
         point = release.point(case, metric)
+        if point is None and case not in release.missing:
+            cut = True
+            continue
         if point is None:
-            value = Value(None, note=release.missing.get(case, "not measured"))
+            value = Value(None, note=release.missing[case])
         elif first is None:
             first, value = point, Value(Interval(1.0), note="the first")
         else:
             value = Value(releases.ratio(first, point))
         href = root + addresses.release(axis.package, release.version)
-        yield PlotPoint(float(place), value, href)
+        yield PlotPoint(float(place), value, href, cut)
+        cut = False
 
 
 def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
@@ -176,7 +227,7 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
         "release.html.j2",
         address,
         f"{name} {version}",
-        f"What the release {version} of {name} did to requests, case by case.",
+        _summary(name, version, sections),
         package=package,
         version=version,
         when=next((release.when for _, release, _, _ in sections), None),
@@ -189,6 +240,19 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
         ),
         differences=_differences,
     )
+
+
+def _summary(
+    name: str,
+    version: str,
+    sections: Sequence[tuple[ReleaseAxis, Measured, Result | None, Markup | None]],
+) -> str:
+    """What a release did, in a sentence: the largest effect on the machine measured last."""
+    moved = (one for _, _, result, _ in sections if result for one in result.moved)
+    if (first := next(moved, None)) is None:
+        return f"What the release {version} of {name} did to requests, case by case."
+    what = names.name(first.case).what
+    return f"With {name} {version}, {what} {formats.moved(first.metric, first.ratio)}."
 
 
 def _forest(site: Site, root: str, number: int, result: Result) -> Markup:

@@ -175,13 +175,24 @@ class Site:
         return tuple(sorted(of_runs, key=lambda table: (-table.nights[-1].time, table.machine)))
 
     def cases(self) -> dict[str, tuple[Table, ...]]:
-        """Every case of a trend and the tables that have it, by kind (`KINDS`), longest first."""
+        """Every case of a trend and the tables that have it, by kind (`KINDS`), longest first.
+
+        A kind of which a case has no more than a point comes last: there is no line to be seen.
+        """
         kinds = list(KINDS)
-        ordered = sorted(
-            self.tables.values(),
-            key=lambda table: (kinds.index(table.kind), -len(table.nights), table.machine),
-        )
-        return grouped((case, table) for table in ordered for case in table.cases)
+        lengths = {
+            (case, table): table.length(case)
+            for table in self.tables.values()
+            for case in table.cases
+        }
+        series = {(case, table.kind) for (case, table), nights in lengths.items() if nights > 1}
+
+        def place(one: tuple[str, Table]) -> tuple[bool, int, int, str]:
+            case, table = one
+            alone = (case, table.kind) not in series
+            return alone, kinds.index(table.kind), -lengths[one], table.machine
+
+        return grouped(sorted(lengths, key=place))
 
     def experiments(self) -> tuple[str, ...]:
         """Names of the experiments: those that are declared, then others that have cases."""

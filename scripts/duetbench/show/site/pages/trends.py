@@ -16,7 +16,7 @@ from duetbench.show.change import describe
 from duetbench.show.site import charts, words
 from duetbench.show.site.charts import TONES, Caption, Quantity
 from duetbench.show.site.pages.site import Site
-from duetbench.store.change import Change
+from duetbench.store.change import Change, SeriesName, judgement_on
 from duetbench.trend import table as history
 from duetbench.trend.summary import too_few
 from duetbench.trend.table import KINDS, STATES, Figures, Point, Table
@@ -66,7 +66,12 @@ def title(metric: str, table: Table | None = None) -> str:
 
 def reading(table: Table) -> str:
     """How a trend is to be read."""
-    return "Ratios to the frozen anchor, at the time of each stack." if table.ratio else ""
+    if not table.ratio:
+        return ""
+    return (
+        "Each point is the packages of its day, loaded at the same time as the frozen ones of the "
+        f"anchor {table.nights[-1].profile}, which are 1 ×."
+    )
 
 
 def quantity(table: Table, metric: str) -> Quantity:
@@ -174,7 +179,7 @@ def _table(
             if bump.stack == stack and first < bump.night <= last
         ],
         "changes": [
-            _change(record, name.metric, found=name == record.series)
+            _change(site, record, name)
             for record in changes
             for name in (record.series, *record.others)
             if (name.machine, name.case) == (table.machine, case)
@@ -208,15 +213,23 @@ def _rounded(figures: Figures, digits: int) -> list[float | None]:
     ]
 
 
-def _change(record: Change, metric: str, *, found: bool) -> dict[str, Any]:
-    """A mark; its size is that of the series in which the change was found."""
-    change, mark = describe(record), formats.MARKS[record.verdict]
-    parts = (f"{change.word} {change.change} ({change.interval})", change.cause)
+def _change(site: Site, record: Change, name: SeriesName) -> dict[str, Any]:
+    """A mark, with what the evidence says of this series; without it, with no size."""
+    change, evidence = describe(record), site.comparisons.get(record.evidence or "")
+    judged = judgement_on(evidence, name) if evidence else None
+    verdict, size = record.verdict, record.interval if name == record.series else None
+    if size is None and judged is not None:
+        verdict, size = judged.verdict, judged.interval
+    mark = formats.MARKS[verdict]
+    word = formats.verdict(name.metric if name.metric in METRICS else "", verdict)
+    moved = f"{word} {formats.percent(size.estimate)} ({formats.ends(size)})" if size else ""
+    parts = (moved.removeprefix(f"{mark} ") or f"with this: {change.sentence}", change.cause)
     return {
-        "metric": metric,
+        "metric": name.metric,
         "time": int(record.when.timestamp()),
-        "tone": TONES.get(record.verdict, "open"),
-        "short": f"{mark} {change.change}" if found else mark,
+        "tone": TONES.get(verdict, "open"),
+        "short": f"{mark} {formats.percent(size.estimate)}" if size else mark,
+        "by": change.release,
         "label": ", ".join(filter(None, parts)),
         "href": addresses.change(record.id),
     }

@@ -29,6 +29,7 @@ import { day, interval, named } from "./formats.js";
  * @property {"change" | "break" | "bump"} kind
  * @property {string} label
  * @property {string} [short] What is written at its line.
+ * @property {string} [by] What is added to that where there is room.
  * @property {string} [tone]
  * @property {string} [href]
  */
@@ -42,10 +43,8 @@ import { day, interval, named } from "./formats.js";
  * @property {number} [to]
  */
 /** @typedef {{x: number, y: number, says: string, href: string}} Spot */
-/** @typedef {{zoomed?: (from: number, to: number) => void, reset?: () => void}} Listeners */
 
 const DAY = 86_400;
-const BOTTOM = 40;
 const LINE = 16; // px, of a label
 const LETTER = 7;
 const DOTTED = 130; // so many points of all series have a dot each
@@ -80,10 +79,9 @@ export class Chart {
   #at = null;
   #width = 0;
 
-  /** @param {HTMLElement} figure @param {Listeners} [on] */
-  constructor(figure, on = {}) {
+  /** @param {HTMLElement} figure */
+  constructor(figure) {
     this.figure = figure;
-    this.on = on;
     this.place = /** @type {HTMLElement} */ (figure.querySelector(".chart-plot"));
     this.says = /** @type {HTMLElement} */ (figure.querySelector(".chart-says"));
     this.legend = /** @type {HTMLElement} */ (figure.querySelector(".chart-legend"));
@@ -110,7 +108,7 @@ export class Chart {
     this.#at = null;
     const width = Math.max(260, this.place.clientWidth);
     this.#width = this.place.clientWidth;
-    const height = width < 560 ? 270 : 340;
+    const height = width < 560 ? 270 : width < 900 ? 340 : 400; // as the stylesheet keeps free
     const write = named(model.y.format);
     const [from, to] = range(model);
     const seen = model.series.map((one) => one.points.filter(({ x }) => from <= x && x <= to));
@@ -122,9 +120,11 @@ export class Chart {
     const left = 12 + LETTER * Math.max(3, ...ticks.map((one) => round(one).length));
     const scaleX = (/** @type {number} */ x) =>
       left + 8 + ((width - left - 20) * (x - from)) / (to - from || 1);
-    const labels = placed(marks.filter((one) => one.short), scaleX, left, width);
+    const written = marks.filter((one) => one.short).map((one) =>
+      ({ ...one, short: width < 560 || !one.by ? one.short : `${one.short} ${one.by}` }));
+    const labels = placed(written, scaleX, left, width);
     const top = 10 + LINE * (1 + Math.max(-1, ...labels.map((one) => one.row)));
-    const bottom = height - BOTTOM;
+    const bottom = height - (model.x.title ? 40 : 24);
     const grow = model.y.log ? Math.log : Number;
     const scaleY = (/** @type {number} */ y) =>
       bottom - ((bottom - top) * (grow(y) - grow(low))) / (grow(high) - grow(low) || 1);
@@ -203,23 +203,20 @@ export class Chart {
         }))),
       ...["change", "break", "bump"].map((kind) =>
         marks.filter((one) => one.kind === kind).map((one) => ({
-          x: scaleX(one.x), y: top, says: `${day(one.x)}: ${one.label}`, href: one.href ?? "",
+          x: scaleX(one.x), y: top, says: `${place(model, one.x)}: ${one.label}`, href: one.href ?? "",
         }))),
     ].filter((row) => row.length);
-    this.#listen(svg, guide, { from, to, left, width, top, bottom });
+    this.#listen(svg, guide, { width, top, bottom });
     this.#explain(model, seen.flat(), marks);
   }
 
-  /**
-   * @param {SVGElement} svg @param {SVGElement} guide
-   * @param {{from: number, to: number, left: number, width: number, top: number, bottom: number}} area
-   */
-  #listen(svg, guide, { from, to, left, width, top, bottom }) {
+  /** @param {SVGElement} svg @param {SVGElement} guide @param {{width: number, top: number, bottom: number}} area */
+  #listen(svg, guide, { width, top, bottom }) {
     const tip = Object.assign(document.createElement("p"), { className: "chart-tip", hidden: true });
     tip.setAttribute("aria-hidden", "true"); // what the keyboard reads is said elsewhere
     this.place.append(tip);
-    const at = (/** @type {PointerEvent | MouseEvent} */ event) => event.clientX - svg.getBoundingClientRect().left;
-    const near = (/** @type {PointerEvent | MouseEvent} */ event) => {
+    const at = (/** @type {MouseEvent} */ event) => event.clientX - svg.getBoundingClientRect().left;
+    const near = (/** @type {MouseEvent} */ event) => {
       const y = event.clientY - svg.getBoundingClientRect().top;
       const away = (/** @type {Spot} */ one) => Math.hypot(3 * (one.x - at(event)), one.y - y);
       return this.#rows.flat().reduce((best, one) => (away(one) < away(best) ? one : best));
@@ -227,10 +224,6 @@ export class Chart {
     this.point = (/** @type {Spot | null} */ spot) => {
       guide.setAttribute("d", spot ? `M${px(spot.x)} ${top}V${bottom}M${px(spot.x - 6)} ${px(spot.y)}h12` : "");
     };
-    const value = (/** @type {number} */ x) => from + ((to - from) * (x - left - 8)) / (width - left - 20);
-    /** @type {number | null} */
-    let start = null;
-    svg.addEventListener("pointerdown", (event) => { start = event.button === 0 ? at(event) : null; });
     svg.addEventListener("pointermove", (event) => {
       if (!this.#rows.length) return;
       const spot = near(event);
@@ -239,20 +232,14 @@ export class Chart {
       tip.textContent = spot.says;
       tip.style.insetInlineStart = spot.x < width / 2 ? `${spot.x + 10}px` : "auto";
       tip.style.insetInlineEnd = spot.x < width / 2 ? "auto" : `${width - spot.x + 10}px`;
-      if (start !== null) guide.setAttribute("d", `M${px(start)} ${top}H${px(at(event))}V${bottom}H${px(start)}z`);
     });
     svg.addEventListener("pointerleave", () => {
       tip.hidden = true;
-      start = null;
       this.point(null);
     });
-    svg.addEventListener("pointerup", (event) => {
-      const [low, high] = [start ?? at(event), at(event)].sort((one, other) => one - other);
-      start = null;
-      if (high - low > 8) this.on.zoomed?.(Math.max(from, value(low)), Math.min(to, value(high)));
-      else if (this.#rows.length) this.say(near(event).says, near(event).href);
+    svg.addEventListener("click", (event) => {
+      if (this.#rows.length) this.say(near(event).says, near(event).href);
     });
-    svg.addEventListener("dblclick", () => this.on.reset?.());
   }
 
   /** @param {KeyboardEvent} event */
@@ -297,18 +284,21 @@ export class Chart {
         : []),
       ...(points.some(({ hollow }) => hollow) ? [key("s0", dot("dot hollow", 0), "flagged, or too few launches: not judged")] : []),
       ...(points.some(({ beside }) => beside != null) ? [key("s0", shape("path", { class: "published", d: "M14 2l5 5-5 5-5-5z" }), "published, on another machine")] : []),
-      ...(has("change") ? [key("", line("change open"), "change, confirmed by duets")] : []),
+      ...(points.some(({ mean }) => mean == null) ? [key("", shape("path", { class: "missing", d: "M11 4l6 6m0-6l-6 6" }), "no figure: the table says why")] : []),
+      ...(has("change") ? [key("", line("change open"), model.x.names ? "release that moved it" : "change, confirmed by duets")] : []),
       ...(has("break") ? [key("", line("break"), "another machine, kernel or interpreter")] : []),
       ...(has("bump") ? [key("", shape("path", { class: "bump", d: "M14 3l4.5 8h-9z" }), "stack bump")] : []),
     );
   }
 }
 
+/** A place on the axis, in words. @param {Model} model @param {number} x */
+const place = (model, x) =>
+  model.x.kind === "time" ? day(x) : model.x.names?.[x] || `${x} ${model.x.title}`;
+
 /** What is said of a figure. @param {Model} model @param {Series} series @param {Datum} point */
 export function sentence(model, series, point) {
-  const where = model.x.kind === "time"
-    ? day(point.x)
-    : model.x.names?.[point.x] || `${point.x} ${model.x.title}`;
+  const where = place(model, point.x);
   const write = named(model.y.format);
   const name = model.series.length > 1 ? `${series.name}, ` : "";
   if (point.mean == null) return `${name}${where}: no figure: ${point.note ?? ""}`;

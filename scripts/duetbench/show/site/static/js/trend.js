@@ -22,7 +22,7 @@ import { day, interval, named, quotient } from "./formats.js";
 /**
  * A case on one machine, as `pages/trends.py` writes it.
  * @typedef {object} Table
- * @property {string} label
+ * @property {string} machine
  * @property {string} kind
  * @property {string | null} anchor
  * @property {number[]} time
@@ -85,10 +85,7 @@ class Trend {
     this.figure = figure;
     this.config = config;
     this.found = found;
-    this.chart = new Chart(figure, {
-      zoomed: (from, to) => this.#go({ from: day(from), to: day(to + 86_399) }),
-      reset: () => this.#go({ from: "", to: "" }),
-    });
+    this.chart = new Chart(figure);
     const forms = figure.parentElement?.querySelectorAll("form") ?? [];
     /** @type {HTMLFormElement | undefined} */
     this.form = forms[0];
@@ -131,14 +128,14 @@ class Trend {
     const first = tables[0];
     if (!first) return;
     const figures = /** @type {Metric} */ (first.metrics.find(({ name }) => name === metric));
-    const lines = tables.map((table, slot) => series(table, metric, table.label, slot));
+    const lines = tables.map((table, slot) => series(table, metric, table.machine, slot));
     /** @type {Model} */
     const model = {
       x: { title: "", kind: "time" },
       y: { title: figures.title, format: figures.format },
       series: lines,
       marks: [
-        ...first.changes.filter((one) => one.metric === metric).map((one) => ({ ...one, kind: /** @type {const} */ ("change") })),
+        ...tables.flatMap((table) => table.changes).filter((one) => one.metric === metric).map((one) => ({ ...one, kind: /** @type {const} */ ("change") })),
         ...first.breaks.map((one) => ({ ...one, label: `${first.anchor ? "" : "not comparable with before: "}${one.label}`, kind: /** @type {const} */ ("break") })),
         ...first.bumps.map((one) => ({ ...one, kind: /** @type {const} */ ("bump") })),
       ].map((one) => ({ ...one, x: one.time, href: absolute(one.href) })),
