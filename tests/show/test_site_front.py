@@ -10,7 +10,7 @@ import site_builds
 import sites
 import synthetic
 from duetbench.core.model import Verdict
-from duetbench.show.site.pages.front import headline_case
+from duetbench.show.site.pages.front import endpoint_rows, headline_case
 from duetbench.store import files
 from duetbench.store.change import Change, SeriesName
 from site_builds import JSON, a_run
@@ -126,3 +126,15 @@ def test_a_shared_link_has_a_card_of_words(tmp_path: Path) -> None:
     card = {tag["property"]: tag["content"] for _, tag in page.tags if "property" in tag}
     assert card["og:title"] == f"FastAPI's JSON {SAID}"
     assert "+3.10 %, 95 % interval +2.50…+3.70 %" in card["og:description"]
+
+
+def test_rows_begin_with_what_moved_last(tmp_path: Path) -> None:
+    names = (JSON, "gil-endpoints/sync_cpu/py3.14")
+    site_builds.stored(tmp_path / "results", a_run(1, *map(site_builds.steady, names)))
+    for moved in names:
+        metric = "server_cpu_per_request"
+        save(tmp_path, series=SeriesName(machine="m", case=moved, metric=metric))
+        site = site_builds.gathered(tmp_path)
+        rows = [name.id for name, *_ in endpoint_rows(site, site.cases())]
+        assert sorted(rows) == sorted(names)
+        assert rows[0] == moved

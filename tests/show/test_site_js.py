@@ -59,6 +59,20 @@ def test_a_line_is_interrupted_by_missing_figures_and_breaks_only() -> None:
     assert found == [[1, 3], [5], [6]]
 
 
+def test_published_figures_are_on_the_axis_unless_they_would_squeeze_ours() -> None:
+    """Ours is 100; what is published at 240 is shown, and at 260 on a logarithmic axis only."""
+    given = [(beside, log) for beside in (240, 260) for log in (False, True)]
+    found = sites.node(
+        """
+        const { limits } = await import(js + "/chart.js");
+        result = given.map(([beside, log]) =>
+          limits({ y: { log }, x: {} }, [{ x: 0, mean: 100, beside }])[1] >= beside);
+        """,
+        given,
+    )
+    assert found == [True, True, False, True]
+
+
 def test_the_lock_of_npm_names_no_host() -> None:
     lock = (_TYPES / "package-lock.json").read_text()
     packages = {name: load for name, load in json.loads(lock)["packages"].items() if name}

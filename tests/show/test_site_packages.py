@@ -80,6 +80,8 @@ def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:
     assert "0.10.0 8 Oct 2026 no change was seen in 2 cases; one of 3.9 % would" in package
     release = text("fastapi/0.11.0")
     assert "It came after 0.10.1, which was not measured" in release
+    again = f"duetbench compare --base-with fastapi==0.10.0 --with fastapi==0.11.0 --select {JSON}"
+    assert again in release
     assert "starlette 1.8.0 1.15.0 current" in release, "what came with it"
     on = "FastAPI's JSON on Granian, Python"
     assert f"Moved {on} 3.14, 128 connections ▼ slower +20.0 %" in release
@@ -96,8 +98,8 @@ def test_a_chart_marks_the_releases_that_moved_something(site: Path) -> None:
     html = (site / "p" / "fastapi" / "index.html").read_text("utf-8")
     (model,) = re.findall(r'<script type="application/json">(.*?)</script>', html)
     (mark,) = json.loads(model)["marks"]
-    assert (mark["x"], mark["by"], mark["tone"]) == (2, "0.11.0", "worse")
-    assert mark["short"] == "▼ +20.0 %"
+    assert (mark["x"], mark["by"], mark["tone"]) == (2, "+20.0 %", "worse")
+    assert mark["short"] == "▼ 0.11.0"
     assert mark["label"] == "slower +20.0 % (+18.9…+21.1 %) over 0.10.0, Python 3.14"
     assert mark["href"] == "../../p/fastapi/0.11.0/"
     release = (site / "p" / "fastapi" / "0.11.0" / "index.html").read_text("utf-8")

@@ -194,7 +194,7 @@ def _content(
         (
             TITLES[row.group],
             Dot(
-                f"{row.case} · {row.label}",
+                f"{row.name or row.case} · {row.label}",
                 Value(row.judged.interval),
                 href=root + addresses.case(row.case) if row.case in planned else "",
                 verdict=row.judged.verdict,

@@ -1,5 +1,7 @@
 """Packages over their releases, and what each release did."""
 
+import glob
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final
@@ -169,8 +171,8 @@ def _marks(
             "x": versions.index(version),
             "kind": "change",
             "tone": charts.TONES.get(verdict, "open"),
-            "short": f"{formats.MARKS[verdict]} {size}",
-            "by": version,
+            "short": f"{formats.MARKS[verdict]} {version}",
+            "by": size,
             "label": f"{verdict.value} {size} ({formats.ends(effect.ratio)}) over "
             f"{result.base.version}, Python {effect.python}",
             "href": root + addresses.release(axis.package, version),
@@ -239,6 +241,7 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
             release=(name, version),
         ),
         differences=_differences,
+        command=partial(_command, name),
     )
 
 
@@ -290,6 +293,15 @@ def _dot(site: Site, root: str, effect: ReleaseEffect) -> Dot:
         verdict=verdict,
         word=formats.verdict(metric, verdict),
     )
+
+
+def _command(name: str, result: Result) -> str:
+    """Make the command that compares both releases, on the case that moved most if any did."""
+    case = next((one.case for one in result.moved if one.metric == CPU), None)
+    sides = ("--base-with", f"{name}=={result.base.version}", "--with")
+    select = ("--select", glob.escape(case)) if case else ()
+    words = ("duetbench", "compare", *sides, f"{name}=={result.head.version}", *select)
+    return shlex.join(words)
 
 
 def _differences(result: Result) -> list[tuple[PackageChange, list[str]]]:

@@ -49,6 +49,7 @@ const LINE = 16; // px, of a label
 const LETTER = 7;
 const DOTTED = 130; // so many points of all series have a dot each
 const LEAST = 0.01; // to each side of the middle: noise must not look like a landslide
+const FAR = 2.5; // times the largest figure
 const HELP = "Arrow keys read this chart: ← → along a line, ↑ ↓ to another; Enter opens what is read.";
 const MARKERS = [
   "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z", "M-3-3h6v6h-6z", "M0-4.5L4 3H-4z",
@@ -126,8 +127,9 @@ export class Chart {
     const top = 10 + LINE * (1 + Math.max(-1, ...labels.map((one) => one.row)));
     const bottom = height - (model.x.title ? 40 : 24);
     const grow = model.y.log ? Math.log : Number;
+    // What is beyond the axis stays at its edge.
     const scaleY = (/** @type {number} */ y) =>
-      bottom - ((bottom - top) * (grow(y) - grow(low))) / (grow(high) - grow(low) || 1);
+      bottom - (bottom - top) * Math.max(0, Math.min(1, (grow(y) - grow(low)) / (grow(high) - grow(low) || 1)));
     const many = seen.flat().length > DOTTED;
 
     const svg = shape("svg", { width, height, role: "group", "aria-label": model.y.title });
@@ -284,10 +286,10 @@ export class Chart {
         : []),
       ...(points.some(({ hollow }) => hollow) ? [key("s0", dot("dot hollow", 0), "flagged, or too few launches: not judged")] : []),
       ...(points.some(({ beside }) => beside != null) ? [key("s0", shape("path", { class: "published", d: "M14 2l5 5-5 5-5-5z" }), "published, on another machine")] : []),
-      ...(points.some(({ mean }) => mean == null) ? [key("", shape("path", { class: "missing", d: "M11 4l6 6m0-6l-6 6" }), "no figure: the table says why")] : []),
-      ...(has("change") ? [key("", line("change open"), model.x.names ? "release that moved it" : "change, confirmed by duets")] : []),
-      ...(has("break") ? [key("", line("break"), "another machine, kernel or interpreter")] : []),
-      ...(has("bump") ? [key("", shape("path", { class: "bump", d: "M14 3l4.5 8h-9z" }), "stack bump")] : []),
+      ...(points.some(({ mean }) => mean == null) ? [key("", shape("path", { class: "missing", d: "M11 4l6 6m0-6l-6 6" }), "no figure")] : []),
+      ...(has("change") ? [key("", line("change open"), model.x.names ? "release that moved it" : "confirmed change")] : []),
+      ...(has("break") ? [key("", line("break"), "other machine, kernel or interpreter")] : []),
+      ...(has("bump") ? [key("", shape("path", { class: "bump", d: "M14 3l4.5 8h-9z" }), "new packages")] : []),
     );
   }
 }
@@ -353,7 +355,10 @@ export function limits(model, points) {
   const known = points.filter(({ mean }) => mean != null && (!log || mean > 0));
   const means = known.map(({ mean }) => Number(mean));
   if (!means.length) return log ? [0.1, 1] : [0, 1];
-  let [low, high] = [Math.min(...means), Math.max(...means)];
+  // Published figures further out would squeeze the rest.
+  const most = log ? Infinity : FAR * Math.max(...means);
+  const every = [...means, ...known.map((one) => Number(one.beside)).filter((one) => one > 0 && one <= most)];
+  let [low, high] = [Math.min(...every), Math.max(...every)];
   if (log) return [low / 1.3, high * 1.3];
   const halves = known
     .filter((one) => one.low != null && one.high != null)
