@@ -17,6 +17,7 @@ from typing import Any
 
 _NOT_PLAIN = ("paths", "headers", "body", "body_file", "factory", "before", "env_names")
 _AXES = ("endpoint", "python", "stack", "server", "loop", "load", "workers", "threads")
+_OF_LAUNCHES = {name: f"{{{name}}}" for name in ("tmp", "port")}  # which each launch fills in
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,8 @@ def _fields(templates: Mapping[str, str]) -> set[str]:
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, str]:
-    return {n: f"{v:g}" if isinstance(v, int | float) else str(v) for n, v in values.items()}
+    filled = {n: f"{v:g}" if isinstance(v, int | float) else str(v) for n, v in values.items()}
+    return {**filled, **_OF_LAUNCHES}
 
 
 def _waits(floor: str, values: Mapping[str, Any]) -> bool:

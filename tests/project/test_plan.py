@@ -90,7 +90,7 @@ def test_a_floor_bound_launch_is_verified_and_warmed_up_in_whole_floors() -> Non
 
 
 def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None:
-    """At most an hour on two cores with the duets, at least 70 % of the launches under load.
+    """At most an hour on two cores with the duets, at least 66 % of the launches under load.
 
     As many duets fit as a case is played at least; quick stays under 4.6 min.
     """
@@ -105,7 +105,7 @@ def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None
     assert sum(NIGHTLY.least_of(one) * one for one in seconds) <= budget
     assert plan_seconds(nightly) + budget <= 60 * 60
     loaded = sum(Costs.generator + case.load.duration + drain(case) for case in nightly.cases)
-    assert loaded / plan_seconds(nightly) >= 0.70
+    assert loaded / plan_seconds(nightly) >= 0.66
     assert plan_seconds(quick) <= 4.6 * 60
 
 

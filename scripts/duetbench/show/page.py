@@ -69,10 +69,10 @@ class FigureTable:
         return any(row.marks for row in self.rows)
 
 
-def answer_table(answers: Iterable[Answer]) -> FigureTable:
-    """The statements of an experiment with their verdicts."""
+def answer_table(answers: Iterable[Answer], *, published: bool = True) -> FigureTable:
+    """The statements of an experiment with their verdicts; `published`: an article's."""
     return FigureTable(
-        "Does the published shape hold here?",
+        "Does the published shape hold here?" if published else "Do its statements hold here?",
         ("statement",),
         ("expected", "published", "ours"),
         tuple(

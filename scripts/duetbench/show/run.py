@@ -102,10 +102,11 @@ def as_markdown(content: RunPage) -> str:
 
 def _paragraphs(section: Section) -> Iterator[str]:
     yield from _head(section.experiment, section)
-    answers = [answer_table(section.answers)] if section.answers else []
-    for content in (*answers, *section.tables):
-        yield f"### {escape(content.title)}"
-        yield from _figures(content)
+    asked = answer_table(section.answers, published=bool(section.source))
+    for content in (asked, *section.tables):
+        if content.rows:
+            yield f"### {escape(content.title)}"
+            yield from _figures(content)
     if section.notes:
         yield bullets(section.notes)
 

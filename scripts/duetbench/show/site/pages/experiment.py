@@ -94,7 +94,7 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
         question or f"Figures of the experiment {name}.",
         name=name,
         question=question,
-        answers=answer_table(answers),
+        answers=answer_table(answers, published=any(one.source for one in sections)),
         tally=tally(answers),
         sections=sections,
         charts=[
