@@ -39,6 +39,17 @@ def check(
     )
 
 
+@pytest.mark.parametrize("on", [True, False])
+def test_a_jit_is_on_where_it_should_be_and_nowhere_else(on: bool) -> None:
+    """Unless the case says itself whether it is."""
+    found = identity(jit_enabled=on)
+    check(found, jit=on)
+    check(found, jit=None)
+    words = "on, found it off" if not on else "off, found it on"
+    with pytest.raises(LaunchError, match=f"version_mismatch.*expected the JIT to be {words}"):
+        check(found, jit=not on)
+
+
 def workers(*numbers: int) -> Callable[[str, int], Answer]:
     def behaviour(path: str, n: int) -> Answer:
         assert path == "/_duetbench/identity"

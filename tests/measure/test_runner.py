@@ -1,7 +1,7 @@
 """Every launch of a plan, in an order that can be repeated, saved after each; none is real."""
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,11 @@ from duetbench.host.console import Progress
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure import runner
 from duetbench.project.plan import launch_order
+from duetbench.show.page import make_page
+from duetbench.show.run import as_markdown
 from duetbench.store import files, run_files
+from duetbench.trend import table
+from duetbench.trend.summary import summarise
 from synthetic import failed, make_case, make_run, ok
 
 CASES = tuple(make_case(f"experiment/{name}") for name in "abc")
@@ -65,6 +69,7 @@ def execute(
     flags: Callable[[Case], tuple[FlagName, str] | None],
     results: Path,
     told: Told,
+    missing: Mapping[str, str] | None = None,
 ) -> tuple[Run, Path]:
     def perform(case: Case, number: int, order: int) -> Launch:
         launch = ok(case.id, number, {"throughput": 40.0})
@@ -80,6 +85,7 @@ def execute(
         expected=lambda _case: 3.0,
         results=results,
         progress=told,
+        missing=missing or {},
     )
 
 
@@ -135,6 +141,24 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
     assert told.work_ == [(x.case, x.order) for x in done]
     assert [line.split()[1] for line in told.said] == [x.case for x in done]
     assert told.ended == 1
+
+
+def test_a_case_without_its_interpreter_has_a_reason_and_no_launch(tmp_path: Path) -> None:
+    """It is in the run, its page and its night, and nothing waits for it; others are launched."""
+    plan, told, first = make_plan(), Told(), CASES[0].id
+    run, path = execute(plan, fresh(plan), lambda _: GOOD, tmp_path, told, {first: "no 3.15-jit"})
+    assert [(r.missing, len(r.launches)) for r in run.results] == [
+        ("no 3.15-jit", 0), ("", 2), ("", 2),
+    ]  # fmt: skip
+    assert files.read(Run, path).results == run.results
+    assert told.started == [(4, 12.0)]
+    night = table.of_run(run)
+    assert (night.cases[first].status, night.cases[first].reason) == ("not measured", "no 3.15-jit")
+    text = as_markdown(make_page(summarise(run), {}))
+    assert "- a: not measured: no 3.15-jit\n" in text
+    everything = dict.fromkeys((case.id for case in CASES), "no")
+    with pytest.raises(NothingMeasuredError):
+        execute(plan, fresh(plan), lambda _: GOOD, tmp_path / "other", Told(), everything)
 
 
 def test_nothing_usable_is_said_and_saved(tmp_path: Path) -> None:

@@ -58,8 +58,8 @@ _METRIC: Final = """\
            lower=0.004, rank=13, judged="always", compared=True, column=True),
 """
 _INTERPRETER: Final = """\
-[tool.duetbench.interpreters."3.15"]
-version = "3.15.0"
+[tool.duetbench.interpreters."3.16"]
+version = "3.16.0"
 free_threaded = false
 
 """
@@ -110,7 +110,7 @@ def asked() -> dict[str, Any]:
         "refused": verb("run", "--profile", "quick", "--select", "echo/*", code=2),
     }
     server = synthetic.make_case("echo/echo/py3.14", server="daphne")
-    newer = synthetic.make_case(_JSON.format("3.15"), python="3.15")
+    newer = synthetic.make_case(_JSON.format("3.16"), python="3.16")
     # The experiment of the last has no tables of its own, so that it shows all columns.
     cases = [server, newer, *map(synthetic.make_case, (_JSON.format("3.14"), "plain/hello/py3.14"))]
     metrics = {"throughput": 5000.0, CPU: 2e-4, "pss_steady": 9e7, "disk_per_request": 4096.0}
@@ -174,8 +174,8 @@ def test_each_is_added_in_one_place(tmp_path: Path) -> None:
     assert [name for name, case in planned.items() if case["server"] == "daphne"] == [
         "echo/echo/py3.14", "echo/echo/py3.14t",
     ]  # fmt: skip
-    newer = [name for name, case in planned.items() if case["python"] == "3.15"]
-    assert {_JSON.format("3.15"), "gil-endpoints/sync_sleep/py3.15"} <= set(newer)
+    newer = [name for name, case in planned.items() if case["python"] == "3.16"]
+    assert {_JSON.format("3.16"), "gil-endpoints/sync_sleep/py3.16"} <= set(newer)
     assert not [name for name in newer if name.startswith("pydantic-v1-v2")]  # 3.14 only
     assert "no daphne" in found["refused"]
     assert "add it to the dependency group current of apps/pyproject.toml" in found["refused"]
@@ -185,7 +185,7 @@ def test_each_is_added_in_one_place(tmp_path: Path) -> None:
     for judged in found["judged"]:
         assert {f"{CPU} slower", "disk_per_request slower"} <= set(judged)
 
-    assert all(text in found["run"] for text in ("daphne 4.2.1", "disk/request", "3.15"))
+    assert all(text in found["run"] for text in ("daphne 4.2.1", "disk/request", "3.16"))
     assert all(text in found["comparison"] for text in ("disk/request", "echo/echo/py3.14"))
 
 

@@ -8,18 +8,19 @@ import math
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from duetbench.core.errors import SetupError
 from duetbench.core.model import Case, Endpoint
 from duetbench.host import ports
 from duetbench.host.process_session import Session
 from duetbench.measure import identity, verify
 from duetbench.measure.runner import assemble
 from duetbench.measure.testbed import Testbed
-from duetbench.project import requests
+from duetbench.project import requests, stacks
 from duetbench.project.experiments import Experiment
 from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES
@@ -37,7 +38,7 @@ def arrangements() -> dict[str, list[Case]]:
     found: dict[str, dict[str, Case]] = {}
     for experiment in EXPERIMENTS.values():
         for profile in PROFILES:
-            for case in experiment.cases[profile]:
+            for case in filter(_can_be_served, experiment.cases[profile]):
                 key = " ".join(
                     (case.experiment, case.endpoint.app, case.stack, case.python, case.server,
                      case.loop)
@@ -47,6 +48,16 @@ def arrangements() -> dict[str, list[Case]]:
                 if other is None or _effort(case) < _effort(other):
                     endpoints[case.endpoint.name] = case
     return {key: list(endpoints.values()) for key, endpoints in found.items()}
+
+
+def _can_be_served(case: Case) -> bool:
+    """Whatever set-up makes is asked; what is optional, if it was made here."""
+    project = Project.here()
+    if case.python in project.settings.usual:
+        return True
+    with suppress(SetupError):
+        return bool(stacks.executable(project.lock(case.stack), project.interpreter(case.python)))
+    return False
 
 
 def _effort(case: Case) -> tuple[float, int, int]:
@@ -110,6 +121,7 @@ def test_every_app_answers_as_declared_wherever_a_case_runs_it(
             packages=prepared.stacks[first.stack].packages,
             required=(first.server,),
             loop=first.loop if asgi else None,
+            jit=python.jit,
         )
         for case in cases:
             verify.verify(case.endpoint, url, repeats=1)

@@ -37,7 +37,7 @@ def test_a_machine_that_is_set_up() -> None:
     diagnosis = Diagnosis.model_validate(json.loads(done.stdout))
     assert not diagnosis.lacking
     by_name = {finding.what: finding.detail for finding in diagnosis.findings}
-    for name, spec in Project.here().settings.interpreters.items():
+    for name, spec in Project.here().settings.usual.items():
         state = "off" if spec.free_threaded else "on"
         assert by_name[f"CPython {name}"].startswith(f"{spec.version}, GIL {state}, ")
     assert by_name["oha"].startswith(Project.here().settings.oha.version)

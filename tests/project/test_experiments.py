@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -129,6 +130,27 @@ def test_a_block_expands_to_every_combination_of_its_axes(tmp_path: Path) -> Non
         "naps/nap/py3.14t/paced/w1/c16/wait0.2",
         "naps/nap/py3.14t/paced/w2/c32/wait0.2",
     ]
+
+
+def test_optional_interpreters_are_only_where_they_are_asked_for(tmp_path: Path) -> None:
+    """They are not among all, unless somebody asks for one; and then each case is there once."""
+    text = GOOD.replace('["3.14", "3.14t"]', '"all"')
+    more = text.partition("[[cases]]")[2].replace('"all"', '"optional"').replace('"quick", ', "")
+    text += f"[[cases]]{more}"
+    jit = InterpreterSpec(version="3.14.7", free_threaded=False, jit=True, optional=True)
+    pythons = {**PYTHONS, "3.14-jit": jit}
+    stacks = {"current": StackSpec(interpreters=tuple(pythons))}
+
+    def named(profile: Profile, *asked: str) -> Counter[str]:
+        load_text(tmp_path, GOOD)
+        (tmp_path / "apps" / "naps" / "experiment.toml").write_text(text, "utf-8")
+        (experiment,) = load_experiments(tmp_path, pythons, stacks, asked)
+        return Counter(case.python for case in experiment.cases[profile])
+
+    usual = {"3.14": 4, "3.14t": 4}
+    assert named("quick") == usual
+    assert named("quick", "3.14-jit") == named("published") == {**usual, "3.14-jit": 4}
+    assert named("published", "3.14-jit") == named("published")
 
 
 def test_formulas_resolve_per_case(tmp_path: Path) -> None:

@@ -47,8 +47,7 @@ def offered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, obj
     """Both interpreters, packed."""
     folder = tmp_path_factory.mktemp("offered")
     return dict(
-        offer(Project.here().interpreter(name), folder)
-        for name in Project.here().settings.interpreters
+        offer(Project.here().interpreter(name), folder) for name in Project.here().settings.usual
     )
 
 
@@ -67,7 +66,7 @@ def test_prebuilt_ones_are_preferred(downloads: Path) -> None:
     """Both are installed, proven, of one origin, and not asked for again."""
     narrator = Narrator(Console(quiet=True))
     assert interpreters.ensure(Project.here().settings, narrator)
-    found = [Project.here().interpreter(name) for name in Project.here().settings.interpreters]
+    found = [Project.here().interpreter(name) for name in Project.here().settings.usual]
     assert {interpreter.origin for interpreter in found} == {"prebuilt"}
     for interpreter in found:
         spec = Project.here().settings.interpreters[interpreter.name]
@@ -88,7 +87,7 @@ def test_one_that_cannot_be_had_spoils_both(
     built: list[str] = []
     monkeypatch.setattr(interpreters, "_from_source", lambda name, *_: built.append(name))
     assert interpreters.ensure(Project.here().settings, Narrator(Console(quiet=True)))
-    assert built == list(Project.here().settings.interpreters)
+    assert built == list(Project.here().settings.usual)
 
 
 @dataclass

@@ -14,10 +14,13 @@ from duetbench.cli.setup import set_up
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
+from duetbench.measure import runner
 from duetbench.project import interpreters, tools
 from duetbench.project.project import Project
+from duetbench.project.schema import InterpreterSpec
 from duetbench.project.settings import SourceBuild
 from duetbench.project.tools import ensure_valgrind
+from synthetic import make_case
 
 
 @pytest.mark.usefixtures("offline")
@@ -46,6 +49,26 @@ def test_all_that_is_missing_is_told_at_once_before_anything_is_built(
     assert "prebuilt interpreters cannot be had" in heard.getvalue()
     assert "a prebuilt oha 1.16.0 cannot be had" in heard.getvalue()
     assert not [*empty_cache.glob("downloads/*"), *empty_cache.glob("building/*")]
+
+
+@pytest.mark.usefixtures("offline")
+def test_an_interpreter_without_its_compiler_leaves_its_cases_unmeasured(
+    narrator: Narrator,
+) -> None:
+    """A JIT without its LLVM: nothing is built for it, and the reason is what its cases have."""
+    project = Project.here()
+    configured, recipe = project.settings, project.settings.source_build["3.14.7"]
+    jit = InterpreterSpec(version="3.14.7", free_threaded=False, jit=True, optional=True)
+    update = {
+        "interpreters": {**configured.usual, "3.14-jit": jit},
+        "source_build": {"3.14.7": recipe.model_copy(update={"llvm": ("999", "998")})},
+    }
+    configured = configured.model_copy(update=update)
+    cases = [make_case(f"x/y/py{name}", python=name) for name in ("3.14", "3.14-jit")]
+    lost = runner.unattainable(cases, lambda _: configured, project.lock, narrator)
+    assert list(lost) == ["x/y/py3.14-jit"]
+    assert "the JIT of 3.14-jit is built by clang and" in lost["x/y/py3.14-jit"]
+    assert "LLVM 999 or 998, which are missing: install clang-999" in lost["x/y/py3.14-jit"]
 
 
 @pytest.mark.parametrize(

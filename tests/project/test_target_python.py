@@ -5,40 +5,57 @@ import sys
 from pathlib import Path
 
 import pytest
-from packaging.version import Version
 
 from bare import QUIET
 from duetbench.project import interpreters, target_python, tools
 from duetbench.project.project import Project
+from duetbench.project.schema import InterpreterSpec
 from repos import borrow_cache, write
 
 
 @pytest.mark.parametrize(
     ("text", "fitting", "unfitting"),
     [
-        ("3.13", [("3.13.5", False)], [("3.13.5", True), ("3.12.9", False), ("3.130.1", False)]),
-        ("3.13t", [("3.13.5", True)], [("3.13.5", False)]),
-        ("3.13+freethreaded", [("3.13.5", True)], [("3.13.5", False)]),
-        ("3.13.5", [("3.13.5", False)], [("3.13.6", False)]),
-        ("cpython-3.12.8-linux-x86_64-gnu", [("3.12.8", False)], [("3.12.9", False)]),
-        (">=3.9,<3.13", [("3.10.2", False)], [("3.9.2", False), ("3.13.0", False)]),
-        ("~=3.12", [("3.14.0", False)], [("3.11.0", False), ("3.14.0", True)]),
+        ("3.13", ["3.13.5"], ["3.13.5t", "3.12.9", "3.130.1", "3.13.5-jit"]),
+        ("3.13t", ["3.13.5t"], ["3.13.5"]),
+        ("3.13+freethreaded", ["3.13.5t"], ["3.13.5"]),
+        ("3.15-jit", ["3.15.2-jit"], ["3.15.2", "3.15.2t", "3.14.7-jit"]),
+        ("3.13.5", ["3.13.5"], ["3.13.6"]),
+        ("cpython-3.12.8-linux-x86_64-gnu", ["3.12.8"], ["3.12.9"]),
+        (">=3.9,<3.13", ["3.10.2"], ["3.9.2", "3.13.0"]),
+        ("~=3.12", ["3.14.0"], ["3.11.0", "3.14.0t"]),
     ],
-)  # fmt: skip
+)
 def test_a_request_is_read_as_uv_reads_it(
-    text: str, fitting: list[tuple[str, bool]], unfitting: list[tuple[str, bool]]
+    text: str, fitting: list[str], unfitting: list[str]
 ) -> None:
     asked = target_python.read(text, ".python-version")
-    for versions, fits in ((fitting, True), (unfitting, False)):
-        for version, free in versions:
-            assert asked.fits(Version(version), free_threaded=free) is fits, version
+    for names, fits in ((fitting, True), (unfitting, False)):
+        for name in names:
+            assert asked.fits(spec(name)) is fits, name
+
+
+def spec(name: str) -> InterpreterSpec:
+    """3.15.2-jit as an interpreter."""
+    version, end = name.rstrip("-jit"), name[len(name.rstrip("-jit")) :]
+    return InterpreterSpec(version=version, free_threaded=end == "t", jit=end == "-jit")
+
+
+def test_who_asks_for_no_version_gets_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever optional one was made on this machine; who asks for that one gets it."""
+    monkeypatch.setattr(interpreters, "locate", lambda *_: None)  # all are there
+    configured = Project.here().settings
+    for text, name in ((">=3.10", "3.14"), ("3.15", "3.15"), ("3.15-jit", "3.15-jit")):
+        asked = target_python.read(text, "")
+        chosen = target_python.choose(asked, configured, QUIET)
+        assert (target_python.name_of(chosen), chosen.optional) == (name, False)
 
 
 def test_the_nearest_word_decides(tmp_path: Path) -> None:
     assert target_python.request(tmp_path).text == "any"
     write(tmp_path, "pyproject.toml", '[project]\nrequires-python = ">=3.11"\n')
     assert (found := target_python.request(tmp_path)).source == "requires-python"
-    assert found.fits(Version("3.14.1"), free_threaded=False)
+    assert found.fits(spec("3.14.1"))
     write(tmp_path, ".python-version", "# for all of us\n3.12.8  # exactly\n3.11\n")
     assert target_python.request(tmp_path).text == "3.12.8"
     assert target_python.request(tmp_path, "3.13t").source == "--python"

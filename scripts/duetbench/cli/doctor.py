@@ -137,6 +137,8 @@ def _findings(project: Project) -> Iterator[Finding]:
     looks: dict[str, Callable[[], str]] = {"oha": partial(_oha, project)}
     for name in project.settings.interpreters if declared else ():
         looks[f"CPython {name}"] = partial(_interpreter, project, name)
+    settings = project.settings
+    optional = {f"CPython {name}" for name in settings.interpreters.keys() - settings.usual}
     for name, pythons in declared.items():
         for python in pythons:
             looks[f"{name} for {python}"] = partial(_environment, project, name, python)
@@ -144,7 +146,10 @@ def _findings(project: Project) -> Iterator[Finding]:
         try:
             yield Finding(what=what, state="ok", detail=look())
         except SetupError as error:
-            yield Finding(what=what, state="missing", detail=str(error))
+            if what in optional:
+                yield Finding(what=what, state="absent", detail=f"not required; {error}")
+            else:
+                yield Finding(what=what, state="missing", detail=str(error))
         except DuetbenchError as error:
             yield Finding(what=what, state="wrong", detail=str(error))
     if place := shutil.which(tools.VALGRIND):

@@ -4,7 +4,7 @@ import json
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Final
@@ -102,6 +102,7 @@ def run_command(
     The run file is saved after every launch. Ctrl-C keeps what was measured; `--resume latest`
     goes on with its plan. With --plan and --shard it is one machine's part of a night, in which a
     launch that failed is a result. --dry-run says what would be done, and how long it would take.
+    A case whose optional interpreter cannot be had here is recorded as not measured.
     Exit code 0: every launch was valid, or it is a shard, and whole. 1: some failed, the others are
     recorded. 3: none was usable.
     """
@@ -111,8 +112,7 @@ def run_command(
     results = results or project.results
     left = [] if dry_run else clean_up(console)
     earlier, assigned = _earlier(resume, results), assignment(plan_file, shard)
-    pythons = [python] if python else []
-    narrator = Narrator(console)
+    pythons, narrator = [python] if python else [], Narrator(console)
     with deployed(with_options(project, options, pythons), narrator) as project:
         plan = _given(context, earlier, assigned)
         if plan is None:
@@ -121,7 +121,9 @@ def run_command(
         if dry_run:
             _show(console, plan, project, output, cases=details)
             return
-        testbed = runner.assemble(project, plan.cases, paths.state_dir() / "logs", narrator)
+        missing = runner.unattainable(plan.cases, project.settings_for, project.lock, narrator)
+        here = [case for case in plan.cases if case.id not in missing]
+        testbed = runner.assemble(project, here, paths.state_dir() / "logs", narrator)
         if earlier is not None:
             runner.require_resumable(earlier, testbed, project.repository)
         start = earlier or runner.header(plan, testbed, project.repository)
@@ -137,7 +139,7 @@ def run_command(
         start = start.model_copy(update={"notes": start.notes + new})
         try:
             finished, path = _measure(
-                plan, start, testbed, results, console, count_requests=count_requests
+                plan, start, testbed, results, console, missing, count_requests=count_requests
             )
         except InterruptedRun as interruption:
             interruption.advice = _advice(project, start, results, options, pythons)
@@ -220,6 +222,7 @@ def _measure(
     testbed: Testbed,
     results: Path,
     console: Console,
+    missing: Mapping[str, str],
     *,
     count_requests: bool,
 ) -> tuple[Run, Path]:
@@ -251,6 +254,7 @@ def _measure(
             expected=lambda case: expected(case, plan.profile),
             results=results,
             progress=progress,
+            missing=missing,
         )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from typer import Option
 
 from duetbench.cli.options import machine
+from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Console, Narrator, duration
 from duetbench.host.signals import interruptible
@@ -33,6 +34,9 @@ def setup_command(
         bool,
         Option("--no-stacks", help="Leave the stacks' environments, whose packages run code, out."),
     ] = False,
+    optional: Annotated[
+        bool, Option("--optional", help="Make the optional interpreters that can be had, too.")
+    ] = False,
     prune: Annotated[
         bool, Option("--prune", help="Then remove what nothing has used for a month.")
     ] = False,
@@ -48,7 +52,7 @@ def setup_command(
     """
     narrator, started = Narrator(Console()), time.monotonic()
     with interruptible():
-        done = set_up(Project.here(), narrator, with_stacks=not no_stacks)
+        done = set_up(Project.here(), narrator, with_stacks=not no_stacks, optional=optional)
     made = "; ".join(label for label, now in done.items() if now)
     ready = "; ".join(label for label, now in done.items() if not now)
     if made:
@@ -63,12 +67,14 @@ def setup_command(
         narrator.say(gone if names else f"nothing has been unused for {DAYS} days")
 
 
-def set_up(project: Project, narrator: Narrator, *, with_stacks: bool = True) -> dict[str, bool]:
+def set_up(
+    project: Project, narrator: Narrator, *, with_stacks: bool = True, optional: bool = False
+) -> dict[str, bool]:
     """Make what is missing and check what is there: what it is, and whether it was made now.
 
     It can be interrupted and repeated at any time, and reaches for the network only for what is
-    missing. Where valgrind cannot be had, the command that installs it is told, and that is no
-    error.
+    missing. Where an optional interpreter or valgrind cannot be had, what it lacks is told, and
+    that is no error.
 
     DeclarationError: the declarations are wrong. SetupError: something cannot be made; what was
     made before is kept.
@@ -84,15 +90,20 @@ def set_up(project: Project, narrator: Narrator, *, with_stacks: bool = True) ->
     # All that is still needed is tried before the first build, whose end is minutes away.
     remedy = "install it (Debian: apt-get install git)"
     lacking = command.missing("git", "to say what is measured", remedy)
-    lacking += interpreters.faults() if pythons_built else []
+    lacking += interpreters.faults(configured) if pythons_built else []
     lacking += tools.oha_faults(configured.oha) if oha_built else []
     command.require(lacking)
     if pythons_built:
         interpreters.build(configured, narrator)
-    located = {name: project.interpreter(name) for name in configured.interpreters if wanted}
+    located = {name: project.interpreter(name) for name in configured.usual if wanted}
     origins = ", ".join(sorted({python.origin for python in located.values()}))
     if located:
         made[f"interpreters {', '.join(located)} ({origins})"] = pythons_now
+    for name in [n for n in configured.interpreters if optional and n not in configured.usual]:
+        try:
+            made[f"interpreter {name}"] = interpreters.ensure(configured.asking({name}), narrator)
+        except SetupError as error:
+            narrator.say(f"the optional interpreter {name} cannot be had here: {error}")
     for stack, pythons in wanted if with_stacks else ():
         for python in pythons:
             now = stacks.make_environment(stack, located[python], narrator)

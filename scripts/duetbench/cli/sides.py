@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -85,6 +86,7 @@ def sides_of(
     if python is not None:
         # In a copy of a target they go by the names of what was found.
         both = python if project.target is None else tuple(project.settings.interpreters)
+        project = replace(project, asked=both)
         if len(both) != 2:
             raise UsageError(
                 f"--python: expected two different interpreters, found {both[0]} twice"

@@ -184,7 +184,7 @@ class Case(Frozen):
     id: str
     experiment: str
     endpoint: Endpoint
-    python: str = Field(description="Name of an interpreter in pyproject.toml: 3.14 or 3.14t.")
+    python: str = Field(description="Name of an interpreter in pyproject.toml: 3.14, 3.14t, …")
     stack: str
     server: str
     loop: str
@@ -329,7 +329,21 @@ class StackRecord(Frozen):
     packages: dict[str, str]
 
 
-class InterpreterRecord(Frozen):
+class InterpreterKind(Frozen):
+    """What tells interpreters of one version apart."""
+
+    free_threaded: bool
+    jit: bool = Field(
+        default=False, description="Its JIT compiler is on while it serves; its name ends in -jit."
+    )
+
+    @property
+    def suffix(self) -> str:
+        """What its name ends in."""
+        return "t" if self.free_threaded else "-jit" if self.jit else ""
+
+
+class InterpreterRecord(InterpreterKind):
     """An interpreter as it described itself."""
 
     name: str
@@ -338,7 +352,15 @@ class InterpreterRecord(Frozen):
     origin: Literal["prebuilt", "source", "found"] = Field(
         description="Made by set-up, of one origin for all; found: one that the machine had."
     )
-    free_threaded: bool
+    memory: str = Field(
+        default="", description="Its allocator, and huge pages: asked for by it, given by Linux."
+    )
+
+    @property
+    def text(self) -> str:
+        """Which one it is, for people."""
+        kind = " free-threaded" if self.free_threaded else " with the JIT" if self.jit else ""
+        return f"{self.version}{kind}"
 
 
 class Commands(Frozen):
@@ -354,6 +376,9 @@ class CaseResult(Frozen):
     case: Case
     commands: Commands | None = None
     launches: tuple[Launch, ...] = ()
+    missing: str = Field(
+        default="", description="Why it was never launched: its interpreter cannot be had here."
+    )
 
     @property
     def usable(self) -> tuple[Launch, ...]:

@@ -337,6 +337,8 @@ def of_anchor(project: Project, commit: str, scope: Scope) -> Anchored:
     _require_readable(place, revision.label)
     part = _itself(revision, place, scope)
     cases, _ = _selected(part, part, scope)
+    lost = runner.unattainable(cases, part.settings, part.lock, scope.narrator)
+    cases = tuple(case for case in cases if case.id not in lost)
     return Anchored(_side(part, cases, cases, scope, generator), part, scope, generator)
 
 
@@ -395,6 +397,13 @@ def _prepared(
     generator = _generator(project, scope)
     cases = _selected(base, head, scope, crossing)
     common, missing = paired(*cases, crossing)
+    if "python" not in crossing:
+        lost: dict[str, str] = {}
+        for part in (base, head):
+            rest = [new for _, new in common if new.id not in lost]
+            lost |= runner.unattainable(rest, part.settings, part.lock, scope.narrator)
+        common = tuple(pair for pair in common if pair[1].id not in lost)
+        missing += tuple(Missing(case=case, reason=reason) for case, reason in lost.items())
     before = _side(base, cases[0], [old for old, _ in common], scope, generator)
     after = _side(head, cases[1], [new for _, new in common], scope, generator)
     pairs = tuple(
@@ -431,15 +440,16 @@ def _side(
     part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: Scope, generator: Path
 ) -> Side:
     pythons = sorted({case.python for case in needed})
+    configured = {name: part.settings(name).asking(pythons) for name in pythons}
 
     def located() -> dict[str, Interpreter]:
-        return {name: interpreters.locate(name, part.settings(name)) for name in pythons}
+        return {name: interpreters.locate(name, configured[name]) for name in pythons}
 
     try:
         found = located()
     except SetupError:  # they are not there yet
         for name in pythons:
-            interpreters.ensure(part.settings(name), scope.narrator)
+            interpreters.ensure(configured[name], scope.narrator)
         found = located()
     locked = {name: part.lock(name) for name in sorted({case.stack for case in needed})}
     for stack, python in sorted({(case.stack, case.python) for case in needed}):
@@ -456,7 +466,7 @@ def _side(
     )
     records = {
         "stacks": tuple(stack.record() for stack in locked.values()),
-        "interpreters": tuple(interpreter.record() for interpreter in found.values()),
+        "interpreters": tuple(map(interpreters.record, found.values())),
     }
     return Side(
         part.record.model_copy(update=records), testbed, cases, project, part.tree,

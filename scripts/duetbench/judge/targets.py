@@ -198,10 +198,7 @@ def describe(project: Project, setting: Setting = AS_DECLARED) -> str:
     deployment = _deployment(project)
     case = project.cases("quick", setting)[0]
     rate = f" at {case.load.rate:g} requests/s" if case.load.rate is not None else ""
-    pythons = (
-        f"{spec.version}{'t' if spec.free_threaded else ''}"
-        for spec in deployment.interpreters.values()
-    )
+    pythons = (f"{spec.version}{spec.suffix}" for spec in deployment.interpreters.values())
     version = project.lock(STACK).packages.get(case.server, "")
     return (
         f"{case.endpoint.app} by {case.server} {version}, workers: {case.workers}, "
@@ -240,7 +237,7 @@ def _other_interpreter(
     if wanted.python:
         return ()
     request = target_python.request(place, within=within)
-    if request.fits(Version(python.version), free_threaded=python.free_threaded):
+    if request.fits(python):
         return ()
     note = (
         f"base asks for Python {request.text} ({request.source}): head's {python.version} is used "

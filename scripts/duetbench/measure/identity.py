@@ -34,6 +34,7 @@ class Identity(Frozen):
     python: str
     build: str
     gil_enabled: bool
+    jit_enabled: bool = False
     packages: dict[str, str]
     loop: str | None
     worker: str
@@ -122,11 +123,12 @@ def check_identity(
     packages: Mapping[str, str],
     required: Collection[str] = (),
     loop: str | None = None,
+    jit: bool | None = False,
 ) -> None:
     """Compare every worker with what the case names; LaunchError gil_mismatch or version_mismatch.
 
     A universal lock (`packages`) also holds packages of other systems, so only those that are
-    installed are compared; `required` ones must be.
+    installed are compared; `required` ones must be. `jit`: whether it is on; None: either will do.
     """
     lock: dict[str, str] = {canonicalize_name(name): version for name, version in packages.items()}
     needed = {canonicalize_name(name) for name in required}
@@ -144,6 +146,9 @@ def check_identity(
         ]
         if identity.python != python_version:
             problems.append(f"expected Python {python_version}, found {identity.python}")
+        if jit not in (None, identity.jit_enabled):
+            state = "on, found it off" if jit else "off, found it on"
+            problems.append(f"expected the JIT to be {state}")
         if loop not in (None, "none") and (identity.loop or "none").partition(".")[0] != loop:
             problems.append(f"expected the event loop {loop}, found {identity.loop}")
         if problems:

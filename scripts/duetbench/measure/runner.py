@@ -10,7 +10,13 @@ from packaging.utils import canonicalize_name
 from rich.text import Text
 
 from duetbench.core import __version__
-from duetbench.core.errors import DeclarationError, NothingMeasuredError, RecordError, UsageError
+from duetbench.core.errors import (
+    DeclarationError,
+    NothingMeasuredError,
+    RecordError,
+    SetupError,
+    UsageError,
+)
 from duetbench.core.metrics import BRIEF, METRICS
 from duetbench.core.model import Case, CaseResult, Commands, Launch, Plan, Run, RunStatus, Status
 from duetbench.core.units import rounded, utc_now
@@ -19,11 +25,11 @@ from duetbench.host.console import Narrator, Progress, duration
 from duetbench.host.git import HopelessError
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure.testbed import Testbed, inherited
-from duetbench.project import stacks, tools
+from duetbench.project import interpreters, stacks, tools
 from duetbench.project.plan import PRIOR_LAUNCHES, launch_order
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
-from duetbench.project.settings import Interpreter
+from duetbench.project.settings import Interpreter, Settings
 from duetbench.project.stacks import Stack
 from duetbench.store import run_files
 
@@ -43,6 +49,32 @@ def assemble(
             stacks.make_environment(locked[stack], pythons[python], narrator)
     oha = tools.find_oha(project.settings.oha)
     return equip(project, cases, logs, locked=locked, interpreters=pythons, generator=oha)
+
+
+def unattainable(
+    cases: Sequence[Case],
+    configured: Callable[[str], Settings],
+    lock: Callable[[str], Stack],
+    narrator: Narrator,
+) -> dict[str, str]:
+    """Make the optional interpreters of cases, and their environments, as far as they can be had.
+
+    Gives case → why it cannot be measured here. `configured` are the settings that an interpreter
+    is made by.
+    """
+    reasons: dict[tuple[str, str], str] = {}
+    for python, stack in sorted({(case.python, case.stack) for case in cases}):
+        settings = configured(python)
+        if python in settings.usual:
+            continue
+        try:
+            interpreters.ensure(settings.asking({python}), narrator)
+            stacks.make_environment(lock(stack), interpreters.locate(python, settings), narrator)
+        except SetupError as error:
+            reasons[python, stack] = f"no {python}: {error}"
+            narrator.say(f"not measured: {reasons[python, stack]}")
+    found = {case.id: reasons.get((case.python, case.stack)) for case in cases}
+    return {case: reason for case, reason in found.items() if reason}
 
 
 def require_packages(cases: Iterable[Case], locked: Mapping[str, Stack]) -> None:
@@ -127,7 +159,7 @@ def _conditions(testbed: Testbed, root: Path) -> dict[str, Any]:
         "commit": revision(root)[0],
         "oha": tools.oha_version(testbed.oha),
         "oha_origin": tools.oha_origin(testbed.oha),
-        "interpreters": tuple(one.record() for one in testbed.interpreters.values()),
+        "interpreters": tuple(map(interpreters.record, testbed.interpreters.values())),
         "stacks": tuple(stack.record() for stack in testbed.stacks.values()),
     }
 
@@ -168,11 +200,13 @@ def execute(
     expected: Callable[[Case], float],
     results: Path,
     progress: Progress,
+    missing: Mapping[str, str],
 ) -> tuple[Run, Path]:
     """Do all launches of `plan` that `header`, a run without results or a partial one, lacks.
 
     `perform` does a launch of a case, given its round and its place in the sequence, and raises
     nothing but `InterruptedRun`. `commands` are for the record, `expected` the seconds of a launch.
+    `missing` cases, which have a reason, are not launched.
 
     InterruptedRun, NothingMeasuredError (no launch was usable): what there is has been saved.
     RecordError: it could not be saved at its end; earlier failures are only noted.
@@ -187,6 +221,7 @@ def execute(
                 case=case,
                 commands=commands(case),
                 launches=tuple(launches[key] for key in done if key[0] == case.id),
+                missing=missing.get(case.id, ""),
             )
             for case in plan.cases
         )
@@ -199,7 +234,8 @@ def execute(
         }
         return header.model_copy(update=changes)
 
-    steps = launch_order(plan)
+    cases = tuple(case for case in plan.cases if case.id not in missing)
+    steps = launch_order(plan.model_copy(update={"cases": cases}))
     todo = [
         (order, case, number)
         for order, (case, number) in enumerate(steps)

@@ -22,7 +22,7 @@ from duetbench.host.process_session import Session, StopReport
 from duetbench.host.tree_usage import TreeSampler
 from duetbench.measure import identity, verify
 from duetbench.measure.oha import Client
-from duetbench.measure.testbed import Testbed, Workspace
+from duetbench.measure.testbed import JIT, Testbed, Workspace
 from duetbench.project.servers import SERVERS
 
 FREE_SECONDS: Final = 5.0  # for the kernel to close a stopped server's listening socket
@@ -178,6 +178,7 @@ class Serving:
             packages=self.testbed.stacks[case.stack].packages,
             loop=case.loop if asgi else None,
             required=(self.server.name,),
+            jit=None if JIT in {*case.env, *case.env_names} else python.jit,
         )
         return identities
 

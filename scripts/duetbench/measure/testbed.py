@@ -37,6 +37,9 @@ INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 """What servers and benchmarks get of our environment. Anything else (PYTHON_GIL, UVICORN_WORKERS, a
 proxy) could change what is measured without anybody seeing it in the record."""
 
+JIT: Final = "PYTHON_JIT"
+"""Switches the JIT of an interpreter that was built with one."""
+
 ENTRY: Final = Path(entry.__file__).parent
 """The folder with the module that servers serve, which has the application; see there."""
 
@@ -139,8 +142,14 @@ class Testbed:
             entry.APP: wrapped.app,
             entry.FACTORY: "1" if wrapped.factory else "",
             entry.INTERFACE: wrapped.interface,
+            **self._switches(case),
             **variables,
         }
+
+    def _switches(self, case: Case) -> dict[str, str]:
+        """What switches on what an interpreter is measured with; a case may switch it off again."""
+        python = self.interpreters.get(case.python)
+        return {JIT: "1"} if python is not None and python.jit else {}
 
     def server_argv(self, case: Case, port: int, metrics_port: int | None = None) -> list[str]:
         """What starts a case's server, told to serve our module, which has the application."""
@@ -160,7 +169,8 @@ class Testbed:
         names = {name: f"${name}" for name in case.env_names}
         names |= {"tmp": "$TMP", "port": "$PORT"}
         search = self.imports or (f"apps/{case.experiment}", "apps")
-        variables = {"PYTHONPATH": ":".join(search), **_variables(case, names)}
+        variables = {"PYTHONPATH": ":".join(search), **self._switches(case)}
+        variables |= _variables(case, names)
         arguments = [a.replace(str(port), "$PORT") for a in server.arguments(case, port, None)]
         clients, base = self.client_cores(case), "http://127.0.0.1:$PORT"
         client = load.Client(Path("oha"), case.load, base, _filled(case.endpoint, names), clients)

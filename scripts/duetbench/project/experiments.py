@@ -26,6 +26,7 @@ from duetbench.project import requests
 from duetbench.project.schema import (
     ALL,
     FILE,
+    OPTIONAL,
     PROFILES,
     CasesTable,
     Declaration,
@@ -58,7 +59,8 @@ class Experiment:
     """One question with one moving axis: a folder with its applications, and cases per profile.
 
     `titles` are what people call what the cases serve, by the cases' ids, once these are expanded;
-    empty: not declared. Errors name `file`, where the declaration is as it is `written`.
+    empty: not declared. Errors name `file`, where the declaration is as it is `written`. Optional
+    interpreters that are `asked` for are among all.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Experiment:
     written: Mapping[str, Any]
     interpreters: Mapping[str, InterpreterSpec]
     stacks: Mapping[str, StackSpec]
+    asked: Collection[str] = ()
     titles: dict[str, str] = field(default_factory=dict)
 
     @cached_property
@@ -89,7 +92,7 @@ class Experiment:
             "profiles": self.declared.profiles,
         }
         for (index, block), axis in itertools.product(enumerate(self.declared.cases), allowed):
-            if axis == "python" and block.python == ALL:
+            if axis == "python" and block.python in {ALL, OPTIONAL}:
                 continue
             for place, name in enumerate(getattr(block, axis)):
                 if name not in (names := allowed[axis]):
@@ -105,17 +108,19 @@ class Experiment:
 
     def _cases(self, profile: Profile) -> tuple[Case, ...]:
         """Expand for one profile, if all resolves, fits together and is there once."""
-        cases: list[Case] = []
+        cases: dict[str, Case] = {}
         owner: dict[str, int] = {}
         for index, block, axes in self._cells(profile):
             case = self._case(index, block, axes, self.declared.profiles[profile])
-            if case.id in owner:
+            twice = case.id in owner
+            # An interpreter that is asked for is among all, and among the optional ones.
+            if twice and not (case.python in self.asked and case == cases[case.id]):
                 other = f"in profile {profile} cases[{owner[case.id]}] has this one too"
                 key = ("cases", index, "id")
                 raise self._wrong(key, case.id, f"ids of their own; {other}")
             owner[case.id] = index
-            cases.append(case)
-        return tuple(cases)
+            cases[case.id] = case
+        return tuple(cases.values())
 
     def cases_with(self, profile: Profile, chosen: Mapping[str, str | int]) -> tuple[Case, ...]:
         """Its cases with these settings in place of what is declared, each once.
@@ -157,9 +162,14 @@ class Experiment:
 
     def _combinations(self, index: int, block: CasesTable) -> Iterator[dict[str, Value]]:
         axes: dict[str, Collection[Value]] = {name: getattr(block, name) for name in _WORDS}
-        if block.python == ALL:
+        if block.python in {ALL, OPTIONAL}:
             made_for = [self.stacks[name].interpreters for name in block.stack]
-            axes["python"] = [p for p in self.interpreters if all(p in some for some in made_for)]
+            axes["python"] = [
+                name
+                for name, spec in self.interpreters.items()
+                if (spec.optional if block.python == OPTIONAL else self._is_usual(name))
+                and all(name in some for some in made_for)
+            ]
         for name in _COUNTS:
             if (values := getattr(block, name)) is not None:
                 axes[name] = values
@@ -176,6 +186,9 @@ class Experiment:
         for combination in itertools.product(*axes.values()):
             for pair in pairs:
                 yield {**dict(zip(axes, combination, strict=True)), **pair}
+
+    def _is_usual(self, python: str) -> bool:
+        return python in self.asked or not self.interpreters[python].optional
 
     def _check_free(self, key: Place, name: str, axes: Collection[str]) -> None:
         taken = {*axes, *_WORDS, "gil", "slots", "floor", "rate", "duration", "timeout"}
@@ -356,9 +369,14 @@ def _content(case: Case) -> str:
 
 
 def load_experiments(
-    root: Path, interpreters: Mapping[str, InterpreterSpec], stacks: Mapping[str, StackSpec]
+    root: Path,
+    interpreters: Mapping[str, InterpreterSpec],
+    stacks: Mapping[str, StackSpec],
+    asked: Collection[str] = (),
 ) -> tuple[Experiment, ...]:
     """Read all experiments of a checkout, which has these interpreters and stacks, by name.
+
+    Optional interpreters that are `asked` for are like the others.
 
     DeclarationError: one of them is wrong; says where, what was found and what is allowed.
     UsageError: there is none.
@@ -372,7 +390,7 @@ def load_experiments(
         written = read_toml(path, file)
         declared = validated(Declaration, written, file)
         experiments.append(
-            Experiment(folder.name, folder, file, declared, written, interpreters, stacks)
+            Experiment(folder.name, folder, file, declared, written, interpreters, stacks, asked)
         )
     # Expanded at once, so that whoever reads them is told what is wrong.
     return tuple(one for one in experiments if one.cases)

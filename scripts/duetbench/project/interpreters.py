@@ -16,6 +16,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.model import InterpreterRecord
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
@@ -41,9 +42,22 @@ _HEADERS: Final = {
 """Header → the module that needs it, and the package it comes in. The servers need these
 modules; others (sqlite3, bz2, lzma) may be missing."""
 
+_LLVM_TOOLS: Final = ("clang", "llvm-readobj", "llvm-objdump", "llvm-dwarfdump")
+
 _PROOF: Final = """
-import json, os, platform, sys, sysconfig
+import json, os, platform, re, sys, sysconfig
 get = sysconfig.get_config_var
+jit = getattr(sys, "_jit", None)
+allocator = "pymalloc" if get("WITH_PYMALLOC") else "malloc"
+if get("Py_GIL_DISABLED"):
+    allocator = "mimalloc"
+try:
+    policy = open("/sys/kernel/mm/transparent_hugepage/enabled").read()
+    given = re.search(r"\\[(.+)\\]", policy)[1]
+    maps = open("/proc/self/smaps").read()
+    asked = "asked for" if re.search("^VmFlags:.* hg( |$)", maps, re.M) else "not asked for"
+except OSError:
+    given = asked = "unknown"
 print(json.dumps({
     "executable": os.path.realpath(sys.executable),
     "version": platform.python_version(),
@@ -52,13 +66,15 @@ print(json.dumps({
     "compiler": platform.python_compiler(),
     "configure": get("CONFIG_ARGS") or "",
     "cflags": get("PY_CFLAGS") or "",
+    "jit": bool(jit and jit.is_available()),
+    "memory": f"{allocator}; huge pages {asked} (transparent_hugepage: {given})",
 }))
 """
 _PROOF_TIMEOUT_S: Final = 30
 
 
 def locate(name: str, configured: Settings) -> Interpreter:
-    """Find an interpreter that set-up made. Starts no process.
+    """Find an interpreter that was made. Starts no process.
 
     UsageError: no interpreter of this name is declared. SetupError: it is declared and was not made
     yet.
@@ -68,15 +84,17 @@ def locate(name: str, configured: Settings) -> Interpreter:
             f"no interpreter {name!r}; pyproject.toml declares "
             f"{', '.join(sorted(configured.interpreters))}"
         )
+    wanted = configured.asking({name})
     for origin in ORIGINS:
-        candidates = {n: read(n, place(n, origin, configured)) for n in configured.interpreters}
+        candidates = {n: read(n, place(n, origin, configured)) for n in wanted.usual}
         # One origin for all: an incomplete set of the better origin does not count.
         if all(candidates.values()) and (interpreter := candidates[name]) is not None:
             cache.touch(place(name, origin, configured))
             return interpreter
+    optional = "" if name in configured.usual else " --optional"
     raise SetupError(
         f"interpreter {name} ({configured.interpreters[name].version}) has not been made: "
-        "run `duetbench setup`"
+        f"run `duetbench setup{optional}`"
     )
 
 
@@ -86,7 +104,7 @@ def place(name: str, origin: Origin, configured: Settings) -> Path:
     kind = f"{origin}-{spec.version}"
     if origin == "source":
         build = configured.source_build.get(spec.version)
-        declared = build.model_dump_json() if build else ""
+        declared = build.model_dump_json(exclude_defaults=True) if build else ""
         kind = f"source-{spec.version}-{cache.digest(declared)}"
     return paths.cache_dir() / "interpreters" / kind / name
 
@@ -97,7 +115,8 @@ def read(name: str, target: Path) -> Interpreter | None:
     if facts is None or not Path(facts["executable"]).is_file():
         return None
     fields = {key: facts[key] for key in ("version", "free_threaded", "origin", "build")}
-    return Interpreter(name=name, executable=Path(facts["executable"]), **fields)
+    jit = facts.get("jit", False)
+    return Interpreter(name=name, executable=Path(facts["executable"]), jit=jit, **fields)
 
 
 def prove(executable: Path) -> dict[str, Any]:
@@ -105,7 +124,8 @@ def prove(executable: Path) -> dict[str, Any]:
 
     Returns:
         executable (itself, where a script or link led to it), version, free_threaded (how it was
-        built), gil (whether the GIL is on now), compiler, configure, cflags.
+        built), gil (whether the GIL is on now), compiler, configure, cflags, jit (whether it was
+        built with one), memory.
 
     SetupError: it cannot be started or says something else.
     """
@@ -126,6 +146,7 @@ def mismatch(spec: InterpreterSpec, proof: dict[str, Any]) -> str | None:
     """Say in what an interpreter differs from its declaration; None if in nothing."""
     free = spec.free_threaded
     expected = {"version": spec.version, "free_threaded": free, "gil": not free}
+    expected |= {"jit": True} if spec.jit else {}  # it may have one that is off
     different = (
         f"{key} is {proof.get(key)!r} instead of {value!r}"
         for key, value in expected.items()
@@ -135,11 +156,11 @@ def mismatch(spec: InterpreterSpec, proof: dict[str, Any]) -> str | None:
 
 
 def whole(configured: Settings) -> bool:
-    """Whether all declared interpreters are there and right, of one origin."""
+    """Whether all usual interpreters are there and right, of one origin."""
     return any(
         all(
             fault(spec, place(name, origin, configured)) is None
-            for name, spec in configured.interpreters.items()
+            for name, spec in configured.usual.items()
         )
         for origin in ORIGINS
     )
@@ -156,7 +177,14 @@ def fault(spec: InterpreterSpec, target: Path) -> str | None:
         return str(error)
 
 
-def described(executable: Path, origin: Origin) -> cache.Facts:
+def record(interpreter: Interpreter) -> InterpreterRecord:
+    """An interpreter as it describes itself now; SetupError: it does not run."""
+    # What it gets of memory is the machine's doing, too.
+    memory = prove(interpreter.executable)["memory"]
+    return interpreter.record().model_copy(update={"memory": memory})
+
+
+def described(executable: Path, origin: Origin, *, jit: bool) -> cache.Facts:
     """What is remembered of an interpreter; SetupError: it does not run."""
     proof = prove(executable)
     options = " ".join(
@@ -167,6 +195,7 @@ def described(executable: Path, origin: Origin) -> cache.Facts:
         "executable": str(executable),
         "version": proof["version"],
         "free_threaded": proof["free_threaded"],
+        "jit": jit,
         "build": f"{proof['compiler']}; {options}; {proof['cflags']}",
     }
 
@@ -183,19 +212,19 @@ def install(request: str, log_name: str, tick: Tick, *options: str | Path) -> No
 
 
 def ensure(configured: Settings, narrator: Narrator) -> bool:
-    """Make sure that all declared interpreters are there, of one origin: whether any was made.
+    """Make sure that all usual interpreters are there, of one origin: whether any was made.
 
     SetupError: they cannot be made; says what is missing.
     """
     if whole(configured):
         return False
     if not fetch(configured, narrator):
-        command.require(faults())
+        command.require(faults(configured))
         build(configured, narrator)
     return True
 
 
-def faults() -> list[str]:
+def faults(configured: Settings) -> list[str]:
     """Say what building them lacks: tools, headers, room."""
     troubles, check = tools.no_compiler(), ["cc", "-fsyntax-only", "-x", "c", "-"]
     lacking = {
@@ -211,11 +240,26 @@ def faults() -> list[str]:
             f"the C headers for Python's {', '.join(lacking.values())} are missing: install "
             f"{' '.join(lacking)} (Debian's names)"
         )
+    for name, spec in configured.usual.items():
+        recipe = configured.source_build.get(spec.version)
+        if spec.jit and recipe and _llvm(recipe) is None:
+            best = recipe.llvm[0]
+            troubles.append(
+                f"the JIT of {name} is built by {' and '.join(_LLVM_TOOLS)} of LLVM "
+                f"{' or '.join(recipe.llvm)}, which are missing: install clang-{best} llvm-{best}, "
+                "or those of another of these versions (Debian's names)"
+            )
     return [
         *troubles,
         *command.missing("make", "to build CPython", tools.COMPILER_REMEDY),
         *tools.no_room(),
     ]
+
+
+def _llvm(recipe: SourceBuild) -> str | None:
+    """The version of LLVM that builds the JIT: the first of those declared that is here."""
+    complete = (v for v in recipe.llvm if all(shutil.which(f"{one}-{v}") for one in _LLVM_TOOLS))
+    return next(complete, None)
 
 
 def fetch(configured: Settings, narrator: Narrator) -> bool:
@@ -224,7 +268,7 @@ def fetch(configured: Settings, narrator: Narrator) -> bool:
         narrator.say(f"{ARCHIVE} is set: the interpreters are built from that source")
         return False
     try:
-        for name in configured.interpreters:
+        for name in configured.usual:
             _install_prebuilt(name, configured, narrator)
     except SetupError as error:
         reason = str(error).split("t said: ")[-1]  # what to do about it is not needed here
@@ -252,7 +296,7 @@ def _install_prebuilt(name: str, configured: Settings, narrator: Narrator) -> No
         programs = sorted(installs.glob(pattern))
         if not programs:
             raise SetupError(f"uv installed no {pattern} in {installs}")
-        return described(programs[0], "prebuilt")
+        return described(programs[0], "prebuilt", jit=spec.jit)
 
     make(target, spec, fill, narrator)
 
@@ -265,8 +309,8 @@ def make(
 
 
 def build(configured: Settings, narrator: Narrator) -> None:
-    """Build all declared interpreters from their source archive; errors as in `ensure`."""
-    for name in configured.interpreters:
+    """Build all usual interpreters from their source archives; errors as in `ensure`."""
+    for name in configured.usual:
         _from_source(name, configured, narrator)
 
 
@@ -287,7 +331,7 @@ def _from_source(name: str, configured: Settings, narrator: Narrator) -> None:
         why = f"building {spec.version} from source, about 90 s on 2 cores"
         with narrator.step(f"CPython {name}", why) as tick:
             _compile(spec, recipe, packed, staging, target, tick)
-        remembered = described(staging / _program(spec), "source")
+        remembered = described(staging / _program(spec), "source", jit=spec.jit)
         return {**remembered, "executable": str(target / _program(spec))}
 
     make(target, spec, fill, narrator)
@@ -305,6 +349,7 @@ def _compile(
     (configure,) = tree.glob("*/configure")
     built.mkdir()
     options = [*recipe.configure, *(["--disable-gil"] if spec.free_threaded else [])]
+    options += ["--enable-experimental-jit=yes-off"] if spec.jit else []  # as prebuilt ones are
     steps: list[list[str | Path]] = [
         [configure, "-q", f"--prefix={home}", *options],
         ["make", f"-j{len(os.sched_getaffinity(0))}"],
@@ -312,6 +357,7 @@ def _compile(
     ]
     # An outer make's job server is not for us.
     env = {"CFLAGS": recipe.cflags, "MAKEFLAGS": "", "MFLAGS": ""}
+    env |= {"LLVM_VERSION": _llvm(recipe) or ""} if spec.jit else {}
     for argv in steps:
         command.run(
             argv, what=f"building CPython {home.name}", log=log, tick=tick, cwd=built, env=env

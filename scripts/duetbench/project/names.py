@@ -79,7 +79,8 @@ def of(case: Case) -> CaseName:
     declared = name(case.id)
     if declared.known or case.stack != STACK:
         return declared
-    python = f"{case.python} (free-threaded)" if case.python.endswith("t") else case.python
+    free = case.python.endswith("t") and not case.python.endswith("-jit")
+    python = f"{case.python} (free-threaded)" if free else case.python
     return _named(case, _request(case.endpoint), {}, {case.python: python})
 
 

@@ -53,11 +53,13 @@ class Project:
         root: The repository, or a copy of it.
         target: What is measured of it, if not its experiments.
         deployment: How that is served; None: `root` is no copy that was prepared for it.
+        asked: Optional interpreters that are like the others.
     """
 
     root: Path
     target: Target | None = None
     deployment: Deployment | None = None
+    asked: tuple[str, ...] = ()
 
     @classmethod
     def here(cls, *, stand_in: bool = True) -> "Project":
@@ -68,7 +70,7 @@ class Project:
     def settings(self) -> Settings:
         """DeclarationError: they are wrong."""
         if self.deployment is None:
-            return settings.load(self.root)
+            return settings.load(self.root).asking(self.asked)
         declared = settings.load(self.deployment.repository)
         return declared.model_copy(update={"interpreters": dict(self.deployment.interpreters)})
 
@@ -76,14 +78,18 @@ class Project:
     def experiments(self) -> tuple[Experiment, ...]:
         """Its experiments, by name; errors as `experiments.load_experiments`."""
         declared = settings.load(self.root).interpreters
-        return experiments.load_experiments(self.root, declared, settings.stacks(self.root))
+        made_for = settings.stacks(self.root)
+        return experiments.load_experiments(self.root, declared, made_for, self.asked)
 
     @cached_property
     def stacks(self) -> Mapping[str, tuple[str, ...]]:
-        """Stack → the interpreters that it is made for; errors as `settings.stacks`."""
+        """Stack → the usual interpreters that it is made for; errors as `settings.stacks`."""
         if self.deployment is not None:
             return {STACK: tuple(self.deployment.interpreters)}
-        return {name: spec.interpreters for name, spec in settings.stacks(self.root).items()}
+        return {
+            name: tuple(python for python in spec.interpreters if python in self.settings.usual)
+            for name, spec in settings.stacks(self.root).items()
+        }
 
     @property
     def known_stacks(self) -> Mapping[str, tuple[str, ...]]:
@@ -126,7 +132,7 @@ class Project:
         return tuple(with_variables(case, setting) for case in made)
 
     def pythons(self, stack: str) -> tuple[str, ...]:
-        """The interpreters that a stack is made for; UsageError: no such stack."""
+        """The usual interpreters that a stack is made for; UsageError: no such stack."""
         if stack not in self.stacks:
             raise UsageError(
                 f"no stack {stack!r}: the dependency groups of apps/pyproject.toml are "

@@ -19,7 +19,14 @@ from pydantic import (
 )
 
 from duetbench.core.errors import DeclarationError
-from duetbench.core.model import Expectation, Frozen, Interface, LoadModel, Profile
+from duetbench.core.model import (
+    Expectation,
+    Frozen,
+    Interface,
+    InterpreterKind,
+    LoadModel,
+    Profile,
+)
 
 FILE: Final = "experiment.toml"
 PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
@@ -42,7 +49,9 @@ Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 Formula = Annotated[str, BeforeValidator(_formula), StringConstraints(min_length=1)]
 Names = Annotated[tuple[Text, ...], BeforeValidator(_several), Field(min_length=1)]
 ALL: Final = ("all",)
-"""Of interpreters: whichever are declared, and the block's stacks can be made for."""
+"""Of interpreters: whichever set-up makes, and the block's stacks can be made for."""
+OPTIONAL: Final = ("optional",)
+"""Of interpreters: those that are made only when something asks for them."""
 Counts = Annotated[
     tuple[Annotated[int, Field(gt=0)], ...], BeforeValidator(_several), Field(min_length=1)
 ]
@@ -55,11 +64,14 @@ Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 PatchVersion = Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+([abrc]+\d+)?$")]
 
 
-class InterpreterSpec(Frozen):
+class InterpreterSpec(InterpreterKind):
     """One interpreter to measure with."""
 
     version: PatchVersion
-    free_threaded: bool
+    optional: bool = Field(
+        default=False,
+        description="Made only when cases on it are measured, or by `duetbench setup --optional`.",
+    )
 
 
 class OhaSpec(Frozen):

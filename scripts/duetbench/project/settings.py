@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import re
+from collections.abc import Collection
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -53,6 +54,9 @@ class SourceBuild(Frozen):
     sha256: Digest
     cflags: str
     configure: tuple[str, ...] = Field(description="Options of configure, the same for all builds.")
+    llvm: tuple[str, ...] = Field(
+        default=(), description="Versions of LLVM that can build its JIT, the best one first."
+    )
 
 
 class Settings(Frozen):
@@ -77,6 +81,19 @@ class Settings(Frozen):
     )
 
     @property
+    def usual(self) -> dict[str, InterpreterSpec]:
+        """The interpreters that set-up makes: all but the optional ones."""
+        return {name: spec for name, spec in self.interpreters.items() if not spec.optional}
+
+    def asking(self, names: Collection[str]) -> "Settings":
+        """The same settings, by which set-up makes these interpreters, too."""
+        asked = {
+            name: spec.model_copy(update={"optional": spec.optional and name not in names})
+            for name, spec in self.interpreters.items()
+        }
+        return self.model_copy(update={"interpreters": asked})
+
+    @property
     def gil(self) -> str | None:
         """The interpreter with the GIL that is measured where only one is: the first of them."""
         return next((n for n, spec in self.interpreters.items() if not spec.free_threaded), None)
@@ -88,7 +105,7 @@ class Settings(Frozen):
 
 
 class Interpreter(InterpreterRecord):
-    """An interpreter that is there; the name is that in `pyproject.toml`: 3.14 or 3.14t.
+    """An interpreter that is there; the name is that in `pyproject.toml`: 3.14, 3.14t, ….
 
     In a free-threaded prefix `bin/python3.14` runs without the GIL too, so the executable's
     absolute path, never a name on PATH, is what is started.
@@ -213,10 +230,11 @@ def load(root: Path) -> Settings:
         table = {**read_table(paths.OWN)[1], **table}
     settings = _validated(Settings, file, table)
     for name, spec in settings.interpreters.items():
-        key, base = f"tool.duetbench.interpreters.{name}", name.removesuffix("t")
-        if name.endswith("t") != spec.free_threaded:
-            allowed = "true where the interpreter's name ends in t, and false elsewhere"
-            raise DeclarationError(str(file), f"{key}.free_threaded", spec.free_threaded, allowed)
+        key, base = f"tool.duetbench.interpreters.{name}", re.sub("(-jit|t)$", "", name)
+        for field, end in (("free_threaded", "t"), ("jit", "-jit")):
+            if (name == base + end) != (value := getattr(spec, field)):
+                allowed = f"true where the interpreter's name ends in {end}, and false elsewhere"
+                raise DeclarationError(str(file), f"{key}.{field}", value, allowed)
         if not f"{spec.version}.".startswith(f"{base}."):
             allowed = f"a version of {base}, as its name says"
             raise DeclarationError(str(file), f"{key}.version", spec.version, allowed)

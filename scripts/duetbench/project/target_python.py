@@ -16,7 +16,9 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.model import InterpreterRecord
 from duetbench.host import command
+from duetbench.host.cache import Facts
 from duetbench.host.console import Narrator
 from duetbench.project import interpreters, other_locks
 from duetbench.project.schema import InterpreterSpec
@@ -28,23 +30,25 @@ OLDEST: Final = Version("3.10")
 _TIMEOUT_S: Final = 60
 _NAMED: Final = re.compile(
     r"(?:cpython[@-]?|python)?(?P<version>\d+(?:\.\d+){0,2}(?:[abrc]+\d+)?)"
-    r"(?P<free>t|\+freethreaded)?(?:-[a-z].*)?"
+    r"(?P<free>t|\+freethreaded)?(?P<jit>-jit)?(?:-[a-z].*)?"
 )
-"""As uv and pyenv write one: 3.13, 3.13.5, 3.13t, cpython-3.13.5-linux-x86_64-gnu."""
+"""As uv and pyenv write one: 3.13, 3.13.5, 3.13t, cpython-3.13.5-linux-x86_64-gnu; or 3.15-jit."""
 
 
 @dataclass(frozen=True, slots=True)
 class PythonRequest:
-    """What a project asks for: which versions, without the GIL or with it, in its words."""
+    """What a project asks for: which versions, without the GIL, with the JIT, in its words."""
 
     versions: SpecifierSet
     free_threaded: bool
     text: str
     source: str
+    jit: bool = False
 
-    def fits(self, version: Version, *, free_threaded: bool) -> bool:
+    def fits(self, one: InterpreterSpec | InterpreterRecord) -> bool:
+        version = Version(one.version)
         return (
-            free_threaded == self.free_threaded
+            (one.free_threaded, one.jit) == (self.free_threaded, self.jit)
             and version >= OLDEST
             and self.versions.contains(version, prereleases=True)
         )
@@ -80,7 +84,7 @@ def read(text: str, source: str) -> PythonRequest:
         versions = SpecifierSet(f"=={match['version']}{'' if exact else '.*'}")
         if Version(match["version"]).release[:2] < OLDEST.release and len(match["version"]) > 1:
             raise UsageError(f"{source} {text}: expected Python {OLDEST} or newer")
-        return PythonRequest(versions, bool(match["free"]), text, source)
+        return PythonRequest(versions, bool(match["free"]), text, source, bool(match["jit"]))
     try:
         return PythonRequest(SpecifierSet(text), free_threaded=False, text=text, source=source)
     except InvalidSpecifier as error:
@@ -97,13 +101,15 @@ def choose(wanted: PythonRequest, configured: Settings, narrator: Narrator) -> I
     SetupError: none is here, and uv cannot have one.
     """
     made = []
-    for name in configured.interpreters:
+    for name, spec in configured.interpreters.items():
         with suppress(SetupError):
-            one = interpreters.locate(name, configured)
-            if wanted.fits(Version(one.version), free_threaded=one.free_threaded):
-                made.append(InterpreterSpec(version=one.version, free_threaded=one.free_threaded))
+            interpreters.locate(name, configured)
+            if wanted.fits(spec):
+                made.append(spec)
     if made:
-        return max(made, key=lambda spec: Version(spec.version))
+        # Who asks for no version gets the usual one, whatever else was made here.
+        newest = max(made, key=lambda spec: (not spec.optional, Version(spec.version)))
+        return newest.model_copy(update={"optional": False})
     try:
         # Itself, in place of a script that starts it (pyenv's), which loses an environment.
         proof = interpreters.prove(_find(wanted) or _install(wanted, narrator))
@@ -113,21 +119,27 @@ def choose(wanted: PythonRequest, configured: Settings, narrator: Narrator) -> I
             "it, or choose one that is here with --python"
         ) from error
     executable = Path(proof["executable"])
-    spec = InterpreterSpec(version=proof["version"], free_threaded=proof["free_threaded"])
-    if not wanted.fits(Version(spec.version), free_threaded=spec.free_threaded):
+    spec = InterpreterSpec(
+        version=proof["version"], free_threaded=proof["free_threaded"], jit=wanted.jit
+    )
+    if not wanted.fits(spec):
         raise SetupError(
             f"{wanted.source} asks for Python {wanted.text}, and uv has found {spec.version} "
             f"({executable}): choose one with --python"
         )
     extended = configured.model_copy(update={"interpreters": {name_of(spec): spec}})
     target = interpreters.place(name_of(spec), "found", extended)
-    interpreters.make(target, spec, lambda _: interpreters.described(executable, "found"), narrator)
+
+    def fill(_staging: Path) -> Facts:
+        return interpreters.described(executable, "found", jit=spec.jit)
+
+    interpreters.make(target, spec, fill, narrator)
     return spec
 
 
 def name_of(spec: InterpreterSpec) -> str:
-    """What an interpreter is called: 3.13, or 3.13t."""
-    return ".".join(spec.version.split(".")[:2]) + "t" * spec.free_threaded
+    """What an interpreter is called: 3.13, 3.13t, or 3.15-jit."""
+    return ".".join(spec.version.split(".")[:2]) + spec.suffix
 
 
 def _find(wanted: PythonRequest) -> Path | None:

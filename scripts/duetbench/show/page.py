@@ -189,9 +189,8 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
     origin = f" ({run.oha_origin})" if run.oha_origin else ""
     commit = f"{run.commit[:12]}{' with uncommitted changes' * run.dirty}" if run.commit else ""
     interpreters = (
-        f"{interpreter.name} = {interpreter.version} ({interpreter.origin}, "
-        f"{'free-threaded' if interpreter.free_threaded else 'GIL'})"
-        for interpreter in run.interpreters
+        f"{one.name} = {one.text} ({', '.join(filter(None, (one.origin, one.memory)))})"
+        for one in run.interpreters
     )
     used = {case.case.stack for case in summary.cases.values()}
     stacks = []
@@ -343,7 +342,7 @@ def _cell(case: CaseSummary, metric: str, published: Published, *, first: bool) 
 
 
 def _notes(cases: Sequence[CaseSummary], keys: Sequence[str]) -> Iterator[str]:
-    """What each flag means, with an example, then why cases failed."""
+    """What each flag means, with an example, then why cases failed or were not launched."""
     for name, detail in {flag.name: flag.detail for c in cases for flag in c.warnings}.items():
         yield f"{name} — {name.meaning} (for example: {detail})"
     for case in cases:
@@ -351,3 +350,9 @@ def _notes(cases: Sequence[CaseSummary], keys: Sequence[str]) -> Iterator[str]:
             reasons = " | ".join(dict.fromkeys(failure.reason for failure in case.failures))
             failed = f"{len(case.failures)} of {case.expected} launches failed: {reasons}"
             yield f"{' '.join(_keys(case, keys))}: {failed}"
+    lost: dict[str, list[str]] = {}
+    for case in cases:
+        lost.setdefault(case.missing, []).append(" ".join(_keys(case, keys)))
+    for reason, names in lost.items():
+        if reason:
+            yield f"{', '.join(names)}: not measured: {reason}"

@@ -238,12 +238,12 @@ def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
         yield name, side_text(side)
     if comparison.cross:
         yield "kind", f"two {comparison.head.kind}s against each other: a choice, not a change"
-    pythons = [
-        ", ".join(f"{i.version}{' free-threaded' if i.free_threaded else ''}" for i in interpreters)
-        for interpreters in (side.interpreters for side in sides)
-    ]
+    pythons = [", ".join(one.text for one in side.interpreters) for side in sides]
     if any(pythons):
         yield "interpreters", " → ".join(versions or "none" for versions in dict.fromkeys(pythons))
+    memory = [", ".join(dict.fromkeys(i.memory for i in side.interpreters)) for side in sides]
+    if all(memory) and memory[0] != memory[1]:
+        yield "allocators", " → ".join(memory)
     yield "coverage", "; ".join(_coverage(comparison, rows))
     covered = comparison.coverage
     blind = [case for case, enters in covered.cases.items() if not enters] if covered else []

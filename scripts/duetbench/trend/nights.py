@@ -131,7 +131,8 @@ def _arrived(shard: Shard, runs: Sequence[Run], lost: tuple[Missing, ...]) -> Sh
         (run for run in runs if run.shard == shard.number), key=lambda run: (run.machine.id, run.id)
     )
     results = [result for run in here for result in run.results]
-    launched = {result.case.id for result in results if result.launches}
+    # Why an interpreter cannot be had on a machine is a result, too.
+    launched = {result.case.id for result in results if result.launches or result.missing}
     usable = {result.case.id for result in results if result.usable}
     cases = [case.id for case in shard.plan.cases]
     missing = tuple(case for case in cases if case not in launched)

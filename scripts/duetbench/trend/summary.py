@@ -47,6 +47,7 @@ class CaseSummary(Frozen):
     warnings: tuple[WarningCount, ...]
     failures: tuple[Failure, ...]
     commands: Commands | None
+    missing: str = ""  # why it was never launched
 
     @property
     def id(self) -> str:
@@ -105,6 +106,7 @@ def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
         warnings=_warnings(result, len(good)),
         failures=failures,
         commands=result.commands,
+        missing=result.missing,
     )
 
 

@@ -195,7 +195,7 @@ def _case(result: CaseResult, summary: CaseSummary) -> NightCase:
     if status == "failed":
         reason = "; ".join(dict.fromkeys(failure.reason for failure in summary.failures))
     elif status == "not measured":
-        reason = "the run ended before it came to this case"
+        reason = result.missing or "the run ended before it came to this case"
     return NightCase(
         python=case.python,
         stack=case.stack,

@@ -105,9 +105,7 @@ def attribute(
     case = head.case
     stacks = [{side.case.stack: side.testbed.stacks[side.case.stack]} for side in (base, head)]
     pythons = [side.testbed.interpreters[side.case.python] for side in (base, head)]
-    versions = dict.fromkeys(
-        f"{python.version}{'t' if python.free_threaded else ''}" for python in pythons
-    )
+    versions = dict.fromkeys(f"{python.version}{python.suffix}" for python in pythons)
     digest = hashlib.sha256(f"{base.case.id} {case.id}".encode()).hexdigest()[:8]
     asked = names.of(case).what if head.testbed.target else None
     if head.job == counted.IMPORT:

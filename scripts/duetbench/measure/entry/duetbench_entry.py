@@ -87,6 +87,7 @@ def identity() -> dict[str, Any]:
         "python": platform.python_version(),
         "build": _build(),
         "gil_enabled": getattr(sys, "_is_gil_enabled", lambda: True)(),
+        "jit_enabled": hasattr(sys, "_jit") and sys._jit.is_enabled(),
         "packages": _packages(),
         "loop": loop and f"{type(loop).__module__}.{type(loop).__qualname__}",
         # On 3.14t the ASGI workers of one process differ by their event loop; WSGI workers have
