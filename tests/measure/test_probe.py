@@ -45,7 +45,7 @@ def test_a_jit_is_on_where_it_should_be_and_nowhere_else(on: bool) -> None:
     found = identity(jit_enabled=on)
     check(found, jit=on)
     check(found, jit=None)
-    words = "on, found it off" if not on else "off, found it on"
+    words = "off, found it on" if on else "on, found it off"
     with pytest.raises(LaunchError, match=f"version_mismatch.*expected the JIT to be {words}"):
         check(found, jit=not on)
 

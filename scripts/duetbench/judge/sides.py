@@ -291,6 +291,7 @@ class Anchored:
     """A revision, ready to be measured, and what makes heads of it with other locks."""
 
     base: Side
+    missing: tuple[Missing, ...]  # cases that cannot be served on this machine
     _part: _Part
     _scope: Scope
     _generator: Path
@@ -321,7 +322,8 @@ class Anchored:
             for case in self.base.cases
             if (reason := reasons.get((case.stack, case.python)))
         )
-        return _side(part, tuple(cases), cases, self._scope, self._generator), lost
+        side = _side(part, tuple(cases), cases, self._scope, self._generator)
+        return side, (*self.missing, *lost)
 
 
 def of_anchor(project: Project, commit: str, scope: Scope) -> Anchored:
@@ -339,7 +341,8 @@ def of_anchor(project: Project, commit: str, scope: Scope) -> Anchored:
     cases, _ = _selected(part, part, scope)
     lost = runner.unattainable(cases, part.settings, part.lock, scope.narrator)
     cases = tuple(case for case in cases if case.id not in lost)
-    return Anchored(_side(part, cases, cases, scope, generator), part, scope, generator)
+    missing = tuple(Missing(case=case, reason=reason) for case, reason in lost.items())
+    return Anchored(_side(part, cases, cases, scope, generator), missing, part, scope, generator)
 
 
 def _here(

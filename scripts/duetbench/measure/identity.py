@@ -147,7 +147,7 @@ def check_identity(
         if identity.python != python_version:
             problems.append(f"expected Python {python_version}, found {identity.python}")
         if jit not in (None, identity.jit_enabled):
-            state = "on, found it off" if jit else "off, found it on"
+            state = "on, found it off" if jit else "off, found it on (its name would end in -jit)"
             problems.append(f"expected the JIT to be {state}")
         if loop not in (None, "none") and (identity.loop or "none").partition(".")[0] != loop:
             problems.append(f"expected the event loop {loop}, found {identity.loop}")

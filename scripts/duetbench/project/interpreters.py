@@ -1,8 +1,7 @@
-"""The interpreters that set-up makes: prebuilt ones through uv, or built from one source archive.
+"""The interpreters that set-up makes: prebuilt ones through uv, or built from source.
 
-All have the same origin, prebuilt (through uv) or built from the same source: a
-comparison of two builds made in different ways would compare the compilers. A target's own is what
-the machine has; see `target_python`.
+All have the same origin: a comparison of two builds made in different ways would compare the
+compilers. A target's own is what the machine has; see `target_python`.
 """
 
 import json
@@ -273,8 +272,8 @@ def fetch(configured: Settings, narrator: Narrator) -> bool:
     except SetupError as error:
         reason = str(error).split("t said: ")[-1]  # what to do about it is not needed here
         narrator.say(
-            f"prebuilt interpreters cannot be had ({reason}): all are built from one source "
-            "archive with the same flags, so that they differ in nothing but the GIL"
+            f"prebuilt interpreters cannot be had ({reason}): all are built from source, with the "
+            "same flags, so that those of one version differ in nothing but the GIL, or the JIT"
         )
         return False
     return True

@@ -86,7 +86,7 @@ class Precision:
 
 
 NIGHTLY: Final = Precision(least=5, seconds=40.0)
-"""A night's: with its launches it takes 55 minutes on two cores. A closed loop gets 5 duets or
+"""A night's: with its launches it takes an hour on two cores. A closed loop gets 5 duets or
 more, of 4 s each; what waits for seconds gets 3."""
 
 
