@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -356,7 +357,8 @@ def _compile(
     ]
     # An outer make's job server is not for us.
     env = {"CFLAGS": recipe.cflags, "MAKEFLAGS": "", "MFLAGS": ""}
-    env |= {"LLVM_VERSION": _llvm(recipe) or ""} if spec.jit else {}
+    if spec.jit:  # which a Python builds: ours, and no script on PATH that may start none
+        env |= {"LLVM_VERSION": _llvm(recipe) or "", "PYTHON_FOR_REGEN": sys.executable}
     for argv in steps:
         command.run(
             argv, what=f"building CPython {home.name}", log=log, tick=tick, cwd=built, env=env
