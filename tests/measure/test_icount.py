@@ -10,6 +10,7 @@ import sys
 import tempfile
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
@@ -335,6 +336,20 @@ def test_what_takes_too_long_is_ended(tmp_path: Path, payload: list[str]) -> Non
             env={"TOKEN": str(tmp_path)}, timeout=2,
         )  # fmt: skip
     eventually("nothing lives", lambda: not carrying(str(tmp_path)))
+
+
+@needs_valgrind
+def test_all_that_others_wait_for_is_ended_at_once(tmp_path: Path) -> None:
+    """As after Ctrl-C, while threads wait for minutes."""
+    sleep = ("-c", "import time; time.sleep(60)")
+    with (
+        counting.Process(Path(sys.executable), sleep, tmp_path, {}) as process,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        waiting = pool.submit(process.wait, 60)
+        counting.Process.end_all()
+        with pytest.raises(CountError, match="was ended by signal 9"):
+            waiting.result(30)
 
 
 _COUNT = """

@@ -32,7 +32,7 @@ from duetbench.judge.pairs import Sides
 from duetbench.judge.sides import Scope
 from duetbench.judge.why import ranking
 from duetbench.judge.why.ranking import DRIVER, Calls, Fact, Name
-from duetbench.measure.instructions import profiling
+from duetbench.measure.instructions import counting, profiling
 from duetbench.measure.instructions.profiling import Code, Observed, Place, Profile
 from duetbench.measure.testbed import SideCase
 from duetbench.project import names
@@ -92,6 +92,7 @@ def attribute(
             results = [(one.result(), other.result()) for one, other in turns]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)  # else all others are waited for
+            counting.Process.end_all()
             raise
         before, after = zip(*results, strict=True)
         facts = entries[0].result(), entries[1].result()

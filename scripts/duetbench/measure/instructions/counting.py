@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from duetbench.core.errors import CountError
 from duetbench.host import proc
@@ -266,6 +266,8 @@ def workspace(plan: Mapping[str, Any], padding: int = 0) -> Iterator[Path]:
 class Process:
     """A payload under Valgrind; use it as a context manager, which ends it whatever happened."""
 
+    _running: ClassVar[set["Process"]] = set()
+
     def __init__(
         self,
         python: Path,
@@ -292,6 +294,17 @@ class Process:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self._running.add(self)
+
+    @classmethod
+    def end_all(cls) -> None:
+        """End all that other threads wait for, each of which gets a CountError."""
+        for process in tuple(cls._running):
+            process.end()
+
+    def end(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._popen.pid, signal.SIGKILL)
 
     def wait(self, timeout: float) -> None:
         """Wait for its end, for so many seconds; CountError if it failed or took too long."""
@@ -317,8 +330,8 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._popen.pid, signal.SIGKILL)
+        self._running.discard(self)
+        self.end()
         self._popen.wait()
 
 
