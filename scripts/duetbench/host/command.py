@@ -216,8 +216,7 @@ def last_words(text: str, most: int = MOST) -> str:
     while lines and lines[0][:1] in {" ", ""}:
         lines.pop(0)
     if not lines:
-        line = " ".join(text.split())
-        return (line if len(line) <= most else f"… {line[-most:]}") or "nothing"
+        return _last_lines(text, most)
     end = next((n for n, line in enumerate(lines) if n and _OTHER.match(line)), len(lines))
     words = _VERBOSE.sub("", "\n".join(lines[:end]))
     said = " ".join(words.split())
@@ -226,6 +225,17 @@ def last_words(text: str, most: int = MOST) -> str:
     own = [frame for frame in frames if not _FOREIGN.search(frame[0])] or frames
     place = " ({}, line {})".format(*own[-1]) if own else ""
     return f"{said}{place}{_remedy(words, last)}"
+
+
+def _last_lines(text: str, most: int) -> str:
+    """Quote the last lines that fit, whole, or the end of a line that does not."""
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    words = lines.pop() if lines else "nothing"
+    if len(words) > most:
+        return f"… {words[-most:]}"
+    while lines and len(f"{lines[-1]} / {words}") <= most:
+        words = f"{lines.pop()} / {words}"
+    return f"… / {words}" if lines else words
 
 
 def _remedy(words: str, traceback: str) -> str:

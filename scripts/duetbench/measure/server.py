@@ -189,10 +189,9 @@ class Serving:
     def require_running(self, what: str = "an answer", flag: FlagName = FlagName.NOT_READY) -> None:
         """Prove that the server lives, as long as `what` is expected of it; LaunchError `flag`."""
         if (code := self.session.poll()) is not None:
+            how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
             raise LaunchError(
-                flag,
-                f"expected {what}, but {self.server.name} ended with exit code {code}; "
-                f"{log_words(self.log)}",
+                flag, f"expected {what}, but {self.server.name} {how}; {log_words(self.log)}"
             )
 
     def require_alive(self) -> None:
