@@ -24,6 +24,7 @@ release = __version__
 extensions = ["myst_parser"]
 exclude_patterns = ["_*"]
 nitpicky = True
+smartquotes = False  # of `--option` in a sentence they would make a dash
 myst_heading_anchors = 4
 
 html_theme = "furo"
