@@ -118,7 +118,7 @@ PAYLOAD = """
         if target == "waits":
             return Unit(lambda: time.sleep(0.05))
         if target == "slow":
-            return Unit(lambda: (time.sleep(0.5), loop(20_000)))
+            return Unit(lambda: (time.sleep(0.5), loop(20_000)), seconds=0.5)
         if target == "json":
             return Unit(lambda: json.loads(json.dumps(DOCUMENT)))
         if target == "cycles":
@@ -200,9 +200,9 @@ def test_slow_calls_have_the_count_of_quick_ones_or_are_given_up_at_once(
 @pytest.mark.parametrize(
     ("left", "least", "sizes"),
     [
-        (60.0, 1, (30, 60)),  # 28 more of the warm-up and 3 · 30 · 3: 298 calls of 0.1 s
-        (59.0, 1, (0, 13)),  # 4 s are three rounds of 13
-        (29.0, 5, (0, 10)),  # … of two rounds of five paths
+        (30.0, 1, (30, 60)),  # 28 more of the warm-up and 3 · 30 · 3: 298 calls of 0.1 s
+        (29.0, 1, (13, 26)),  # 28 more and 3 · 13 · 3 are half of the time
+        (29.0, 5, (10, 20)),  # … of two rounds of five paths
         (1.0, 1, (0, 3)),
         (1.3, 4, (0, 4)),
         (1.0, 4, None),  # three rounds of four take 1.2 s
@@ -217,6 +217,13 @@ def test_as_many_calls_as_there_is_time_for(
             phases.planned(unit, 3, 0.1, left, 28)
     else:
         assert phases.planned(unit, 3, 0.1, left, 28) == sizes
+
+
+def test_slow_calls_take_half_of_the_time_or_are_counted_one_by_one() -> None:
+    """298 calls of 0.1 s are 29.8 s; in 4 s there are three rounds of 13."""
+    unit = phases.Unit(int, seconds=phases.SLOW)
+    assert phases.planned(unit, 3, 0.1, 60, 28) == (30, 60)
+    assert phases.planned(unit, 3, 0.1, 59, 28) == (0, 13)
 
 
 def test_a_compiler_that_fails_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

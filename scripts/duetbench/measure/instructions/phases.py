@@ -44,6 +44,9 @@ WARM: Final = 3
 LONGER: Final = 5
 """So many times the core time of a call before the first mark one takes at least after it."""
 
+SEVERAL: Final = 6
+"""Fewest calls of a single phase beside which what a phase itself costs does not scatter much."""
+
 BRIEF: Final = 4.0
 """Seconds of counted calls that are enough where there is no time for all phases."""
 
@@ -311,11 +314,15 @@ def _warm_in_time(unit: Unit, rounds: int, ends: float) -> tuple[int, int]:
 def planned(unit: Unit, rounds: int, each: float, left: float, more: int) -> tuple[int, int]:
     """Calls of a single and a double phase, of `each` s, after `more` calls and within `left` s.
 
-    If n and 2n take more than half of that, none and a few: a phase itself costs nothing beside
-    calls that are slow. SlowError: these take too long, too.
+    If n and 2n take too long, fewer; of slow ones none and some, as beside these a phase itself
+    costs nothing. SlowError: these take too long, too.
     """
-    if each * (more + 3 * unit.n * rounds) <= left / 2:
+    slow = unit.seconds >= SLOW
+    if each * (more + 3 * unit.n * rounds) <= (left / 2 if slow else left):
         return unit.n, 2 * unit.n
+    fewer = int((left / 2 / each - more) / 3 / rounds) // unit.least * unit.least
+    if fewer >= SEVERAL and not slow:
+        return fewer, 2 * fewer
     fitting = int(min(left, BRIEF) / (each * rounds)) // unit.least * unit.least
     times = max(unit.least, min(unit.n, fitting))
     if each * rounds * times > left:
