@@ -37,6 +37,7 @@ def cases() -> tuple[Case, ...]:
         for experiment in Project(ROOT).experiments
         for profile in ("quick", "nightly")
         for case in experiment.cases[profile]
+        if case.python in Project(ROOT).settings.usual
     }
     return tuple(declared.values())
 
@@ -62,7 +63,7 @@ def package(name: str, before: str | None, after: str | None, stack: str) -> Pac
 
 
 def moved(name: str, before: str | None = "1.0", after: str | None = "1.1") -> Diff:
-    stacks_ = ("current", "pydantic-v1", "pydantic-v2")
+    stacks_ = ("current", "pydantic-v1", "pydantic-v2", "order-service")
     return Diff(packages=tuple(package(name, before, after, stack) for stack in stacks_))
 
 

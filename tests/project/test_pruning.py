@@ -77,7 +77,7 @@ def test_set_up_uses_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     project = Project.here()
     assert not any(set_up(project, QUIET).values())
     configured = project.settings
-    pythons = {name: project.interpreter(name) for name in configured.interpreters}
+    pythons = {name: project.interpreter(name) for name in configured.usual}
     assert {tools.oha_place(configured.oha)} <= {*used}
     assert {
         interpreters.place(name, python.origin, configured) for name, python in pythons.items()
