@@ -6,7 +6,7 @@ It clones the checkout and compares two commits of the clone as `duetbench compa
 with an installation of its own; in every second try base and head are exchanged. Where nothing
 shall be found, the commits differ by a comment in the application. Elsewhere the handler of one
 also runs an empty loop, whose length one more comparison, with a long one, has calibrated. The
-table is written to results/SELFTEST.md anew after each comparison, with its day and machine.
+table in results/SELFTEST.md is rewritten after each comparison, with its day and machine.
 
     .venv/bin/python tools/selftest.py --tries 0 --sizes --alike 3
 

@@ -13,10 +13,10 @@ time for a few such samples, duets tell what they can, and nothing is said of th
 are unequal by declaration (another number of workers, threads or connections) there is no duet, and
 launches alone are all.
 
-Where the machine has `lanes`, groups of cases are played side by side, each on the cores of one: in
-waves, and what they say is taken in the order that was drawn once all of a wave have ended. So what
-is judged does not depend on which ends first, and launches alone find the machine quiet. What may
-compute on several cores has the whole machine, and is played one after another.
+Where the machine has `lanes`, groups of cases are measured side by side in waves, each group on the
+cores of a lane. When all groups of a wave have ended, their duets are taken in the order that was
+drawn: no judgement depends on which group ends first, and launches alone find the machine quiet.
+Cases that may compute on several cores have the whole machine, one after another.
 """
 
 import math
@@ -221,7 +221,7 @@ class Loop:
         return True
 
     def _waves(self, groups: Sequence[list[Pair]], rule: Rule) -> Iterator[list[list[Pair]]]:
-        """Divide a round into what is played at once: a group alone, or as many as there are lanes.
+        """Divide a round into waves: a group alone, or as many groups as there are lanes.
 
         A lane that is left over gets another duet of cases whose next decision takes several.
         """
@@ -233,7 +233,7 @@ class Loop:
         yield from (beside[at : at + size] for at in range(0, len(beside), size))
 
     def narrow(self, pair: Pair) -> bool:
-        """Whether a case is played in a lane, in all its duets."""
+        """Whether all duets of a case run in a lane."""
         return bool(self.lanes) and not (pair.wide or pair.unequal)
 
     def _beside(self, pair: Pair) -> bool:

@@ -79,7 +79,7 @@ def of(case: Case) -> CaseName:
     declared = name(case.id)
     if declared.known or case.stack != STACK:
         return declared
-    free = case.python.endswith("t") and not case.python.endswith("-jit")
+    free = case.python.removesuffix("-jit").endswith("t")
     python = f"{case.python} (free-threaded)" if free else case.python
     return _named(case, _request(case.endpoint), {}, {case.python: python})
 

@@ -352,7 +352,7 @@ def _notes(cases: Sequence[CaseSummary], keys: Sequence[str]) -> Iterator[str]:
             yield f"{' '.join(_keys(case, keys))}: {failed}"
     lost: dict[str, list[str]] = {}
     for case in cases:
-        lost.setdefault(case.missing, []).append(" ".join(_keys(case, keys)))
+        if case.missing:
+            lost.setdefault(case.missing, []).append(" ".join(_keys(case, keys)))
     for reason, names in lost.items():
-        if reason:
-            yield f"{', '.join(names)}: not measured: {reason}"
+        yield f"{', '.join(names)}: not measured: {reason}"

@@ -181,6 +181,11 @@ class Change(Artefact):
     note: str = Field(default="", description="Why it was closed, or not confirmed.")
 
     @property
+    def moved(self) -> tuple[SeriesName, ...]:
+        """Every series that moved: its own, then the others."""
+        return self.series, *self.others
+
+    @property
     def confirmed(self) -> bool:
         """Whether duets have confirmed it."""
         return self.status in {"open", "closed"}

@@ -296,10 +296,9 @@ def _same(candidate: Change, judged: Change, places: Mapping[str, int]) -> bool:
     confirmed change of another stack has judged what it names. `places` are those of the runs of
     the candidate's table; names of others sort by time.
     """
-    series = (judged.series, *judged.others)
-    kinds = {one.inprocess for one in series}
+    kinds = {one.inprocess for one in judged.moved}
     stepped = {step.series for step in candidate.steps}
-    named = judged.confirmed and not stepped.isdisjoint((*series, *judged.unplayed))
+    named = judged.confirmed and not stepped.isdisjoint((*judged.moved, *judged.unplayed))
     here = candidate.series.machine, candidate.base.stack
     if not named and (judged.series.machine, judged.base.stack) != here:
         return False

@@ -283,7 +283,7 @@ def _narrowed(record: Change, axes: Mapping[str, Sequence[ReleaseAxis]]) -> Narr
     spans = (
         one
         for axis in every
-        for series in (record.series, *record.others)
+        for series in record.moved
         if (one := _between(axis, span, series)) is not None
         # Of another metric more may be better.
         if series.metric != record.series.metric or (one.steps[0].ratio > 1) == (record.ratio > 1)

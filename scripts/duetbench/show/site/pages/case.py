@@ -26,11 +26,7 @@ def pages(site: Site) -> Iterator[PageFile]:
     """One page for each case that any run planned, with its data file; and lists of cases."""
     tables = site.cases()
     newest_runs = {case: run for run, night in site.nights.items() for case in night.cases}
-    concerned = grouped(
-        (case, record)
-        for record in site.changes
-        for case in dict.fromkeys(name.case for name in (record.series, *record.others))
-    )
+    concerned = site.changes_by_case()
     for case in dict.fromkeys((*tables, *newest_runs)):
         of_case, changes = tables.get(case, ()), concerned.get(case, ())
         make = partial(_of_case, site, case, of_case, changes, newest_runs[case])
@@ -105,7 +101,7 @@ def _view(site: Site, table: Table, case: str) -> dict[str, Any]:
 def _where(change: ChangeText, case: str) -> str:
     """What of the case a change moved: `CPU/request on xeon-2c`."""
     record = change.record
-    series = [name for name in (record.series, *record.others) if name.case == case]
+    series = [name for name in record.moved if name.case == case]
     return ", ".join(
         dict.fromkeys(f"{trends.title(name.metric)} on {name.machine}" for name in series)
     )

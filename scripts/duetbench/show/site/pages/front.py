@@ -1,6 +1,5 @@
 """The first page, with what changed and where every endpoint stands; method, downloads, and 404."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -22,7 +21,6 @@ from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.experiment import questions
 from duetbench.show.site.pages.site import PageFile, Site, barred, json_file, render
 from duetbench.show.site.words import filled
-from duetbench.store.change import Change
 from duetbench.trend.reading import coverage
 from duetbench.trend.summary import ENOUGH_LAUNCHES
 from duetbench.trend.table import KINDS, Night, Table
@@ -88,15 +86,11 @@ def headline_case(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> str:
 
     Of equally long ones the one with most changes.
     """
-    moved = Counter(
-        case
-        for record in site.changes
-        for case in {series.case for series in (record.series, *record.others)}
-    )
+    changes = site.changes_by_case()
 
     def weight(case: str) -> tuple[bool, int, int]:
         first = tables[case][0]
-        return first.ratio, first.length(case), moved[case]
+        return first.ratio, first.length(case), len(changes.get(case, ()))
 
     lines = (case for case in tables if tables[case][0].length(case) > 1)
     return max(lines, key=weight, default="")
@@ -121,10 +115,7 @@ def endpoint_rows(
         name = names.name(case)
         if name.server:
             cells.setdefault((name.what, name.server, name.python), name)
-    last: dict[str, Change] = {}
-    for record in site.changes:
-        for series in (record.series, *record.others):
-            last.setdefault(series.case, record)
+    last = {case: newest for case, (newest, *_) in site.changes_by_case().items()}
     # A stable sort: of what moved, and of what did not, in the order of names.
     rows = sorted(cells.items())
     rows.sort(key=lambda row: last[row[1].id].when if row[1].id in last else _NEVER, reverse=True)

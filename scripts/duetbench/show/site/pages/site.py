@@ -194,6 +194,14 @@ class Site:
 
         return grouped(sorted(lengths, key=place))
 
+    def changes_by_case(self) -> dict[str, tuple[Change, ...]]:
+        """The changes that moved each case, newest first."""
+        return grouped(
+            (case, record)
+            for record in self.changes
+            for case in dict.fromkeys(series.case for series in record.moved)
+        )
+
     def experiments(self) -> tuple[str, ...]:
         """Names of the experiments: those that are declared, then others that have cases."""
         measured = {case.partition("/")[0] for table in self.newest_tables for case in table.cases}

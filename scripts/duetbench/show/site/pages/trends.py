@@ -181,7 +181,7 @@ def _table(
         "changes": [
             _change(site, record, name)
             for record in changes
-            for name in (record.series, *record.others)
+            for name in record.moved
             if (name.machine, name.case) == (table.machine, case)
             and only in {"", name.metric}
             and table.nights[first].time <= record.when.timestamp()
