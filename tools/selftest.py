@@ -5,8 +5,9 @@
 It clones the checkout and compares two commits of the clone as `duetbench compare` does, each side
 with an installation of its own; in every second try base and head are exchanged. Where nothing
 shall be found, the commits differ by a comment in the application. Elsewhere the handler of one
-also runs an empty loop, whose length one more comparison, with a long one, has calibrated. The
-table in results/SELFTEST.md is rewritten after each comparison, with its day and machine.
+also runs so many assignments, whose number a few more comparisons, with many, have calibrated. (A
+loop would cost more than its share when it is short: entering it costs as much as hundreds of its
+steps.) The table in results/SELFTEST.md is rewritten after each comparison, with its day and machine.
 
     .venv/bin/python tools/selftest.py --tries 0 --sizes --alike 3
 
@@ -53,8 +54,8 @@ CASE: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 ONE_LAUNCH: Final = 0.05
 """Whoever compares one launch of each side reports what is farther apart than this."""
 
-LONG: Final = 2000
-"""Steps of the loop that calibrates the others: some ten microseconds."""
+LONG: Final = 4000
+"""Assignments that calibrate the others: some twenty microseconds."""
 
 CALIBRATING: Final = 4
 """Comparisons with it. They end early, since it is obvious: one alone says little of its size."""
@@ -306,15 +307,14 @@ def clone() -> Iterator[Path]:
 
 
 def slow_down(source: str, function: str, steps: int) -> str:
-    """Let a function of a module begin with an empty loop of so many steps."""
+    """Let a function of a module begin with so many assignments."""
     defined = ast.FunctionDef | ast.AsyncFunctionDef
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, defined) and node.name == function:
             first = node.body[0]
             indent = " " * first.col_offset
             lines = source.splitlines(keepends=True)
-            # Not `range`, which makes an object a step from 257 on.
-            lines.insert(first.lineno - 1, f"{indent}for _ in bytes({steps}):\n{indent}    pass\n")
+            lines.insert(first.lineno - 1, f"{indent}_ = 0\n" * steps)
             return "".join(lines)
     raise SystemExit(f"--function {function}: the module of --module has none of that name")
 
@@ -334,7 +334,7 @@ def compare_with(
     module = root / options.module
     changed = f"{module.read_text('utf-8')}\n# The other side.\n"
     module.write_text(slow_down(changed, options.function, steps) if steps else changed, "utf-8")
-    git(root, "commit", "--quiet", "--all", "-m", f"{steps} steps")
+    git(root, "commit", "--quiet", "--all", "-m", f"{steps} assignments")
     for number in range(tries):
         sign = -1 if number % 2 else 1
         base, head = ("HEAD~1", "HEAD")[::sign]
@@ -349,14 +349,14 @@ def compare_with(
 
 
 def calibrate(root: Path, options: argparse.Namespace) -> Tries:
-    """What a long loop adds to a request's work, and to its instructions."""
+    """What many assignments add to a request's work, and to its instructions."""
     case = options.case[0]
     made = [one for _, one in compare_with(root, options, LONG, [case], CALIBRATING)]
     sizes = [[sign * size_of(one, by)[0] for sign, one in made] for by in (WORK, CPU, "")]
     work, cpu, counted = ([log for log in many if math.isfinite(log)] for many in sizes)
     grown = math.expm1(fmean(work or cpu or [0.0]))
     if grown <= 0:
-        raise SystemExit(f"{LONG} steps: expected more work per request, found {grown:+.1%}")
+        raise SystemExit(f"{LONG} assignments: expected more work per request, found {grown:+.1%}")
     return Tries(grown, f"`{case}`", math.expm1(fmean(counted or [math.nan])), made=made)
 
 
@@ -444,7 +444,7 @@ def main() -> None:
         for size in options.sizes if options.tries else ():
             if size and long is None:
                 known.append(long := calibrate(root, options))
-            part = size / 100 / long.size if long else 0.0  # of the long loop
+            part = size / 100 / long.size if long else 0.0  # of the many assignments
             more = long.instructions if long else 0.0
             cases = options.case[:1] if size else options.case
             tries = {case: Tries(size / 100, f"`{case}`", part * more) for case in cases}
