@@ -5,9 +5,9 @@
 It clones the checkout and compares two commits of the clone as `duetbench compare` does, each side
 with an installation of its own; in every second try base and head are exchanged. Where nothing
 shall be found, the commits differ by a comment in the application. Elsewhere the handler of one
-also runs so many assignments, whose number a few more comparisons, with many, have calibrated. (A
-loop would cost more than its share when it is short: entering it costs as much as hundreds of its
-steps.) The table in results/SELFTEST.md is rewritten after each comparison, with its day and machine.
+also runs so many assignments; a few comparisons with thousands of them tell what each costs. (A
+short loop would not do: entering it costs as much as hundreds of its steps.) The table in
+results/SELFTEST.md is rewritten after each comparison, with its day and machine.
 
     .venv/bin/python tools/selftest.py --tries 0 --sizes --alike 3
 
