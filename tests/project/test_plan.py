@@ -3,11 +3,15 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from duetbench.cli.night import plan_command
 from duetbench.cli.run import run_command
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Load, LoadModel, Plan
@@ -109,6 +113,20 @@ def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None
     assert plan_seconds(quick) <= 4.6 * 60
 
 
+def test_a_night_has_no_duets_of_what_computes_on_all_cores(tmp_path: Path) -> None:
+    """More threads without the GIL, and more workers; not those that wait, or that have the GIL."""
+    done = called(plan_command, "--output", str(tmp_path / "night.json"))
+    assert "against the anchor by turns, since their threads or workers need all" in done.output
+    nightly = Project.here().cases("nightly")
+    ids = ["wsgi-cpu/py3.14t/w1/t2/c32", "asgi-cpu/py3.14/w2/c32", "asgi-cpu/py3.14t/w2/c32"]
+    free = ("3.14t", "3.14t/open", "3.14t/granian", "3.15t")
+    assert {case.id for case in nightly if case.scales} == {
+        *(f"asgi-wsgi/{name}" for name in ids),
+        *(f"contention/wsgi-{what}/py3.14t/t2" for what in ("shared", "private")),
+        *(f"gil-endpoints/sync_cpu/py{name}" for name in free),
+    }
+
+
 def test_a_glob_that_selects_nothing_is_refused_with_near_ids() -> None:
     with pytest.raises(UsageError) as error:
         make_plan(
@@ -125,12 +143,15 @@ def test_a_glob_that_selects_nothing_is_refused_with_near_ids() -> None:
     )
 
 
-def dry_run(*arguments: str) -> Result:
+def called(command: Callable[..., None], *arguments: str) -> Result:
     made = typer.Typer()
-    made.command()(run_command)
-    result = CliRunner().invoke(made, ["--dry-run", *arguments])
+    made.command()(command)
+    result = CliRunner().invoke(made, arguments)
     assert result.exit_code == 0, result.output
     return result
+
+
+dry_run = partial(called, run_command, "--dry-run")
 
 
 def test_a_dry_run_gives_its_plan_as_json() -> None:

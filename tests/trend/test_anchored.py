@@ -16,7 +16,7 @@ from packaging.version import Version
 from comparing import UNSTEADY, WRONG, busy
 from comparing import duet as duet_of
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Flag
+from duetbench.core.model import Flag, Launch
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.duet_loop import Reporter
@@ -37,6 +37,7 @@ from duetbench.trend.anchored import NIGHTLY, Head, Precision
 from duetbench.trend.backfill import BackfillTask, PastStack
 from fake_sessions import paired, played, side
 from repos import commit, git, make_tiny, write
+from synthetic import ok
 from tiny_index import Index, serving
 
 CPU = "server_cpu_per_request"
@@ -126,6 +127,29 @@ def test_a_case_is_played_until_its_ratio_is_known(tmp_path: Path) -> None:
     scattered = Given()
     play([head(tmp_path, "other")], scattered, se=1e-6)
     assert len(scattered.played) == 2 * 5
+
+
+class Alone(Given):
+    """Each side has its own figures alone, and no duet may be played."""
+
+    def launch(self, side: SideCase) -> Launch:
+        self.played.append(side.testbed.apps.name)
+        cpu = 1e-4 * (1.05 if side.testbed.apps.name == "later" else 1)
+        return ok(side.case.id, 0, {CPU: cpu * (1 + len(self.played) / 1000)})
+
+
+def test_what_computes_on_all_cores_is_played_by_turns(tmp_path: Path) -> None:
+    """Three samples of two launches each, however widely they scatter; who is first changes."""
+    case, instruments = busy("a/b/py3.14t", cores="shared", workers=2), Alone()
+    base, after = side("anchor", (case,)), side("later", (case,))
+    one = Head("later", after, Journal(tmp_path / "later.jsonl"), paired(base, after))
+    play([one], instruments, se=1e-9)
+    assert {*zip(*[iter(instruments.played)] * 2, strict=True)} == {
+        ("anchor", "later"), ("later", "anchor"),
+    }  # fmt: skip
+    ((found,), lost) = one.points()
+    assert (len(instruments.played), found.points[0].duets, lost) == (6, 3, ())
+    assert found.points[0].ratio == pytest.approx(1.05, abs=0.002)
 
 
 def test_what_was_disturbed_or_failed_is_told(tmp_path: Path) -> None:

@@ -82,4 +82,7 @@ def plan_command(
             f"shard {shard.number} of {len(shards)}{where}: {len(shard.plan.cases)} cases, "
             f"launches of {duration(planning.plan_seconds(shard.plan))}"
         )
+        turns = [case.id for case in shard.plan.cases if anchor and case.scales]
+        if turns:
+            console.say(f"against the anchor {planning.without_duets(turns)}")
     console.say(f"{output}: night {night.id}")

@@ -218,6 +218,15 @@ class Case(Frozen):
     )
 
     @property
+    def scales(self) -> bool:
+        """Whether it asks what several threads or workers compute on all cores, by declaration.
+
+        A second server would take the cores that it is about. Where handlers wait, they are free.
+        """
+        several = self.slots or self.workers * (self.threads or 1)
+        return self.cores == "shared" and not self.endpoint.floor and several > 1
+
+    @property
     def setting(self) -> Hashable:
         """Equal of cases that differ in nothing but their interpreter, and what follows from it."""
         load = self.load

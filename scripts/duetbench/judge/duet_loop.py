@@ -10,8 +10,8 @@ A duet must not judge what it prevents. Where a side could use more than its sha
 each side is launched alone as well, right after the duet and one right after the other: first the
 one that started first, so that the order is ABBA. That takes three times as long. Where there is no
 time for a few such samples, duets tell what they can, and nothing is said of the rest. Where sides
-are unequal by declaration (another number of workers, threads or connections) there is no duet, and
-launches alone are all.
+are unequal by declaration (another number of workers, threads or connections), or a case asks what
+several threads or workers compute on all cores, there is no duet, and launches alone are all.
 
 Where the machine has `lanes`, groups of cases are measured side by side in waves, each group on the
 cores of a lane. When all groups of a wave have ended, their duets are taken in the order that was
@@ -153,7 +153,9 @@ class DuetSeconds:
         several = len(pair.head.testbed.server_cores(pair.case)) > 1
         if pair.start:
             return 2 * launch, 0.0
-        if self._turns and pair.unequal:
+        if pair.case.scales:
+            return launch, own
+        if pair.alone:
             return launch, launch + 2 * own  # two launches and no duet
         alone = pair.wide and not pair.duets.hurried
         if self._turns and several and alone and not pair.case.endpoint.floor:
@@ -162,7 +164,10 @@ class DuetSeconds:
 
 
 def duet_seconds(case: Case) -> tuple[float, float]:
-    """Seconds of a launch of both sides, and of a case's duet on it, before one has been seen."""
+    """Seconds of a launch of both sides, and of a case's duet on it, before one has been seen.
+
+    Of what scales they are those of two launches, one after the other.
+    """
     case = case.model_copy(update={"load": duet_load(case)})
     single = max(case.endpoint.takes, case.endpoint.floor)
     slow = single >= SLOW_SECONDS
@@ -171,8 +176,10 @@ def duet_seconds(case: Case) -> tuple[float, float]:
     load = case.load.duration + Costs.generator
     # Both sides start at once, and are killed. Then they share the cores, so that each step of one
     # also waits for the other's; waiting does not.
-    launch = start(case.workers) + 2 * Costs.probes
+    launch = start(case.workers) + (1 if case.scales else 2) * Costs.probes
     apart = verify + drain(case)
+    if case.scales:
+        return launch, launch + 2 * (apart + warm_up + load)
     return launch, apart * (1 if case.endpoint.floor else 2) + warm_up + load
 
 
@@ -234,7 +241,7 @@ class Loop:
 
     def narrow(self, pair: Pair) -> bool:
         """Whether all duets of a case run in a lane."""
-        return bool(self.lanes) and not (pair.wide or pair.unequal)
+        return bool(self.lanes) and not (pair.wide or pair.alone)
 
     def _beside(self, pair: Pair) -> bool:
         return self.narrow(pair) and not pair.apart
@@ -256,7 +263,7 @@ class Loop:
             self._head_first[group[0].server] = not first[-1]
         names = (f"{group[0].label} {group[0].case.id}".strip() for group in wave)
         self.reporter.work(" | ".join(names), self.order, remaining)
-        if self.turns and wave[0][0].unequal:
+        if wave[0][0].alone:
             for pair in wave[0]:
                 duet = Duet(
                     case=pair.case.id, order=self.order, head_first=first[0],

@@ -260,8 +260,13 @@ class Pair:
         """Whether sides at once would not share cores, or a load, equally: by declaration."""
         parts = [(part.case.workers, part.case.threads, part.case.load) for part in self.sides]
         (workers, threads, load), (others, other, another) = parts
-        differ = (workers, threads, load.connections) != (others, other, another.connections)
-        return differ and not self.start
+        return (workers, threads, load.connections) != (others, other, another.connections)
+
+    @property
+    def alone(self) -> bool:
+        """Whether two servers at once would show nothing: there are launches by turns, no duets."""
+        scales = any(part.case.scales for part in self.sides)
+        return (self.unequal or scales) and not self.start
 
     @property
     def executes_alike(self) -> bool:
@@ -302,7 +307,7 @@ class Pair:
     @property
     def server(self) -> Hashable:
         """Equal of cases that one launch of each side can serve."""
-        return self.label, server_of(self.base.case), server_of(self.head.case)
+        return self.label, self.alone, server_of(self.base.case), server_of(self.head.case)
 
 
 @dataclass(frozen=True, slots=True)
@@ -489,8 +494,8 @@ def paired(
 def starting(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     """The first case of each server, of which starts are compared."""
     first: dict[Hashable, Pair] = {}
-    for pair in pairs:
-        first.setdefault(pair.server, replace(pair, start=True))
+    for pair in (replace(one, start=True) for one in pairs):
+        first.setdefault(pair.server, pair)
     return tuple(first.values())
 
 

@@ -31,6 +31,7 @@ from duetbench.judge.priors import Priors
 from duetbench.judge.sequential_test import SequentialTest, judge, judge_beside
 from duetbench.judge.statistics import Method
 from duetbench.project import names, tools
+from duetbench.project import plan as planning
 from duetbench.store import kinds
 from duetbench.store.comparison import (
     METHOD_VERSION,
@@ -167,6 +168,9 @@ class _Session:
             self._count()
         if self.question.counts_only:
             return
+        turns = [name for name, pair in self.pairs.items() if pair.alone and not pair.unequal]
+        if turns:
+            self.note(planning.without_duets(turns))
         while self.loop.play(self, self.ends) and self._admit():
             pass
         if lost := len(self._waiting()):

@@ -20,6 +20,7 @@ from duetbench.core.protocol import (
     WINDOW_SECONDS,
     evaluate,
 )
+from duetbench.core.text import some
 from duetbench.project.schema import PROFILES
 from duetbench.project.servers import SERVERS
 
@@ -73,6 +74,14 @@ def launch_order(plan: Plan) -> tuple[tuple[Case, int], ...]:
         order.shuffle(cases)
         steps += [(case, number) for case in cases]
     return tuple(steps)
+
+
+def without_duets(cases: Sequence[str]) -> str:
+    """Say which cases of a plan are judged by launches in turn; empty: none."""
+    if not cases:
+        return ""
+    named = some(cases, _SUGGESTIONS)
+    return f"by turns, since their threads or workers need all cores: {named}"
 
 
 def plan_seconds(plan: Plan) -> float:

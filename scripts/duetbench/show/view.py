@@ -65,7 +65,7 @@ _BLIND: Final = (
 
 _APART: Final = (
     "from launches of each side alone, one right after the other, where two servers at once would "
-    "keep each other from cores; all else is from duets"
+    "keep each other from cores; rows without 'by turns' are from duets"
 )
 
 _STARTS: Final = (

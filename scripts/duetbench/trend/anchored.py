@@ -29,6 +29,7 @@ from duetbench.judge.duet_loop import Instruments, Loop, MakeInstruments, Report
 from duetbench.judge.pairs import CaseDuets, Pair, Side
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
+from duetbench.project import plan as planning
 from duetbench.project.project import Project
 from duetbench.project.settings import Anchor
 from duetbench.store.change import Release
@@ -79,7 +80,9 @@ class Precision:
         """Whether another duet is needed."""
         if duets.void or len(duets.all) >= self.most:
             return False
-        if self.missing(duets) or self._least(duets) < self.least:
+        # By turns they scatter too widely to get there.
+        few = self._least(duets) < self.least or any(duet.alone for duet in duets.usable)
+        if self.missing(duets) or few:
             return self.missing(duets) > 0
         names = [name for name in duets.metrics if name in duets.leading][:1]
         return any(standard_error(duets, name) > self.se for name in names)
@@ -343,7 +346,9 @@ def measure(
     journal = Journal(paths.state_dir() / FOLDER / "checkout.jsonl")
     journal.forget()
     label, began, interruption = both.head.record.label, datetime.now(UTC), None
-    head = Head(label, both.head, journal, both.pairs, both.missing, notes=list(both.notes))
+    turns = planning.without_duets([pair.case.id for pair in both.pairs if pair.alone])
+    notes = [*both.notes, *([turns] if turns else [])]
+    head = Head(label, both.head, journal, both.pairs, both.missing, notes=notes)
     for case in both.base.cases:
         if case.id == anchor.canary:  # the anchor is measured against itself, too
             again = case.model_copy(update={"id": f"{CANARY}{case.id}"})
