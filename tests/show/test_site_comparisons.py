@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -14,7 +14,8 @@ import sites
 import synthetic
 from duetbench.show import formats
 from duetbench.store import files
-from duetbench.store.comparison import Comparison
+from duetbench.store.comparison import CaseComparison, Comparison, Judgement, SideRecord
+from fake_sessions import played
 
 STORED: Final = "20261120T202652Z-compare-1d8b37a3"
 FASTAPI: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
@@ -105,3 +106,73 @@ def test_values_that_make_no_sense_have_a_page_that_says_so(tmp_path: Path) -> N
     assert f"{made[1].id}.json: expected a comparison" in first  # no two figures have such a ratio
     assert f"Comparison {made[0].id}: cannot be shown" in first
     assert list(sites.dead_links(site)) == []
+
+
+def choice(
+    day: int, sides: tuple[str, str], *cases: CaseComparison, option: str = "server", **more: Any
+) -> Comparison:
+    """A comparison of two settings, or interpreters, on a day of November 2026."""
+    base, head = (
+        SideRecord(
+            label=f"{name} 1.{day}" if option == "server" else name, commit=None, stacks=(),
+            interpreters=(),
+            kind="interpreter" if option == "python" else "setting",
+            settings={} if option == "python" else {option: name},
+        )
+        for name in sides
+    )  # fmt: skip
+    fields = {"id": f"202611{day}T120000Z-compare-a", "started": f"2026-11-{day}T12:00:00Z"}
+    return comparing.comparison_of(*cases, **fields, base=base, head=head, cross=True, **more)
+
+
+def served(*judgements: Judgement, server: str = "granian", name: str = FASTAPI) -> CaseComparison:
+    """Three duets, of which the third is not used: 10 → 20 ms of p99, 50 → 75 MB at most."""
+    figures = ({"response_p99": 0.01, "pss_peak": 5e7}, {"response_p99": 0.02, "pss_peak": 7.5e7})
+    wrong = {"response_p99": 1.0, "pss_peak": 1e9}
+    duets = [played(name, n, *figures) for n in range(2)]
+    duets.append(played(name, 2, wrong, wrong, flags=(comparing.UNSTEADY,)))
+    made = comparing.judged_case(
+        name, *judgements, duets=tuple(duets), absolute_base={comparing.CPU: 1e-4}
+    )
+    return made.model_copy(update={"case": made.case.model_copy(update={"server": server})})
+
+
+def test_choices_stand_side_by_side(tmp_path: Path) -> None:
+    """100 µs and 3 % less are 97 µs; of a pair the newest counts, whichever side is head."""
+    free = FASTAPI.replace("3.14", "3.14t")
+    older = choice(18, ("uvicorn", "granian"), served(comparing.FASTER))
+    newer = choice(19, ("granian", "uvicorn"), served(comparing.FASTER, server="uvicorn"))
+    late = comparing.OPEN.model_copy(update={"metric": "response_p99"})
+    put(
+        tmp_path,
+        older,
+        newer,
+        choice(20, ("3.14", "3.14t"), served(comparing.LATE, late, name=free), option="python"),
+        choice(21, ("asyncio", "uvloop"), served(comparing.SAME), option="loop"),
+        choice(22, ("uvicorn", "hypercorn"), served(comparing.SAME), start=True),
+    )
+    page = sites.read(tmp_path / "site" / "x" / "side-by-side" / "index.html")
+    headings = [f"{kind} on" for kind in ("Servers", "Event loops", "Interpreters")]
+    assert [page.text.count(one) for one in headings] == [1, 1, 1]
+    assert sorted(headings, key=page.text.index) == headings
+    servers, loops, pythons = re.split("Event loops on|Interpreters on", page.text)
+    assert "granian 1.19 → uvicorn 1.19" in servers
+    assert "100 µs → 97.0 µs ▲ faster −3.00 % (−4.00…−2.00 %)" in servers
+    assert "10.0 ms → 20.0 ms not judged" in servers
+    assert "peak 50.0 MB → 75.0 MB" in servers
+    assert older.head.label not in page.text
+    assert "hypercorn" not in page.text
+    assert "= no change +0.04 % (−0.39…+0.47 %)" in loops
+    assert "? inconclusive no time for a duet" in pythons
+    assert "10.0 ms → 10.1 ms ? inconclusive +0.60 % (−0.90…+2.10 %)" in pythons
+    assert [link for link in page.links if "cmp/" in link and "-a/" in link] == [
+        f"../../cmp/{name}/" for name in (newer.id, "20261121T120000Z-compare-a",
+                                          "20261120T120000Z-compare-a")
+    ]  # fmt: skip
+    assert "side-by-side" in (tmp_path / "site" / "x" / "index.html").read_text("utf-8")
+    assert list(sites.dead_links(tmp_path / "site")) == []
+
+
+def test_without_choices_nothing_stands_side_by_side(site: Path) -> None:
+    assert not (site / "x" / "side-by-side").exists()
+    assert "side-by-side" not in (site / "x" / "index.html").read_text("utf-8")

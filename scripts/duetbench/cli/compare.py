@@ -50,6 +50,7 @@ from duetbench.project.setting import SERVED, Setting, crossing
 from duetbench.show.answer import covers, exit_code
 from duetbench.show.comparison_text import as_markdown, print_comparison
 from duetbench.show.view import side_text
+from duetbench.store import files
 from duetbench.store.comparison import Comparison, Coverage, command
 from duetbench.store.kinds import comparison_file
 
@@ -98,6 +99,10 @@ def compare_command(
     as_json: JsonOption = False,
     markdown: MarkdownOption = None,
     html: HtmlOption = None,
+    results: Annotated[
+        Path | None,
+        Option("--results", metavar="FOLDER", help="Keep it in this results folder, for the site."),
+    ] = None,
     details: DetailsOption = False,
     fail_on: Annotated[
         Literal["undecided", "slower", "instructions"],
@@ -205,13 +210,20 @@ def compare_command(
         if explained is not None:
             console.say("")
             hook("why:print_attribution")(console, explained)
-        # Elsewhere the folder may be gone when somebody reads this: a job's log, a room.
-        if console.is_terminal and comparison_file(comparison).is_file():
-            console.say(f"\nKept; all of it: duetbench show {comparison.id}")
+        _keep(comparison, results, console)
     if interruption is not None:
         raise interruption
     if code := exit_code(comparison, lenient=fail_on == "slower", counts=fail_on == "instructions"):
         raise Exit(code)
+
+
+def _keep(comparison: Comparison, results: Path | None, console: Console) -> None:
+    """Save it among results if that is asked for, and say where it is."""
+    if results is not None and comparison.status == "complete":
+        console.say(f"\nsaved: {files.save(results, comparison)}")
+    # Elsewhere the folder may be gone when somebody reads this: a job's log, a room.
+    elif console.is_terminal and comparison_file(comparison).is_file():
+        console.say(f"\nKept; all of it: duetbench show {comparison.id}")
 
 
 def _limit(budget: str | None, *, start: bool, counts_only: bool) -> float | None:

@@ -146,6 +146,12 @@ class Site:
         """The newest first."""
         return tuple(record for record in self.changes if record.status == "closed")
 
+    @property
+    def choices(self) -> tuple[Comparison, ...]:
+        """Comparisons of two settings, or two interpreters, under load; the newest first."""
+        every = (one for one in self.comparisons.values() if one.cross)
+        return tuple(one for one in every if not one.start and not one.counts_only)
+
     def explanations(
         self,
         changes: Iterable[Change],

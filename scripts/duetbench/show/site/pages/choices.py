@@ -1,0 +1,131 @@
+"""Side by side: servers, event loops and interpreters, by the comparisons of them that are kept.
+
+Of the same two sides and the same question on a machine the newest comparison counts.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from statistics import geometric_mean
+from typing import Final
+
+from duetbench.core.metrics import CPU
+from duetbench.core.model import Case
+from duetbench.project import names
+from duetbench.show import addresses, formats
+from duetbench.show.answer import ViewRow, rows_of
+from duetbench.show.site.pages.site import PageFile, Site, barred, grouped, render
+from duetbench.store.comparison import CaseComparison, Comparison, SideRecord
+
+TITLE: Final = "Side by side"
+
+_KINDS: Final = {"server": "Servers", "loop": "Event loops", "interpreter": "Interpreters"}
+_OTHERS: Final = "Other settings"
+_NEUTRAL: Final = {"server": "", "loop": "", "workers": 1, "threads": None}
+"""Fields of a case that sides may differ in, without what they differ in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A metric of both sides, `78.7 µs → 91.7 µs`; `row`: None where it was not judged."""
+
+    sides: str
+    row: ViewRow | None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A case that both sides of a comparison have served; `figures`: CPU, p99, memory."""
+
+    comparison: Comparison
+    case: str
+    name: str
+    figures: tuple[Figure, ...]
+    peak: str  # memory
+    samples: str
+
+
+def pages(site: Site) -> Iterator[PageFile]:
+    """The page, if there is a comparison for it."""
+    if site.choices:
+        yield from barred(site, addresses.SIDES, TITLE, partial(_page, site))
+
+
+def _page(site: Site) -> Iterator[PageFile]:
+    about = "Servers, event loops and interpreters: what each takes for the same requests."
+    tables = choices(site.choices)
+    yield render(site, "choices.html.j2", addresses.SIDES, TITLE, about, tables=tables)
+
+
+def choices(comparisons: Iterable[Comparison]) -> dict[tuple[str, str], tuple[Choice, ...]]:
+    """The tables: kind of setting and machine → rows. Of comparisons the first counts."""
+    newest: dict[Hashable, tuple[tuple[str, str], Choice]] = {}
+    for one in comparisons:
+        kind = _kind(one)
+        place = _KINDS.get(kind, _OTHERS), one.machine.id
+        rows = {(row.case, row.metric): row for row in rows_of(one)}
+        for case in (case for case in one.cases if case.duets):
+            pair = frozenset(map(_side, (one.base, one.head)))
+            key = (*place, pair, _question(case.case, one.head.settings, kind))
+            newest.setdefault(key, (place, _choice(one, case, kind, rows)))
+    order = [*_KINDS.values(), _OTHERS]
+
+    def rank(entry: tuple[tuple[str, str], Choice]) -> tuple[int, str, str, str]:
+        (title, machine), choice = entry
+        return order.index(title), machine, choice.name, choice.comparison.head.label
+
+    return grouped(sorted(newest.values(), key=rank))
+
+
+def _kind(comparison: Comparison) -> str:
+    names_ = {comparison.head.kind, *comparison.base.settings, *comparison.head.settings}
+    return next((kind for kind in _KINDS if kind in names_), "")
+
+
+def _side(side: SideRecord) -> Hashable:
+    """Equal of sides that differ in versions alone."""
+    return frozenset(side.settings.items()) or side.label
+
+
+def _question(case: Case, settings: Mapping[str, str], kind: str) -> Hashable:
+    """What both sides are asked, whichever is called head."""
+    update = {name: value for name, value in _NEUTRAL.items() if name in settings}
+    return case.model_copy(update=update).setting, kind == "interpreter" or case.python
+
+
+def _name(case: Case, kind: str) -> str:
+    """A case without what its sides differ in."""
+    name = names.of(case)
+    server = {"server": "", "loop": name.server.partition(" with ")[0]}.get(kind, name.server)
+    python = "" if kind == "interpreter" else name.python
+    return ", ".join(filter(None, (name.what, server, python, name.rest)))
+
+
+def _choice(
+    comparison: Comparison,
+    case: CaseComparison,
+    kind: str,
+    rows: Mapping[tuple[str, str], ViewRow],
+) -> Choice:
+    def figure(metric: str) -> Figure:
+        row = rows.get((case.case.id, metric))
+        return Figure((row.figures if row else "") or _sides(case, metric, row), row)
+
+    cpu, *others = map(figure, (CPU, f"{case.case.load.times}_p99", "pss_steady"))
+    judged = cpu.row.judged if cpu.row else None
+    samples = f"{judged.duets}{' by turns' if judged.alone else ''}" if judged else "0"
+    peak = _sides(case, "pss_peak", None)
+    name = _name(case.case, kind)
+    return Choice(comparison, case.case.id, name, (cpu, *others), peak, samples)
+
+
+def _sides(case: CaseComparison, metric: str, row: ViewRow | None) -> str:
+    """Means of both sides over the usable duets; head's is base's times the ratio that is shown."""
+    pairs = [(duet.base.get(metric), duet.head.get(metric)) for duet in case.duets if duet.usable]
+    both = [(base, head) for base, head in pairs if base and head]
+    if not both:
+        return formats.MISSING
+    base, head = map(geometric_mean, zip(*both, strict=True))
+    if row and row.judged.ratio:
+        head = base * row.judged.ratio
+    return " → ".join(formats.figure(metric, end) for end in (base, head))
