@@ -359,14 +359,9 @@ def _steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
     for row in of_groups(rows, "undecided", "unjudged"):
         lacking[_lacks(comparison, row)].append(row)
     if waiting := lacking["time"]:
-        cases, more = {row.case for row in waiting}, ""
-        estimates = [case.seconds_to_decide for case in comparison.cases if case.case.id in cases]
-        if seconds := [seconds for seconds in estimates if seconds]:
-            time = formats.duration(sum(seconds))
-            more = f" About {time} more would probably decide {len(seconds)} of them."
         yield (
             f"Too little time for {number_of(waiting, comparison)}: a larger --budget, or fewer "
-            f"cases with --select, would tell.{more}"
+            "cases with --select, would tell."
         )
     if loud := lacking["quiet"]:
         cases = {row.case for row in loud}
@@ -421,8 +416,7 @@ def _lacks(comparison: Comparison, row: ViewRow) -> Literal["time", "quiet", "no
         return "quiet" if row.judged.excluded else "time"
     # The last look, after which no more samples are taken; no end if it is not recorded.
     method = comparison.method
-    looks = str(method.get("looks", method.get("screening_looks", "")))
-    last = looks.rpartition(", ")[2].partition(" ")[0]
+    last = str(method.get("looks", "")).rpartition(", ")[2].partition(" ")[0]
     most = int(last) if last.isdecimal() else math.inf
     unlimited = comparison.budget_seconds is None and comparison.status == "complete"
     if unlimited or row.judged.duets >= most:
