@@ -413,7 +413,7 @@ def _in_time(figures: Mapping[str, float]) -> float:
 
 
 def _has(duet: Duet, metric: str) -> bool:
-    return all(0 < duet.metrics(side).get(metric, 0) < math.inf for side in SIDES)
+    return 0 < duet.base.get(metric, 0) < math.inf and 0 < duet.head.get(metric, 0) < math.inf
 
 
 def said_once(reasons: Mapping[SideName, str]) -> str:

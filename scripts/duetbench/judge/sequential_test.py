@@ -153,7 +153,7 @@ class SequentialTest:
         """The latest look at one metric; what a look sees never changes afterwards."""
         samples = self.samples[key]
         due = self.method.looks.latest(len(samples.usable), final=key in self._final)
-        if due is None or metric not in samples.metrics or samples.count(metric) < 2:
+        if due is None or metric not in samples.metrics:
             return Evidence()
         count, share = due
         if (key, metric, *due) not in self._seen:
