@@ -14,10 +14,10 @@ from duetbench.judge import session
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Pair, Side, Sides
 from duetbench.judge.session import Question
-from duetbench.measure.testbed import SideCase, Testbed
+from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Project
 from duetbench.store.comparison import Comparison, Curve, Duet, Instructions, SideName, SideRecord
-from synthetic import MACHINE, figures, ok
+from synthetic import figures, make_testbed, ok
 
 SECONDS, SPREAD = 7.0, 0.007  # of a duet
 
@@ -145,20 +145,11 @@ class SilentReporter(Reporter):
 
 
 def side(name: str, cases: tuple[Case, ...]) -> Side:
-    testbed = Testbed(
-        apps=Path(name),
-        oha=Path("oha"),
-        machine=MACHINE,
-        pythons={},
-        interpreters={},
-        stacks={},
-        logs=Path("logs"),
-        inherited={},
-    )
     record = SideRecord(
         label=name, kind="revision", commit="3f2a9c17" * 5, stacks=(), interpreters=()
     )
-    return Side(record=record, testbed=testbed, cases=cases, project=Project(Path(name)))
+    folder = Path(name)
+    return Side(record=record, testbed=make_testbed(folder), cases=cases, project=Project(folder))
 
 
 def paired(base: Side, head: Side, reason: str = "") -> tuple[Pair, ...]:

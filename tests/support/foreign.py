@@ -10,7 +10,6 @@ from typing import Any, Final
 from duetbench import __version__
 from duetbench.core.model import Case, CaseResult, Machine, Missing, Plan, Run, StackRecord, Verdict
 from duetbench.host.machine import asv_profile
-from duetbench.measure.testbed import Testbed
 from duetbench.store import files
 from duetbench.store.change import Change, SeriesName, StackState, Step
 from duetbench.store.comparison import CaseComparison, Comparison, Judgement, SideRecord
@@ -18,7 +17,7 @@ from duetbench.store.night import NightPlan, Shard
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
 from duetbench.trend.candidates import figures_of
 from duetbench.trend.confirm import conclude
-from synthetic import MACHINE, change_record, figures, make_case, make_run, ok
+from synthetic import MACHINE, change_record, figures, make_case, make_run, make_testbed, ok
 
 NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 COMMIT: Final = "3f2a9c17" * 5
@@ -59,23 +58,8 @@ def _cases(number: int) -> tuple[Case, ...]:
     return tuple(make_case(name, slots=None) for name in ids)  # 12,800/s at most
 
 
-def make_testbed(machine: Machine) -> Testbed:
-    """What a case needs of a machine for what is worked out from it."""
-    nowhere = Path("/")
-    return Testbed(
-        apps=nowhere,
-        oha=nowhere,
-        machine=machine,
-        pythons={},
-        interpreters={},
-        stacks={},
-        logs=nowhere,
-        inherited={},
-    )
-
-
 def commands(case: Case, machine: Machine) -> Any:
-    return make_testbed(machine).commands(case)
+    return make_testbed(machine=machine).commands(case)
 
 
 def shard_run(number: int, plan: NightPlan | None = None, **changes: Any) -> Run:

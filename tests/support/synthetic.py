@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from duetbench.core.errors import FlagName
@@ -25,6 +26,7 @@ from duetbench.core.model import (
     Status,
     Verdict,
 )
+from duetbench.measure.testbed import Testbed
 from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import PackageChange
 
@@ -95,6 +97,21 @@ def make_case(case_id: str, **changes: Any) -> Case:
         "ceiling": "min(c, slots) / floor",
     }
     return Case(**{**fields, **changes})
+
+
+def make_testbed(apps: Path = Path("/"), machine: Machine = MACHINE) -> Testbed:
+    """What a case needs of a machine for what is worked out from it."""
+    nowhere = Path("/")
+    return Testbed(
+        apps=apps,
+        oha=nowhere,
+        machine=machine,
+        pythons={},
+        interpreters={},
+        stacks={},
+        logs=nowhere,
+        inherited={},
+    )
 
 
 def figures(source: random.Random, throughput: float = 5000.0) -> dict[str, float]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import pytest
 
 from duetbench.trend import reading
 from duetbench.trend.candidates import of_table
@@ -48,16 +49,20 @@ def step_lines(sources: Sources) -> dict[str, list[str]]:
     return candidates
 
 
-def test_every_point_of_the_history_is_what_it_was() -> None:
-    sources = reading.read(ROOT / "results")
+@pytest.fixture(scope="module")
+def sources() -> Sources:
+    return reading.read(ROOT / "results")
+
+
+def test_every_point_of_the_history_is_what_it_was(sources: Sources) -> None:
     assert point_lines(sources) == (RECORDED / "points.txt").read_text("utf-8").splitlines()
 
 
-def test_the_steps_that_are_found_are_those_that_were_found() -> None:
+def test_the_steps_that_are_found_are_those_that_were_found(sources: Sources) -> None:
     recorded: dict[str, list[str]] = {}
     for line in (RECORDED / "steps.txt").read_text("utf-8").splitlines():
         if line.startswith("#"):
             steps = recorded.setdefault(line, [])
         else:
             steps.append(line)
-    assert step_lines(reading.read(ROOT / "results")) == recorded
+    assert step_lines(sources) == recorded
