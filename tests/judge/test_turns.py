@@ -156,10 +156,10 @@ KINDS: Final = [
     (server, workers, threads, cores)
     for server, workers, threads, cores in product(SERVERS, (1, 2, 4), (None, 1, 2, 64), (1, 2, 4))
     if threads is None or "wsgi" in SERVERS[server].interfaces
-]
+][::5]  # each server, and each number of workers, threads and cores, several times
 
 
-@pytest.mark.parametrize(("server", "workers", "threads", "cores"), KINDS[::2])
+@pytest.mark.parametrize(("server", "workers", "threads", "cores"), KINDS)
 def test_what_scales_is_as_much_faster_as_it_is_alone(
     server: str, workers: int, threads: int | None, cores: int, tmp_path: Path
 ) -> None:
@@ -328,10 +328,10 @@ def test_two_threads_serve_more_without_the_gil(
 ) -> None:
     """Real servers that compute in two threads: with the GIL on one core, without it on both."""
     real = warmup.warm_up
-    monkeypatch.setattr(warmup, "warm_up", lambda client, **_: real(client, window=0.1, limit=0.6))
+    monkeypatch.setattr(warmup, "warm_up", lambda client, **_: real(client, window=0.1, limit=0.3))
     monkeypatch.setattr(command, "free_gb", lambda _: 0.0)  # for no copies
     for module in (duet, duet_loop):
-        monkeypatch.setattr(module, "duet_load", lambda case, *_: duet_load(case, 1.0))
+        monkeypatch.setattr(module, "duet_load", lambda case, *_: duet_load(case, 0.6))
     gil, free = (declared(f"asgi-wsgi/wsgi-cpu/py{name}/w1/t2/c32") for name in ("3.14", "3.14t"))
     testbed = assemble(Project.here(), [gil, free], tmp_path / "logs")
     loop = duet_loop.Loop(Watched(tmp_path / "logs"), SilentReporter(), 1, turns=True)
