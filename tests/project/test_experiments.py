@@ -15,7 +15,8 @@ from duetbench.project.experiments import Experiment, load_experiments
 from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES, InterpreterSpec, StackSpec
 from duetbench.project.servers import SERVERS
-from synthetic import MACHINE, make_testbed
+from foreign import make_testbed
+from synthetic import MACHINE
 
 IDS = Path(__file__).parents[1] / "data" / "case_ids.txt"
 
@@ -111,7 +112,7 @@ def declared(profile: Profile) -> dict[str, Case]:
 def ceiling(case: Case, *, unit: float = 0.0, cores: int = 2) -> float:
     """A case's ceiling on a machine of so many cores."""
     machine = MACHINE.model_copy(update={"server_cores": tuple(range(cores)), "client_cores": ()})
-    found = make_testbed(machine=machine).ceiling(case, unit)
+    found = make_testbed(machine).ceiling(case, unit)
     assert found is not None
     return found
 
@@ -266,7 +267,7 @@ def test_formulas_are_arithmetic(formula: str, value: float) -> None:
     ("formula", "reason"),
     [
         ("c / 0", "divides by zero"),
-        ("inf - inf", "gives nan, which is no number"),
+        ("inf - inf", "gives nan, which is not a number"),
         ("open('/etc/passwd')", "Function 'open' not defined"),
     ],
 )

@@ -1,11 +1,11 @@
-"""Every error that duetbench raises on purpose, what exit codes mean, and every validity flag.
+"""Every error that duetbench raises on purpose, the exit codes, and every validity flag.
 
-A LaunchError ends one launch, and the others go on; any other error ends the verb with its code.
-A message says what was expected, what was found, and what to do. Exit code 1 is never an error's:
-it says that all was done, and what was found is bad.
+A LaunchError ends one launch, and the others go on; any other error ends the command with its code.
+A message says what was expected, what was found, and what to do. No error has exit code 1, which
+means that the command succeeded with a bad result.
 
-A *fail* flag voids a launch: it keeps a status and a reason, and loses every figure. A *warn* flag
-is shown beside the figures; a `DISTURBING` one widens the intervals of statements.
+A *fail* flag voids a launch: it keeps a status and a reason, and loses every figure. Reports show a
+*warn* flag beside the figures; a `DISTURBING` one widens the intervals of statements.
 """
 
 from collections.abc import Mapping
@@ -13,20 +13,20 @@ from enum import StrEnum
 from typing import ClassVar, Final, Literal, Self
 
 EXIT_CODES: Final[Mapping[str, str]] = {
-    "0": "done; all that was to be judged was judged, nothing is materially slower or broken",
+    "0": "done; everything was judged, and nothing is materially slower or broken",
     "1": "done, and something is wrong: materially slower or broken, failed, refused or missing",
     "2": "wrong usage, or a wrong declaration",
-    "3": "no answer, or not all of it: nothing usable was measured, or something stayed undecided",
-    "4": "could not be done: set-up, network, disk, a busy machine, an error of duetbench's own",
-    "130, 143": "interrupted by Ctrl-C, or ended; what was measured is kept",
+    "3": "incomplete: nothing usable was measured, or something stayed undecided",
+    "4": "failed: set-up, network, disk, a busy machine, or an error in duetbench",
+    "130, 143": "interrupted by Ctrl-C or a signal; what was measured is kept",
 }
-"""What every verb's exit code means. docs/reference.md has this table, and `--help` prints it."""
+"""The meaning of exit codes, for every command. docs/reference.md and `--help` print it."""
 
 FAILED: Final = 4
 
 
 class DuetbenchError(Exception):
-    """Base of all errors whose message is meant for the person at the keyboard."""
+    """Base of all errors with a message for the user."""
 
     exit_code: ClassVar[int] = FAILED
 
@@ -38,7 +38,7 @@ class UsageError(DuetbenchError):
 
 
 class DeclarationError(DuetbenchError):
-    """A declaration is wrong: which file, which key, what was found, what is allowed."""
+    """A declaration is wrong; the message names file, key, value and what is allowed."""
 
     exit_code = 2
 
@@ -48,11 +48,11 @@ class DeclarationError(DuetbenchError):
 
 
 class SetupError(DuetbenchError):
-    """Something that measuring needs is missing and could not be made."""
+    """Something that measuring needs is missing, and set-up failed."""
 
 
 class BusyError(DuetbenchError):
-    """Another measurement is under way on this machine."""
+    """Another measurement is running on this machine."""
 
 
 class RecordError(DuetbenchError):
@@ -64,7 +64,7 @@ class CountError(DuetbenchError):
 
 
 class ServiceError(DuetbenchError):
-    """GitHub cannot be reached, refuses, or answers what was not expected."""
+    """GitHub is unreachable, refuses, or gives an unexpected answer."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         self.status = status
@@ -76,7 +76,7 @@ class HistoryError(DuetbenchError):
 
 
 class ArtifactError(DuetbenchError):
-    """What another machine sent is not what was asked for; nothing of it is used."""
+    """Files from another machine are not the expected ones; none of them is used."""
 
 
 class NothingMeasuredError(DuetbenchError):
@@ -133,12 +133,12 @@ class FlagName(StrEnum):
     NOT_STEADY = (
         "not_steady",
         "disturbs",
-        "the warm-up ended before the throughput was steady, or its level moved in the load",
+        "the warm-up ended before the throughput was steady, or it changed in the load",
     )
     ABOVE_UNIT = "above_unit", "warn", "more throughput than the fastest single request would allow"
-    NOBODY_BUSY = "nobody_busy", "warn", "requests waited for no core time of server or generator"
-    SMALL_POOL = "small_pool", "warn", "nobody was busy, and fewer requests ran than connections"
-    ERROR_INSIDE = "error_inside", "warn", "a body with the declared status tells an error"
+    NOBODY_BUSY = "nobody_busy", "warn", "requests waited, but not for cores of server or generator"
+    SMALL_POOL = "small_pool", "warn", "cores were idle, and fewer requests ran than connections"
+    ERROR_INSIDE = "error_inside", "warn", "a body with the declared status reports an error"
     MEMORY_GROWS = "memory_grows", "disturbs", "the server kept memory for every request"
     CONNECTIONS_REOPENED = "connections_reopened", "disturbs", "kept connections were opened again"
     WORKER_IMBALANCE = "worker_imbalance", "warn", "the connections were spread unevenly"
@@ -151,7 +151,7 @@ class FlagName(StrEnum):
     COUNTERS_SHARED = (
         "counters_shared",
         "warn",
-        "the processor counted the server a part of the time only: no instructions and cycles",
+        "the processor counted the server only part of the time: no instructions and cycles",
     )
     HOST_NOISE = (
         "host_noise",
@@ -167,11 +167,11 @@ class FlagName(StrEnum):
 
 
 DISTURBING: Final = frozenset(name for name in FlagName if name.disturbs)
-"""Warnings that something besides the case was measured too, or something that does not last:
-no trend is judged from such figures, and the intervals of statements are wider.
+"""Warnings that something else was measured too, or something that does not last. Trends do not use
+such figures, and the intervals of statements are wider.
 
-The other warnings describe the case or the machine (few cores, shared cores, an uneven spread);
-they belong to the answer.
+The other warnings describe the case or the machine (few cores, shared cores, an uneven spread),
+which belongs to the answer.
 """
 
 

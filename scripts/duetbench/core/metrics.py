@@ -1,4 +1,4 @@
-"""The metric registry: one row per metric, with its roles. To add a metric, add a row here.
+"""The metric registry: one row per metric. To add a metric, add a row here.
 
 Values are SI units throughout (seconds, bytes, 1/s, or 1 for ratios and counts).
 """
@@ -25,11 +25,10 @@ Situation = Literal[
 ]
 """Of which cases a comparison judges a metric.
 
-always: all. unlimited: closed loops whose handlers wait for nothing. ceiling: closed loops under a
-declared ceiling. response, service: the others, by the times that tell about the server. Tails are
-judged from the same duets, and are never a reason to measure longer, nor is start. Where starts are
-compared it is start, and start alone. why: what explains other figures of any case; it decides
-nothing, and is no news by itself.
+always: all. unlimited: closed loops whose handlers do not wait. ceiling: closed loops with a
+declared ceiling. response, service: the other cases, by the times that describe the server. Tails
+and start use the same duets and never prolong a comparison. start alone: comparisons of starts,
+which also judge start. why: all; such metrics explain others, decide nothing, and are no news.
 """
 
 Concern = Literal["cpu", "throughput", "latency", "tail", "memory", "start"]
@@ -42,8 +41,8 @@ MATERIAL: Final[dict[Concern, float]] = {
     "memory": 0.05,
     "start": 0.1,
 }
-"""The relative change from which on a person acts, by what concerns them; docs/comparing.md says
-why. What is smaller is shown, and never the news."""
+"""The relative change from which a person acts, by concern; docs/comparing.md gives the reasons.
+Reports show smaller changes, but not as news."""
 
 PERCENTILES: Final[tuple[tuple[str, float, int], ...]] = (
     ("p50", 0.5, 1),
@@ -52,16 +51,16 @@ PERCENTILES: Final[tuple[tuple[str, float, int], ...]] = (
     ("p99", 0.99, 1_000),
     ("p999", 0.999, 10_000),
 )
-"""Of times: name, quantile, and the fewest answers from which it is given.
+"""Percentiles of times: name, quantile, and the fewest answers that they need.
 
-A tail percentile needs about ten answers beyond it, or it is the maximum under another name; one
-that lacks them is left out, never guessed. p50 and p90 are always given, as the articles do for
-their twenty requests; `few_samples` says when there are too few even for them.
+A tail percentile needs about ten answers beyond it; with fewer it would be the maximum by another
+name, so it is left out. p50 and p90 are always given, as the articles do for their twenty requests;
+`few_samples` reports when there are too few even for them.
 """
 
 
 _SMALLEST: Final = 1e-12
-"""Below it, other than 0, no figure means anything: what remains of a subtraction, if not a lie."""
+"""A figure other than 0 below this is a rounding error of a subtraction, or forged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +72,18 @@ class Metric:
         format: Formatter for people, with the SI unit of the stored value.
         meaning: One sentence.
         title: Column heading; empty: the name.
-        lower: Of one that is better when lower: the relevance floor, a relative change up to which
-            there is none, however surely it is seen.
-        higher: The same of one that is better when higher.
+        lower: Relevance threshold, if lower is better: the relative change up to which there is
+            none, however precisely it is measured.
+        higher: The same, if higher is better.
         rank: Place among the headlines, the metrics that people look at first; None: none of them.
-        concern: Which threshold of `MATERIAL` is its own, where it is judged.
-        judged: In which cases a comparison judges it, and nights look for steps in it; None: none.
+        concern: Which threshold of `MATERIAL` applies if the metric is judged.
+        judged: In which cases comparisons judge it and nights look for steps; None: in none.
         compared: Whether the site compares it across cases.
-        column: Whether a table that declares no columns has it.
-        moves: What is said of a case whose figure rose|fell, `{}` in place of by how much; empty:
-            that the title is higher or lower.
-        highest: The largest value that there can be; None: that of the format.
-        tolerated: Its tolerance, where that is not five times the floor.
+        column: Whether it is a column of tables that declare none.
+        moves: What reports say when the figure rose|fell, with `{}` for the amount; empty: that
+            the title is higher or lower.
+        highest: The largest possible value; None: that of the format.
+        tolerated: The equivalence margin, if it is not five times the threshold.
     """
 
     name: str
@@ -122,16 +121,16 @@ class Metric:
 
     @property
     def tolerance(self) -> float:
-        """A relative change that need not be excluded before "no change" is said.
+        """The equivalence margin: the relative change that "no change" must exclude.
 
-        Wide enough above the floor that a change in between is decided either way in time.
+        It is far enough above the threshold that a change in between is decided in time.
         """
         return 5 * self.floor if self.tolerated is None else self.tolerated
 
     def moved(self, amount: str, *, rose: bool) -> str:
-        """What a case does whose figure moved by an amount: `needs 22 % more CPU per request`.
+        """Say in words that a case's figure moved: `needs 22 % more CPU per request`.
 
-        Or is so many times what it was: `needs 31 times the CPU per request`.
+        With an amount in times: `needs 31 times the CPU per request`.
         """
         words = self.moves or f"has {{}} higher|lower {self.title}"
         if amount.endswith(" times"):
@@ -139,14 +138,14 @@ class Metric:
         return re.sub(r"(\w+)\|(\w+)", r"\1" if rose else r"\2", words).format(amount)
 
     def rounded(self, value: float) -> float:
-        """A value as it is recorded: counts exactly."""
+        """Round a value for a file; counts stay exact."""
         exact = self.format is units.count and float(value).is_integer()
         return value if exact else units.rounded(value)
 
     def wrong(self, value: float) -> str | None:
-        """Why a value cannot be one of this metric, in half a sentence; None: it can."""
+        """Say why a value is impossible for this metric, in half a sentence; None if it is not."""
         highest, lowest = self.highest or self.format.highest, self.format.lowest
-        if not lowest <= value <= highest:  # nor is NaN
+        if not lowest <= value <= highest:  # also false for NaN
             return (
                 f"expected {self.name} to be a number from {lowest:g} to {highest:g}, "
                 f"found {value:g}"
@@ -318,8 +317,8 @@ _ROWS: Final[list[Metric]] = [
     Metric(
         "work_per_request",
         seconds,
-        "Core time per answered request if both sides' threads were woken as often. In no launch: "
-        "comparisons work it out.",
+        "Core time per answered request, had both sides the same wake-ups. Not in launches: "
+        "comparisons compute it.",
         "work/request",
         lower=0.002,
         judged="why",
@@ -415,15 +414,15 @@ _ROWS: Final[list[Metric]] = [
 METRICS: Final[dict[str, Metric]] = {row.name: row for row in _ROWS}
 
 CPU: Final = "server_cpu_per_request"
-"""Metric that sums up a case: what confirms a step, and what a release did."""
+"""The metric that sums up a case: it confirms steps, and shows what a release changed."""
 
 WAKE_UPS: Final = "switches_voluntary"
 WORK: Final = "work_per_request"
 COUNTED: Final = ("server_instructions_per_request", "server_cycles_per_request")
-"""What processors count, where they let us."""
+"""Metrics from the processor's counters, if they are accessible."""
 
 INSTRUCTIONS: Final = "instructions"
-"""Metric of the instructions of a request inside the process, which no launch has."""
+"""Instructions per request inside the process. No launch has this metric."""
 
 TIME_INSIDE: Final = Metric(
     "seconds",
@@ -434,11 +433,11 @@ TIME_INSIDE: Final = Metric(
     moves="takes {} more|less time in process",
     tolerated=0.03,
 )
-"""No metric of launches: that of anchored points until 2026-11, and of asv's times."""
+"""The time of asv's benchmarks, and of anchored points until 2026-11. No launch has it."""
 
 
 def row(name: str) -> Metric:
-    """The row of a metric; of a time inside the process, whatever its name, that of these."""
+    """The row of a metric; for the names of times inside the process, `TIME_INSIDE`."""
     return METRICS.get(name, TIME_INSIDE)
 
 
@@ -448,13 +447,13 @@ HEADLINES: Final = tuple(
 """The metrics that people look at first, the first one first."""
 
 JUDGED: Final = tuple(name for name in HEADLINES if METRICS[name].judged)
-"""The metrics that a comparison judges in some case: no step in another could be confirmed."""
+"""The metrics that comparisons judge in some case. Steps in others could not be confirmed."""
 
 TAILS: Final = tuple(name for name in JUDGED if METRICS[name].concern == "tail")
-"""Of these, what is judged from the duets that there are, and never waited for."""
+"""Those of the tails: judged from the duets that there are, never a reason for more."""
 
 WITNESSES: Final = tuple(row.name for row in _ROWS if row.judged == "why")
-"""What explains a change, or shows how it came about, and decides nothing."""
+"""Metrics that explain a change and decide nothing."""
 
 BRIEF: Final = HEADLINES[:3]
 """What a line of progress shows."""

@@ -1,7 +1,7 @@
 """The types of duetbench: case, plan, launch, run.
 
-All of them are frozen and validated where they are made. A `Case` carries all that a launch needs,
-and a `Run` all that a reader needs.
+All are frozen, and validated on creation. A `Case` carries all that a launch needs, and a `Run` all
+that a reader needs.
 """
 
 from collections.abc import Hashable
@@ -28,11 +28,11 @@ FORMAT_VERSION: Final = 2
 
 READY_SECONDS: Final = 30.0
 _LONGEST_S: Final = 1e7
-"""Of anything that is timed: four months. What is longer is a fault, or a lie."""
+"""Upper bound of any measured time: four months. A longer one is a fault, or forged."""
 
 
 def _in_our_time(moment: datetime) -> datetime:
-    """Refuse what no clock of ours has said, and no calendar of another zone may have."""
+    """Refuse moments that no clock of this program reports and other time zones cannot express."""
     if not 2000 <= moment.year < 2200:
         raise ValueError("expected a moment of the years 2000 to 2199")
     return moment
@@ -54,10 +54,10 @@ When = Annotated[AwareDatetime, AfterValidator(_in_our_time)]
 
 Figure = Annotated[float, Field(ge=-1e18, le=1e18)]
 Amount = Annotated[float, Field(ge=0, le=1e18)]
-"""Of anything: so that sums, products and ratios of what files say stay numbers."""
+"""An amount. Bounded, so that sums, products and ratios of stored values stay finite."""
 
 Ratio = Annotated[float, Field(gt=1e-9, le=1e9)]
-"""Of two figures."""
+"""A ratio of two figures."""
 
 Moment = Annotated[str, AfterValidator(_moment)]
 """A time in ISO 8601 with its offset from UTC, as text."""
@@ -79,15 +79,15 @@ class Artefact(Frozen):
     """A value with a file of its own, and a field `format`; see `files`."""
 
     noun: ClassVar[str]
-    """What errors call it: a change record."""
+    """Its name in errors: a change record."""
     indent: ClassVar[int | None] = 1
-    """Of its JSON; None: all on one line."""
+    """Indent of its JSON; None: all on one line."""
     place: ClassVar[str] = ""
-    """Of its file below `results/`: a format string, filled from the value."""
+    """Place of its file below `results/`: a format string, filled from the value."""
 
     @property
     def path(self) -> str:
-        """Where its file belongs below `results/`."""
+        """The place of its file below `results/`."""
         return self.place.format(self)
 
 
@@ -116,10 +116,10 @@ class Load(Frozen):
 
     @property
     def times(self) -> Literal["response", "service"]:
-        """The kind of times that tell about the server.
+        """The kind of times that describes the server.
 
-        With a rate those are service times, from the send on: responses contain the generator's
-        queue. A closed loop has no queue, and its figures are called response times alone.
+        With a rate it is service times, from the send on: response times contain the generator's
+        queue. A closed loop has no queue, and its times are called response times.
         """
         return "response" if self.rate is None else "service"
 
@@ -136,13 +136,13 @@ class Expectation(Frozen):
     json_schema: dict[str, Any] | None = Field(default=None, description="JSON Schema (2020-12).")
     size: tuple[int, int] | None = Field(
         default=None,
-        description="Least and most bytes of a right body, where it varies; null: under load it "
-        "has a size that verification saw.",
+        description="Least and most bytes of a right body, if it varies; null: under load, only "
+        "sizes that verification saw are right.",
     )
 
     @property
     def tells_body(self) -> bool:
-        """Whether it says what a right body is."""
+        """Whether it declares a right body."""
         return any(v is not None for v in (self.text, self.json_value, self.json_schema))
 
     @model_validator(mode="after")
@@ -164,15 +164,15 @@ class Endpoint(Frozen):
     method: str = "GET"
     path: str
     paths: tuple[str, ...] = Field(
-        default=(), description="Further paths: a request takes one of all at random."
+        default=(), description="Further paths: each request takes one of all at random."
     )
     headers: dict[str, str] = Field(default_factory=dict)
     body: str = Field(
-        default="", description="Of each request: sent as UTF-8, or what a data URL holds."
+        default="", description="Body of each request: sent as UTF-8, or the content of a data URL."
     )
     expect: Expectation
     floor: float = Field(ge=0, description="Service floor in s: no answer can be faster.")
-    overlap: int = Field(default=0, ge=0, description="So many requests at once must overlap.")
+    overlap: int = Field(default=0, ge=0, description="How many requests must overlap.")
     takes: float = Field(
         default=0, ge=0, description="About how long one request takes, in s; for planning only."
     )
@@ -190,7 +190,7 @@ class Case(Frozen):
     loop: str
     workers: int = Field(gt=0)
     threads: int | None = Field(
-        default=None, gt=0, description="Blocking threads per worker where the server is told."
+        default=None, gt=0, description="Blocking threads per worker, if the server has the option."
     )
     slots: int | None = Field(
         default=None, description="Requests that can be in service at once; null: unlimited."
@@ -202,37 +202,37 @@ class Case(Frozen):
     ceiling: str | None = Field(
         default=None, description="Formula for requests/s over c, slots, floor, unit, cores, rate."
     )
-    env: dict[str, str] = Field(default_factory=dict, description="Added to the server's.")
+    env: dict[str, str] = Field(default_factory=dict, description="Variables for its server.")
     env_names: tuple[str, ...] = Field(
-        default=(), description="Variables that it gets, too, and whose values are not recorded."
+        default=(), description="Further variables, whose values are not recorded."
     )
     before: tuple[str, ...] = Field(
         default=(), description="Shell commands before each start of the server."
     )
-    after: tuple[str, ...] = Field(default=(), description="Shell commands after each stop of it.")
+    after: tuple[str, ...] = Field(default=(), description="Shell commands after each stop.")
     ready_timeout: float = Field(
         default=READY_SECONDS,
         gt=0,
         exclude_if=READY_SECONDS.__eq__,
-        description="For its server to say that it is ready, s: 1 s is usual.",
+        description="Seconds in which the server must report that it is ready; 1 s is usual.",
     )
 
     @property
     def scales(self) -> bool:
-        """Whether it asks what several threads or workers compute on all cores, by declaration.
+        """Whether parallel threads or workers compute on all cores, by declaration.
 
-        A second server would take the cores that it is about. Where handlers wait, they are free.
+        A second server would take cores from it. If handlers wait, the cores are free.
         """
-        several = self.slots or self.workers * (self.threads or 1)
-        return self.cores == "shared" and not self.endpoint.floor and several > 1
+        parallel = self.slots or self.workers * (self.threads or 1)
+        return self.cores == "shared" and not self.endpoint.floor and parallel > 1
 
     @property
     def setting(self) -> Hashable:
-        """Equal of cases that differ in nothing but their interpreter, and what follows from it."""
+        """A key: equal for cases that differ only in interpreter, and in what follows from it."""
         load = self.load
-        served = (self.stack, self.server, self.loop, self.workers, self.threads, self.cores)
-        loaded = (load.model, load.connections, load.rate)
-        return self.experiment, self.endpoint.name, served, loaded, frozenset(self.env.items())
+        server = (self.stack, self.server, self.loop, self.workers, self.threads, self.cores)
+        offer = (load.model, load.connections, load.rate)
+        return self.experiment, self.endpoint.name, server, offer, frozenset(self.env.items())
 
 
 class Plan(Frozen):
@@ -339,7 +339,7 @@ class StackRecord(Frozen):
 
 
 class InterpreterKind(Frozen):
-    """What tells interpreters of one version apart."""
+    """What distinguishes interpreters of one version."""
 
     free_threaded: bool
     jit: bool = Field(
@@ -348,18 +348,18 @@ class InterpreterKind(Frozen):
 
     @property
     def suffix(self) -> str:
-        """What its name ends in."""
+        """The end of its name."""
         return "t" if self.free_threaded else "-jit" if self.jit else ""
 
 
 class InterpreterRecord(InterpreterKind):
-    """An interpreter as it described itself."""
+    """An interpreter, as it describes itself."""
 
     name: str
     version: str
     build: str = Field(description="Compiler and build flags that matter.")
     origin: Literal["prebuilt", "source", "found"] = Field(
-        description="Made by set-up, of one origin for all; found: one that the machine had."
+        description="prebuilt, source: from set-up, one of them for all; found: the machine's own."
     )
     memory: str = Field(
         default="", description="Its allocator, and huge pages: asked for by it, given by Linux."

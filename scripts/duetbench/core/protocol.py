@@ -1,7 +1,7 @@
-"""What planning and measuring must both know: numbers of the protocol, and arithmetic in formulas.
+"""Numbers of the protocol that planning and measuring share, and formulas of declarations.
 
-`min(c, slots) / floor` and the like, and nothing else: declarations are expanded with it (floors,
-slots, loads), and launches judged (their ceiling).
+A formula is arithmetic such as `min(c, slots) / floor`. Declarations use it for floors, slots and
+loads, and launches are judged by it (their ceiling).
 """
 
 import math
@@ -19,57 +19,56 @@ WINDOW_SECONDS: Final[dict[Profile, float]] = {"quick": 0.4, "nightly": 1.0, "pu
 RATE_WINDOWS: Final = 2
 """Windows that warm up a paced or open load: thousands of requests, more than it will send.
 
-Whether they are steady says nothing about a load that is far below them.
+Whether they are steady says nothing about a load far below them.
 """
 
 SLOW_SECONDS: Final = 0.1
-"""Endpoints that take longer are warmed up by one wave: windows of a second would tell nothing."""
+"""Endpoints that take longer are warmed up by one wave, as windows of a second are too short."""
 
 UNIT_REQUESTS: Final = 3
 """Single requests to the idle server, the fastest of which is the unit of its ceiling."""
 
 SPOT_SECONDS: Final = 0.2
 SPOT_SHARE: Final = 4000
-"""Least time between two spot checks under load, s, and least number of requests between them.
+"""Least time between two spot checks under load, s, and fewest requests between them.
 
-With its connection a check costs a server the core time of about three requests, and is counted as
-one: CPU per request is at most 0.06 % too high.
+With its connection a check costs a server the core time of about three requests, but counts as one:
+CPU per request is at most 0.06 % too high.
 """
 
 DUET_PROTOCOL: Final = 2
-"""Version of how duets are measured. An anchor goes with one: under another, ratios to it may
-differ although nothing else does. 1: servers stopped in their own time. 2: both are killed
-(2026-11)."""
+"""Version of the protocol of duets. An anchor belongs to one version, as ratios to it may differ
+between versions. 1: servers stop in their own time. 2: both are killed (2026-11)."""
 
 DUET_SECONDS: Final = 2.0
 """Least load of a duet, s.
 
 Ratios of FastAPI's json scatter by 1.6 and 1.05 % in duets of 1.5 and 3 s, and the rest of a duet
-takes 1.5 s: a minute of either, or of 2 s, tells almost the same. Shorter ones reach more cases.
-Address randomisation stays on, for one layout of both sides would be in every figure.
+takes 1.5 s. So a minute of any of these, or of 2 s, gives almost the same precision; shorter duets
+reach more cases. Address randomisation stays on: one fixed layout would bias every figure.
 """
 
 DUET_WAVES: Final = 3.3
-"""Times the service of a slow endpoint that a duet's load lasts at least: some whole waves."""
+"""Least length of a duet's load as a multiple of a slow endpoint's service time: some waves."""
 
 DUET_REQUESTS: Final = 30
-"""Requests of a paced load in a duet, at least: enough for a median. Launches have more."""
+"""Fewest requests of a paced load in a duet: enough for a median. Launches have more."""
 
 DUET_WARM_UP: Final = 0.5
-"""Length of the warm-up of a duet, s: some thousand requests to any handler that is quick.
+"""Length of the warm-up of a duet, s: some thousand requests to any fast handler.
 
-Windows of it would tell nothing. Whether it was long enough is seen in the load: `duet.drift`.
+Its windows would be too short to judge. `duet.drift` shows whether the warm-up was long enough.
 """
 
 DUET_QUEUE: Final = 2.0
-"""Most seconds that a duet of a target waits after its load, for requests that compute for long: as
-long as it loads. Experiments declare their loads, and get these."""
+"""Most seconds that a duet of a target waits after its load for slow requests: as long as the load
+itself. Experiments declare their loads, which stay as they are."""
 
 NO_UNIT: Final = 1e-9
-"""A unit in s by which no ceiling is limited: what is left of a formula is what was declared."""
+"""A unit in s that limits no ceiling: the formula then has only declared values."""
 
 CEILING_NAMES: Final = ("c", "slots", "floor", "unit", "cores", "rate", "workers", "threads")
-"""What a ceiling may be a formula over; `slots`, `rate` and `threads` are inf where there is none.
+"""Names in the formula of a ceiling; `slots`, `rate` and `threads` are inf if there are none.
 
 c: connections. slots: requests in service at once. floor: service floor, s. unit: fastest single
 request, s. cores: cores of the server. rate: offered requests/s.
@@ -77,7 +76,7 @@ request, s. cores: cores of the server. rate: offered requests/s.
 
 
 class FormulaError(DuetbenchError):
-    """A formula cannot be worked out; `reason` says why, in half a sentence."""
+    """A formula cannot be evaluated; `reason` says why, in half a sentence."""
 
     def __init__(self, formula: str, names: Mapping[str, float], reason: str) -> None:
         self.reason = reason
@@ -86,7 +85,7 @@ class FormulaError(DuetbenchError):
 
 
 def evaluate(formula: str, values: Mapping[str, float]) -> float:
-    """Work out a formula over `values`, with `min`, `max` and `inf`; FormulaError says why not."""
+    """Evaluate a formula over `values`, with `min`, `max` and `inf`; raises FormulaError."""
     evaluator = SimpleEval(functions={"min": min, "max": max}, names={**values, "inf": math.inf})
     try:
         result = evaluator.eval(formula)
@@ -95,14 +94,14 @@ def evaluate(formula: str, values: Mapping[str, float]) -> float:
     except (InvalidExpression, SyntaxError, TypeError, ValueError, OverflowError) as error:
         raise FormulaError(formula, values, str(error).partition("\n")[0]) from error
     if isinstance(result, bool) or not isinstance(result, int | float) or math.isnan(result):
-        raise FormulaError(formula, values, f"gives {result!r}, which is no number")
+        raise FormulaError(formula, values, f"gives {result!r}, which is not a number")
     return float(result)
 
 
 def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
-    """The load of a case in a duet: as declared, but for its duration.
+    """The load of a case in a duet: as declared, except for its duration.
 
-    An open load keeps that too: its connections follow from it.
+    An open load keeps its duration, as its connections follow from it.
     """
     load, slowest = case.load, max(case.endpoint.takes, case.endpoint.floor)
     if load.model is LoadModel.OPEN:
@@ -114,10 +113,10 @@ def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
 
 
 def bound_queue(load: Load, seconds: float, wait: float, least: int) -> Load:
-    """A closed load with no more connections than have their answers within `wait` s.
+    """A closed load with only as many connections as get their answers within `wait` s.
 
-    Each request takes the cores `seconds` s, and the server works on `least` at once. They are a
-    power of two, or their number would differ from duet to duet.
+    A request needs the cores for `seconds` s, and the server works on `least` at once. The number
+    is a power of two, so that it does not differ from duet to duet.
     """
     most = max(least, math.floor(wait / seconds)) if seconds else load.connections
     if load.rate is not None or load.connections <= most:
@@ -127,7 +126,7 @@ def bound_queue(load: Load, seconds: float, wait: float, least: int) -> Load:
 
 
 LIMITED: Final = {
-    429: "to a rate limiter all connections of a generator are one client, and the warm-up goes as "
-    "fast as it can, whatever --rate is: switch the limiter off for the measurement; "
+    429: "to a rate limiter, all connections of a generator are one client, and the warm-up goes "
+    "as fast as it can, whatever --rate is; switch the limiter off for the measurement; "
 }
-"""What to do about a status that says more about the load than about the application."""
+"""Advice for a status that says more about the load than about the application."""

@@ -1,6 +1,6 @@
-"""Foreign text made harmless: for terminals, for logs, for SVG, and for the files that are kept.
+"""Make foreign text harmless: for terminals, logs, SVG, and stored files.
 
-Standard library only: verbs that print plain text wait for no more. The others print through
+Standard library only, for a fast start of commands that print plain text. The others print through
 `host.console`.
 """
 
@@ -11,24 +11,24 @@ from collections.abc import Sequence
 from typing import Final
 
 CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Unicode's control characters, but for tabs and line ends."""
+"""Unicode's control characters, except tabs and line ends."""
 
 TURNING: Final = frozenset(
     "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
-"""Characters that turn the direction of what follows: they show another text than there is."""
+"""Characters that reverse the direction of text: it then looks like other text."""
 
 TO_REPEAT: Final = "to repeat it, "
-"""Begins the note that says which options the command of a comparison leaves out."""
+"""Start of the note about options that the command of a comparison leaves out."""
 
 ASCII: Final = str.maketrans(
     dict(zip("−▼▲✕×—µ·\u2019\u00a0●├┤─┼│┊◄►", "-v^xx-u*' o[]-+|:<>", strict=True))
     | {"…": "..", "→": "->", "±": "+/-", "≥": ">=", "≤": "<="}
 )
-"""Our typography where only ASCII can be shown."""
+"""Replacements for our typography if only ASCII can be shown."""
 
 _DATA: Final = "data:;base64,"
-"""Begins the text of bytes that are none (RFC 2397)."""
+"""Start of the text for bytes that are not UTF-8 (RFC 2397)."""
 
 _SEQUENCE: Final = re.compile(rf"\x1b\[[0-9;?]*[A-Za-z]|{CONTROL.pattern}")
 _UNESCAPED: Final = re.compile(r"[\x7f-\x9f]")
@@ -37,44 +37,44 @@ _REPLACEMENT: Final = "\ufffd"
 
 
 def visible(text: str) -> str:
-    """Text with a picture in place of each control character (`␛` of ESC); lines and tabs stay."""
+    """Replace each control character by its picture (`␛` for ESC); line ends and tabs stay."""
     return CONTROL.sub(_picture, text)
 
 
 def visible_json(document: str) -> str:
-    """The same JSON without control characters: its writers leave some of them as they are."""
+    """Escape control characters in JSON; its writers leave some of them."""
     return _UNESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", document)
 
 
 def without_control(text: str) -> str:
-    """Text without control characters and without terminals' colour and movement sequences."""
+    """Remove control characters, and terminals' colour and movement sequences."""
     return _SEQUENCE.sub("", text)
 
 
 def short(text: str, limit: int = 300) -> str:
-    """One printable line of at most so many characters; an ellipsis marks what is cut."""
+    """One printable line of at most `limit` characters; an ellipsis marks a cut."""
     letters = (letter if letter.isprintable() else " " for letter in text)
     line = " ".join("".join(letters).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def printable(text: str, most: int = 120) -> str:
-    """Foreign text as a short piece of one line, which neither a log nor Markdown acts on.
+    """Quote foreign text on one short line that neither a log nor Markdown interprets.
 
-    GitHub's runner takes `::name::` at the beginning of a line and `##[name]` anywhere in it for
-    commands; a backtick would end the code that the text is quoted as.
+    GitHub's runner interprets `::name::` at the beginning of a line and `##[name]` anywhere in it;
+    a backtick would end the code span around the text.
     """
     quoted = ascii(text).replace("##[", "# #[").replace("`", "'")
     return quoted if len(quoted) <= most else f"{quoted[:most]}…"
 
 
 def clean(text: str) -> str:
-    """Text that XML allows and that cannot disturb its surroundings.
+    """Make text valid for XML, and harmless to the text around it.
 
-    White space becomes a space; other control characters, halves of surrogate pairs, unassigned
-    code points and marks that turn the writing direction become the replacement character.
+    White space becomes a space. Other control characters, halves of surrogate pairs, unassigned
+    code points and characters that reverse the direction become the replacement character.
     """
-    # Nothing that is replaced is printable: most texts are done here.
+    # Only unprintable characters are replaced, so most texts are done here.
     return text if text.isprintable() else "".join(map(_clean, text))
 
 
@@ -100,7 +100,7 @@ def some(names: Sequence[str], at_most: int) -> str:
 
 
 def from_bytes(data: bytes) -> str:
-    """The text that stands for any bytes: they are UTF-8, or else in a data URL."""
+    """Represent bytes as text: UTF-8 as it is, anything else as a data URL."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -109,6 +109,6 @@ def from_bytes(data: bytes) -> str:
 
 
 def to_bytes(text: str) -> bytes:
-    """The bytes that a text of `from_bytes` stands for."""
+    """The bytes that a text from `from_bytes` represents."""
     data = text.removeprefix(_DATA)
     return text.encode() if data == text else base64.b64decode(data)

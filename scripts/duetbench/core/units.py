@@ -1,4 +1,4 @@
-"""Figures: their interval, and their formats for people. Inside, everything is in SI units."""
+"""Figures: their intervals, and their formats for people. Values are in SI units."""
 
 import math
 import re
@@ -11,7 +11,7 @@ from typing import ClassVar, Final, Literal
 Unit = Literal["s", "B", "1/s", "1"]
 Formatter = Callable[[float], str]
 Ladder = tuple[tuple[float, float, str], ...]
-"""Units of an axis: from which figure on, what an SI figure is multiplied by, and its name."""
+"""Units of an axis: the smallest SI figure of each, its factor, and its name."""
 
 PLAIN: Final[Ladder] = ((0.0, 1.0, ""),)
 
@@ -22,9 +22,9 @@ class Interval:
 
     Attributes:
         estimate: The figure itself.
-        low: Lower end; None, as `high`, where nothing is known of the scatter (one sample).
+        low: Lower end; None, as `high`, if the scatter is unknown (one sample).
         high: Upper end.
-        n: Samples that it rests on: launches, duets.
+        n: Number of samples: launches, duets.
     """
 
     confidence: ClassVar[float] = 0.95
@@ -41,7 +41,7 @@ class Interval:
 
     @property
     def spread(self) -> float | None:
-        """The longer half as a share of the figure; None without ends, or of zero."""
+        """The longer half as a share of the figure; None without ends, or if it is zero."""
         if self.ends is None or self.estimate == 0:
             return None
         low, high = self.ends
@@ -53,28 +53,28 @@ class Interval:
 
 
 NORMAL: Final = 1.959964
-"""Standard errors on either side of a 95 % interval of which nobody knows over how many."""
+"""Standard errors on either side of a 95 % interval from an unknown number of samples."""
 
 
 @cache
 def student(freedom: float) -> float:
-    """The same of a mean, by Student's t; scipy.stats has it, and takes a second more to import."""
-    from scipy import special  # noqa: PLC0415 - only those who read intervals wait for its import
+    """The same by Student's t with `freedom` degrees; scipy.stats takes a second more to import."""
+    from scipy import special  # noqa: PLC0415 - only readers of intervals wait for its import
 
     return float(special.stdtrit(freedom, (1 + Interval.confidence) / 2))
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How figures of one kind are written.
+    """How to write the figures of one kind.
 
     Attributes:
-        name: As formats.js calls it.
+        name: Its name in formats.js.
         unit: SI unit of the figures.
         write: Writes one figure, with its unit.
-        highest: What no launch on any machine comes near: a figure beyond it is a fault, or a lie.
+        highest: No launch comes near it: a larger figure is a fault, or forged.
         ladder: Units of an axis.
-        lowest: The same at the other end; only what can shrink is below zero.
+        lowest: The same at the other end; below zero only for what can shrink.
     """
 
     name: str
@@ -92,13 +92,13 @@ def significant(value: float, digits: int = 3) -> str:
     """Format with `digits` significant digits, without exponent, with thousands separators."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    rounded = float(f"{value:.{digits - 1}e}")  # first: 99.97 becomes 100, which has no decimals
+    rounded = float(f"{value:.{digits - 1}e}")  # 99.97 becomes 100, which has no decimals
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
     return f"{round(value, decimals):,.{decimals}f}"
 
 
 def rounded(value: float) -> float:
-    """A measured value to six significant digits: a thousandth of any launch's noise, or less."""
+    """Round to six significant digits: a thousandth of any launch's noise, or less."""
     return float(f"{value:.6g}")
 
 
@@ -136,7 +136,7 @@ TIME: Final = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?")
 
 
 def read_time(text: str) -> float | None:
-    """Read a `TIME` in s; None: it is none."""
+    """Read a `TIME` in s; None if it is none."""
     match = TIME.fullmatch(text)
     hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
     return float(3600 * hours + 60 * minutes + seconds) if match and text else None
@@ -146,7 +146,7 @@ SHARE: Final = re.compile(r"(\d{1,4}(?:\.\d{1,6})?) ?%")
 
 
 def read_share(text: object) -> float:
-    """Read a share of a hundred, such as 2.5%; ValueError: it is none, or zero."""
+    """Read a percentage, such as 2.5%; raises ValueError if it is none, or zero."""
     match = SHARE.fullmatch(text) if isinstance(text, str) else None
     if match is None or not float(match[1]):
         raise ValueError(f"expected a size such as 2.5%, found {text!r}")
@@ -154,5 +154,5 @@ def read_share(text: object) -> float:
 
 
 def utc_now() -> str:
-    """Tell the time: UTC with seconds, ISO 8601."""
+    """The current time: UTC with seconds, ISO 8601."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
