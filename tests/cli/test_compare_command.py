@@ -288,4 +288,4 @@ def test_a_file_that_cannot_be_written_hides_nothing(
     played = Removing(comparison(Verdict.NO_CHANGE))
     done = play(bench, monkeypatch, played, "-o", str(folder / "c.json"))
     assert (done.code, " ".join(done.out.split()).count("No change in 1 of 1 cases")) == (4, 1)
-    assert "No such file or directory; see whether the folder can be written" in done.err
+    assert "No such file or directory; check whether the folder is writable" in done.err

@@ -110,6 +110,6 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
 
     with pytest.raises(SetupError, match="no"):
         cache.make(tmp_path / "thing", build=build, say=print)
-    with pytest.raises(SetupError, match="thing was made and is not right: never right"):
+    with pytest.raises(SetupError, match="thing was built, but is not right: never right"):
         cache.make(tmp_path / "thing", fault=lambda _: "never right", build=lambda _: {}, say=print)
     assert sorted(p.name for p in tmp_path.iterdir()) == [".thing.lock"]

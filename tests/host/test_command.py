@@ -50,7 +50,7 @@ def test_settings_that_lack_a_variable_name_it_with_the_option_that_gives_it() -
     assert said == (
         "pydantic_core._pydantic_core.ValidationError: 2 validation errors for Place "
         "warehouse_address Field required port Input should be a valid integer "
-        "(/srv/web.py, line 11); give it --env WAREHOUSE_ADDRESS=VALUE, behind the prefix of its "
+        "(/srv/web.py, line 11); give it --env WAREHOUSE_ADDRESS=VALUE, after the prefix of its "
         "variables, if the settings have one"
     )
     assert "geheim" not in said

@@ -73,7 +73,7 @@ def test_a_quota_counts_like_cores() -> None:
     """Of 16 cores a group may use 8, 7.5 or 3: two pairs, one beside a starting one, one."""
     made = [topology.plan(cores(16), limit) for limit in (8.0, 7.5, 3.0)]
     assert [(len(plan.places), plan.loaded) for plan in made] == [(2, 2), (2, 1), (1, 1)]
-    assert str(made[2]) == "no: it takes 4 physical cores"
+    assert str(made[2]) == "no: it needs 4 physical cores"
     words = "room for two pairs under load, and comparisons use it: server 0,1,2,3,4,5,6, generator"
     assert str(made[0]).startswith(words)
     assert [plan.lanes for plan in made] == [made[0].places, (), ()]

@@ -94,7 +94,7 @@ def test_another_project_is_never_taken_for_ours(
         settings.stacks(paths.project_root())
     monkeypatch.chdir("/")
     assert paths.project_root() == ROOT  # to read, or to look at the machine
-    with pytest.raises(UsageError, match=r"^/ lies in no repository: change into"):
+    with pytest.raises(UsageError, match=r"^/ is in no repository: change into"):
         paths.project_root(stand_in=False)
     # Declared, and nothing there that could be measured.
     (inner.parent / "pyproject.toml").write_text("[tool.duetbench]\n")

@@ -1,8 +1,8 @@
-"""Artefacts: folders in the cache that are whole or absent.
+"""Artefacts: folders in the cache that are complete or absent.
 
-One is built in a staging folder beside its place and renamed into it when it has been proven, so
-a reader never sees half of it, however its maker ended. Makers of the same artefact wait for each
-other; the kernel releases the lock of a killed one, and the next sweeps up what it left.
+An artefact is built in a staging folder beside its place and renamed into it when it has been
+checked, so readers never see half of it, however the build ended. Builds of the same artefact wait
+for each other. The kernel releases the lock of a killed build, and the next one removes its rest.
 """
 
 import hashlib
@@ -23,14 +23,14 @@ STAMP: Final = "made.json"
 _STAGING: Final = ".making-"
 
 Facts = Mapping[str, Any]
-"""What a maker wants to remember of an artefact: JSON values."""
+"""Facts about an artefact from its build, as JSON values."""
 
 Say = Callable[[str], None]
 """Prints a sentence, as `Narrator.say` does."""
 
 
 def digest(*parts: str) -> str:
-    """Twelve hex digits that change when any of the parts does."""
+    """Twelve hex digits that change with any of the parts."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
@@ -41,27 +41,27 @@ def sha256(file: Path) -> str:
 
 
 def facts(target: Path) -> dict[str, Any] | None:
-    """Read what is remembered of an artefact; None when it is not (wholly) there."""
+    """Read the facts about an artefact; None if it is absent or incomplete."""
     try:
-        remembered = json.loads((target / STAMP).read_text())
+        stamp = json.loads((target / STAMP).read_text())
     except (OSError, ValueError):
         return None
-    return remembered if isinstance(remembered, dict) else None
+    return stamp if isinstance(stamp, dict) else None
 
 
 def touch(target: Path) -> None:
-    """Remember that an artefact is used: pruning goes by its folder's time."""
-    with suppress(OSError):  # somebody else's, which we only read
+    """Record that an artefact is used; pruning goes by its folder's time."""
+    with suppress(OSError):  # another user's, which we only read
         os.utime(target)
 
 
 def alone(package: Path, place: Path) -> Path:
-    """Make (once) below a place a folder for search paths that holds a link to a package alone."""
+    """Make (once) a folder for search paths that contains only a link to a package."""
     folder = place / f"{package.name}-{digest(str(package))}"
     folder.mkdir(parents=True, exist_ok=True)
     link = folder / package.name
     if not link.is_symlink():
-        # Somebody else may be faster, with the same link.
+        # Another process may be faster, with the same link.
         with suppress(FileExistsError):
             link.symlink_to(package, target_is_directory=True)
     return folder
@@ -69,15 +69,15 @@ def alone(package: Path, place: Path) -> Path:
 
 @contextmanager
 def exclusive(target: Path, say: Say) -> Iterator[None]:
-    """Hold the lock of an artefact; say so when somebody else holds it first."""
+    """Hold the lock of an artefact; say so if another process holds it first."""
     target.parent.mkdir(parents=True, exist_ok=True)
     lock = _lock(target)
     try:
-        held = lock.acquire(timeout=0)
+        guard = lock.acquire(timeout=0)
     except filelock.Timeout:
         say(f"another set-up is making {target.name}: waiting for it")
-        held = lock.acquire()
-    with held:
+        guard = lock.acquire()
+    with guard:
         yield
 
 
@@ -96,28 +96,28 @@ def make(
     build: Callable[[Path], Facts],
     say: Say,
 ) -> bool:
-    """Make sure that an artefact is there and right; whether it was made now.
+    """Make sure that an artefact is there and right; return whether it was built now.
 
-    `fault` says what is wrong with the artefact in its place, or None; it is called first, so
-    cheap. `build` fills the (existing, empty) staging folder and returns what to remember.
-    SetupError: it is still faulty after it was built.
+    `fault` says what is wrong with the artefact in its place, or None. It is called first, so it
+    must be cheap. `build` fills the (existing, empty) staging folder and returns facts to record.
+    Raises SetupError if the artefact is still faulty after the build.
     """
     if fault(target) is None:
         touch(target)
         return False
     with exclusive(target, say):
         if fault(target) is None:
-            return False  # whoever held the lock has made it
-        for left in target.parent.glob(f"{_STAGING}{target.name}-*"):  # of killed makers
-            shutil.rmtree(left, ignore_errors=True)
+            return False  # another process has built it meanwhile
+        for rest in target.parent.glob(f"{_STAGING}{target.name}-*"):  # from killed builds
+            shutil.rmtree(rest, ignore_errors=True)
         staging = target.parent / f"{_STAGING}{target.name}-{os.getpid()}-{time.monotonic_ns()}"
         staging.mkdir(parents=True)
         try:
             started = time.monotonic()
-            remembered = dict(build(staging))
-            remembered["seconds"] = round(time.monotonic() - started, 1)
+            stamp = dict(build(staging))
+            stamp["seconds"] = round(time.monotonic() - started, 1)
             with (staging / STAMP).open("w") as file:
-                json.dump(remembered, file, indent=1, sort_keys=True)
+                json.dump(stamp, file, indent=1, sort_keys=True)
                 file.flush()
                 os.fsync(file.fileno())
             old = _aside(target) if target.exists() else staging
@@ -125,17 +125,17 @@ def make(
             shutil.rmtree(old, ignore_errors=True)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
-        still = fault(target)
-        if still is not None:
+        problem = fault(target)
+        if problem is not None:
             shutil.rmtree(target, ignore_errors=True)
-            raise SetupError(f"{target.name} was made and is not right: {still}")
+            raise SetupError(f"{target.name} was built, but is not right: {problem}")
     return True
 
 
 def remove(target: Path) -> bool:
-    """Remove an artefact at one go; False if somebody is making it right now, and it stays.
+    """Remove an artefact in one step; False if it is being built, and stays.
 
-    Its lock file stays: somebody may be waiting for it.
+    Its lock file stays, as another process may be waiting for it.
     """
     try:
         with _lock(target).acquire(timeout=0):

@@ -1,4 +1,4 @@
-"""Running other people's programs: a log, and what it or an error page says about a failure."""
+"""Run other programs: their logs, and what a log or an error page says about a failure."""
 
 import contextlib
 import html
@@ -18,13 +18,13 @@ from duetbench.core.text import without_control
 from duetbench.host import paths
 
 Tick = Callable[[str], None]
-"""Called from time to time with a few words about how far a step is."""
+"""Called from time to time with a few words about the progress of a step."""
 
 _POLL_S: Final = 0.25
 _TAIL_BYTES: Final = 8192
 MOST: Final = 600
-"""Characters of other people's words in a reason: a resolver's usual one, or a validation error of
-some variables; the log has the rest."""
+"""Most characters of a program's output in a reason: enough for a resolver's usual one, or a
+validation error of some variables. The log has the rest."""
 
 _CAUSES: Final = {
     r"no space left|disk quota exceeded": "the disk is full: make room",
@@ -37,19 +37,19 @@ _CAUSES: Final = {
 
 
 _UNBUILT: Final = re.compile(r"(Failed to (?:download and )?build .*)$", re.MULTILINE)
-"""What uv says before what a compiler does, which names no package."""
+"""What uv prints before a compiler's output, which names no package."""
 
 _ERROR: Final = re.compile(r"^\s*((?:error|fatal).*)$", re.IGNORECASE | re.MULTILINE)
 
 _TRACEBACK: Final = "Traceback (most recent call last):\n"
-_EDGE: Final = re.compile(r"^ *[|+] ?", re.MULTILINE)  # of an exception group
+_EDGE: Final = re.compile(r"^ *[|+] ?", re.MULTILINE)  # the frame of an exception group
 _FRAME: Final = re.compile(r'^ +File "([^"<]+)", line (\d+)', re.MULTILINE)
 _FOREIGN: Final = re.compile(r"/(site-packages|lib/python3[^/]*)/")
 _OTHER: Final = re.compile(
     r"\s*$|[-=]{3}|(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|\[(\d|[A-Z]+\])|Traceback \("
     r"|During handling|The above"
 )
-"""What a log has behind an exception's own lines."""
+"""Lines of a log that end an exception's message."""
 
 _VERBOSE: Final = re.compile(r"\n +For further information visit \S+| \[type=[^\]]*\]")
 _SETTINGS: Final = re.compile(
@@ -66,53 +66,53 @@ _UNSEEN: Final = re.compile(
 
 
 def uv() -> Path:
-    """The locked uv of the harness's own environment; SetupError if its program is not there."""
+    """The locked uv of the harness's own environment; SetupError if it is missing."""
     try:
         return Path(uv_package.find_uv_bin())
     except FileNotFoundError as error:
         raise SetupError(
-            "uv has gone from the environment of duetbench: install duetbench again"
+            "uv is missing from the environment of duetbench: install duetbench again"
         ) from error
 
 
 def no_build() -> tuple[str, ...]:
-    """Options of `uv pip` by which no release runs code here, where UV_NO_BUILD asks for it.
+    """Options of `uv pip` that keep releases from running code here, if UV_NO_BUILD is set.
 
-    uv itself reads that variable for other commands only.
+    uv itself reads that variable only for other commands.
     """
     forbidden = os.environ.get("UV_NO_BUILD", "").lower() in {"1", "true", "yes"}
     return ("--no-build",) if forbidden else ()
 
 
-def new_log(name: str, *of: str) -> Path:
-    """Where a tool's output goes, without what an earlier one has said there.
+def new_log(name: str, *key: str) -> Path:
+    """The file for a tool's output, without an earlier one's output.
 
-    `of`: what tells it from others of its name, which may write at the same time.
+    `key` distinguishes logs of the same name, which tools may write at the same time.
     """
-    log = paths.cache_dir() / "logs" / f"{'-'.join((name, *of))}.log"
+    log = paths.cache_dir() / "logs" / f"{'-'.join((name, *key))}.log"
     log.unlink(missing_ok=True)
     return log
 
 
 def missing(tool: str, why: str, remedy: str) -> list[str]:
-    """Say that a tool is not on PATH, why it is needed and what to do; nothing if it is there."""
+    """Say that a tool is not on PATH, why it is needed and what to do; empty if it is there."""
     if shutil.which(tool):
         return []
-    return [f"{tool} is needed {why}, and is not on PATH: {remedy}"]
+    return [f"{tool} is needed {why}, but is not on PATH: {remedy}"]
 
 
 def require(faults: Sequence[str]) -> None:
-    """Refuse to begin while anything is missing; the SetupError says all of it at once."""
+    """Refuse to begin while anything is missing; the SetupError lists all of it."""
     distinct = list(dict.fromkeys(faults))
     if len(distinct) > 1:
-        listed = "".join(f"\n  - {fault}" for fault in distinct)
-        raise SetupError(f"{len(distinct)} things are missing, so nothing was built:{listed}")
+        lines = "".join(f"\n  - {fault}" for fault in distinct)
+        raise SetupError(f"{len(distinct)} things are missing, so nothing was built:{lines}")
     if distinct:
         raise SetupError(distinct[0])
 
 
 def free_gb(folder: Path) -> float:
-    """Free space (10⁹ bytes) where a folder is, or will be."""
+    """Free space (10⁹ bytes) for a folder, which need not exist yet."""
     there = next(place for place in (folder, *folder.parents) if place.exists())
     return shutil.disk_usage(there).free / 1e9
 
@@ -126,16 +126,16 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a tool to its end; its output is appended to `log`, its last line goes to `tick`.
+    """Run a tool to its end; append its output to `log`, and pass its last line to `tick`.
 
-    It gets a process group of its own, which is killed whatever ends the wait, so that an
-    interrupted set-up leaves no compiler running. `env` is added to ours; SetupError if it fails.
+    Its process group is killed whatever ends the wait, so an interrupted set-up leaves no compiler
+    running. `env` is added to ours. Raises SetupError if the tool fails.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         try:
             process = subprocess.Popen(
-                # The kernel ends the tool when we are killed without a chance to clean up.
+                # The kernel ends the tool if we are killed.
                 [
                     *(["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []),
                     *map(str, argv),
@@ -161,11 +161,11 @@ def run(
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
     if code := process.returncode:
-        raise SetupError(f"{what} failed (exit code {code}): {_explained(log)}. Log: {log}")
+        raise SetupError(f"{what} failed (exit code {code}): {_explanation(log)}. Log: {log}")
 
 
 def read_log(path: Path) -> str:
-    """Read a log as far as it is there."""
+    """Read a log as far as it exists."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -173,7 +173,7 @@ def read_log(path: Path) -> str:
 
 
 def scrub(text: str) -> str:
-    """Take this machine's folders, and what acts on a reader's terminal, out of a text."""
+    """Remove this machine's folders, and terminal control sequences, from a text."""
     short = {paths.project_root(): ".", paths.cache_dir(): "$CACHE", Path.home(): "~"}
     for folder, name in short.items():
         text = text.replace(str(folder), name)
@@ -190,9 +190,9 @@ def _last_line(log: Path) -> str:
     return next((line.strip() for line in reversed(_tail(log).splitlines()) if line.strip()), "")
 
 
-def _explained(log: Path) -> str:
+def _explanation(log: Path) -> str:
     tail, words = _tail(log), _last_line(log)
-    # The first line that calls itself an error, with the causes that uv lists below.
+    # The first line that names itself an error, with the causes that uv lists below.
     first = _UNBUILT.search(read_log(log)) or _ERROR.search(tail)
     if first:
         causes = re.findall(r"^\s+cause: (.*\S)", first.string[first.end() :], re.MULTILINE)
@@ -201,30 +201,30 @@ def _explained(log: Path) -> str:
         words = f"{words[:MOST]} …"
     for pattern, cause in _CAUSES.items():
         if re.search(pattern, tail, re.IGNORECASE):
-            return f"{cause}, then repeat; what is done is kept. It said: {words}"
+            return f"{cause}, then repeat; finished steps are kept. It said: {words}"
     return f"it said: {words.removesuffix('.')}"
 
 
 def last_words(text: str, most: int = MOST) -> str:
-    """Give a program's last exception with the application's line, or else its last words.
+    """Return a program's last exception with the application's line, or else its last lines.
 
-    On one line of about so many characters; what a setting lacks comes with the option for it.
+    On one line of about `most` characters. For a missing setting it adds the option that gives it.
     """
     plain = _EDGE.sub("", text)
-    _, found, last = plain.rpartition(_TRACEBACK)
-    lines = last.splitlines() if found else []
+    _, traceback, last = plain.rpartition(_TRACEBACK)
+    lines = last.splitlines() if traceback else []
     while lines and lines[0][:1] in {" ", ""}:
         lines.pop(0)
     if not lines:
         return _last_lines(text, most)
     end = next((n for n, line in enumerate(lines) if n and _OTHER.match(line)), len(lines))
     words = _VERBOSE.sub("", "\n".join(lines[:end]))
-    said = " ".join(words.split())
-    said = said if len(said) <= most else f"{said[:most]} …"
+    message = " ".join(words.split())
+    message = message if len(message) <= most else f"{message[:most]} …"
     frames = _FRAME.findall(last)
     own = [frame for frame in frames if not _FOREIGN.search(frame[0])] or frames
     place = " ({}, line {})".format(*own[-1]) if own else ""
-    return f"{said}{place}{_remedy(words, last)}"
+    return f"{message}{place}{_remedy(words, last)}"
 
 
 def _last_lines(text: str, most: int) -> str:
@@ -239,32 +239,32 @@ def _last_lines(text: str, most: int) -> str:
 
 
 def _remedy(words: str, traceback: str) -> str:
-    """Name the options that give variables which an application does not find."""
+    """Name the options for the variables that an application lacks."""
     names = _LACKING.findall(words) if _SETTINGS.search(traceback) else []
     if (unset := _UNSET.search(words)) and "environ" in traceback:
         names = [unset[1]]
     if not names:
         return ""
-    prefix = "" if unset else ", behind the prefix of its variables, if the settings have one"
+    prefix = "" if unset else ", after the prefix of its variables, if the settings have one"
     return f"; give it {' '.join(f'--env {name.upper()}=VALUE' for name in names)}{prefix}"
 
 
 def page_text(page: str) -> str:
-    """Give an HTML page as its text, title first, on one line."""
+    """Convert an HTML page to its text, title first, on one line."""
     parts = [match[1] if (match := _TITLE.search(page)) else "", _UNSEEN.sub(" ", page)]
     title, text = (" ".join(html.unescape(part).split()) for part in parts)
     return ": ".join(filter(None, (title, text.removeprefix(title).strip())))
 
 
 def log_words(log: Path) -> str:
-    """What a log says, as `last_words`, and where it is."""
+    """Quote a log, as `last_words` does, with its path."""
     return f"it said: {last_words(read_log(log))}{AT}{log}"
 
 
 AT: Final = "; its log: "
-"""Between the reason of a failure and the log of the launch that it is of."""
+"""Separates the reason of a failure from the launch's log."""
 
 
 def reason(detail: str) -> str:
-    """A failure's reason without the place of its log: equal where launches failed alike."""
+    """A failure's reason without its log; equal if launches failed alike."""
     return detail.partition(AT)[0]

@@ -1,9 +1,8 @@
-"""What verbs print: texts, JSON, and what a person sees while something goes on.
+"""What commands print: texts, JSON, and progress.
 
-The text of a file is shown on a terminal, and does nothing there. Rich lets control characters
-through (its filter of control codes leaves ESC as it is), so everything that it prints goes
-through `Console`, and JSON through `print_json`. Progress is a live line on a terminal, and plain
-lines in logs.
+The text of a file must not control the terminal that shows it. Rich lets control characters through
+(its filter of control codes keeps ESC), so everything that it prints goes through `Console`, and
+JSON through `print_json`. Progress is a live line on a terminal, and plain lines in logs.
 """
 
 import io
@@ -26,17 +25,17 @@ from rich.text import Text
 from duetbench.core.text import CONTROL, visible, visible_json
 
 PLAIN_WIDTH: Final = 120
-"""Columns of files and pipes, which have no width to ask for, unless COLUMNS says another."""
+"""Columns of files and pipes, which have no width of their own, unless COLUMNS sets another."""
 
 
 BRIEF_STEP_S: Final = 5.0
-"""A step that takes less is no news: the first minute of a run fits one screen."""
+"""Seconds up to which a step prints no line, so the first minute of a run fits one screen."""
 
 
 class Console(rich.console.Console):
-    """Rich's console; of what it prints, only its own styles and movements act on a terminal.
+    """Rich's console; only its own styles and movements control a terminal.
 
-    Rich lays tables out before, in which such characters have no width: a cell may lose its end.
+    Rich first lays out tables, without width for control characters: a cell may lose its end.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -45,10 +44,10 @@ class Console(rich.console.Console):
         if not (fixed or self.is_terminal):
             self.width = PLAIN_WIDTH
         if isinstance(self.file, io.TextIOWrapper) and self.options.ascii_only:
-            self.file.reconfigure(errors="backslashreplace")  # what it cannot show is no failure
+            self.file.reconfigure(errors="backslashreplace")  # an unprintable character is no error
 
     def say(self, sentence: str) -> None:
-        """Print a sentence: without mark-up in it, and wrapped by whoever shows it."""
+        """Print a sentence without mark-up; the terminal wraps it."""
         self.print(sentence, markup=False, soft_wrap=True)
 
     def render(
@@ -62,7 +61,7 @@ class Console(rich.console.Console):
 
 
 def errors() -> Console:
-    """The console of notes and complaints: standard error."""
+    """The console for notes and errors: standard error."""
     return Console(stderr=True)
 
 
@@ -73,10 +72,10 @@ def print_json(value: Any) -> None:
 
 
 def write(text: str, output: Path | None) -> None:
-    """Write a text to a file; None: to standard output."""
+    """Write a text to a file, or to standard output if `output` is None."""
     if output is None:
         sys.stdout.write(text)
-        sys.stdout.flush()  # here a closed pipe is met, and not when the interpreter ends
+        sys.stdout.flush()  # a closed pipe raises its error here, not when the interpreter ends
     else:
         output.write_text(text, "utf-8")
 
@@ -88,7 +87,7 @@ def duration(seconds: float) -> str:
 
 
 class Narrator:
-    """Says what is done, step by step."""
+    """Prints what is being done, step by step."""
 
     def __init__(self, console: rich.console.Console) -> None:
         self._console = console
@@ -99,10 +98,10 @@ class Narrator:
 
     @contextmanager
     def step(self, what: str, why: str) -> Iterator[Callable[[str], None]]:
-        """Show a step on a terminal while it lasts, and say how long it took, if that was long.
+        """Show a step on a terminal while it lasts, and print its duration if it was long.
 
-        What it gives is called from time to time with a few words about how far the step is. A log,
-        which shows no status, gets a line once the step has become long.
+        Call the result from time to time with a few words about the progress. A log, which shows
+        no status, gets a line when the step has become long.
         """
         started, silent = time.monotonic(), not self._console.is_terminal
         with self._console.status(Text(f"{what}: {why}")) as status:
@@ -122,7 +121,7 @@ class Narrator:
 
 
 class Progress(Narrator):
-    """Many pieces of work: a line for each, and on a terminal a bar with the time left below."""
+    """Many pieces of work: a line for each, and on a terminal a bar below with the time left."""
 
     _until = "left"
 
@@ -143,10 +142,10 @@ class Progress(Narrator):
     def start(
         self, sentence: str, seconds: float, total: int | None = None, until: str = "left"
     ) -> None:
-        """Say how much there is to do, and show the bar.
+        """Print how much there is to do, and show the bar.
 
-        `seconds` is the expected time until the end, or until what `until` says; `total` the pieces
-        of work, None while they are not known.
+        `seconds` is the expected time until the end, or until the event named by `until`. `total`
+        is the number of pieces, None while it is unknown.
         """
         self.say(sentence)
         self._until = until
@@ -154,14 +153,14 @@ class Progress(Narrator):
         self._bar.start()
 
     def work(self, name: str, done: int, remaining: float) -> None:
-        """A piece of work starts; `remaining` s are left."""
-        left = f"{duration(remaining)} {self._until}"
-        self._bar.update(self._task, description=name, completed=done, left=left)
+        """Show that a piece of work starts and `remaining` s are left."""
+        text = f"{duration(remaining)} {self._until}"
+        self._bar.update(self._task, description=name, completed=done, left=text)
 
     def note(self, sentence: str) -> None:
-        """Say something that a reader of the result should know."""
+        """Print what a reader of the result should know."""
         self.say(Text(f"note: {sentence}", style="yellow"))
 
     def end(self) -> None:
-        """Remove the bar: it is over, in whatever way."""
+        """Remove the bar."""
         self._bar.stop()

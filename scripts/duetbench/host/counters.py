@@ -1,12 +1,12 @@
 """The processor's counters of a whole process tree: what its programs execute in user mode.
 
-A thread opens each event on itself, inherited and disabled, and then starts a program: the kernel
-counts that program from its exec on, and every thread and process that descends from it, those that
-have ended included. What the opening thread itself does is not counted. Events that are inherited
-cannot be read in a group, so each has its descriptor.
+A thread opens each event on itself, inherited and disabled, and then starts a program. The kernel
+counts that program from its exec on, with all its threads and child processes, ended ones included.
+It does not count the opening thread itself. Inherited events cannot be read in a group, so each has
+its own descriptor.
 
-If more events are wanted than the processor has counters, the kernel takes turns. A count of a part
-of the time is no count: `EventCount.share` tells, and nothing is scaled.
+If there are more events than the processor has counters, the kernel takes turns. A count of part of
+the time is discarded, not scaled; `EventCount.share` is that part.
 
 Source: perf_event_open(2), Documentation/admin-guide/perf-security.rst.
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 _CALLS: Final = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "s390x": 331, "ppc64le": 319}
-"""Numbers of the system call, which the C library has no function for."""
+"""Numbers of the system call, as the C library has no function for it."""
 
 _ATTRIBUTES: Final = struct.Struct("=IIQQQQQIIQ")  # struct perf_event_attr, its first version
 _READING: Final = struct.Struct("=QQQ")
@@ -33,16 +33,16 @@ _CLOSE_ON_EXEC: Final = 1 << 3
 _HARDWARE, _SOFTWARE = 0, 1
 
 WHOLE: Final = 1 - 1e-4
-"""Share of the time from which on a count is one of all of it."""
+"""Share of the time from which a count is complete."""
 
 _PROBE_TURNS: Final = 10_000
 _PARANOID: Final = Path("/proc/sys/kernel/perf_event_paranoid")
-_USER_ALLOWED: Final = 2  # up to which level of it a process may count itself in user mode
+_USER_ALLOWED: Final = 2  # its highest level at which a process may count itself in user mode
 
 
 @dataclass(frozen=True, slots=True)
 class HardwareEvent:
-    """Something that the kernel can count: its kind, and its number in that kind."""
+    """An event that the kernel can count: its kind, and its number in that kind."""
 
     kind: int
     number: int
@@ -52,22 +52,22 @@ EVENTS: Final[dict[str, HardwareEvent]] = {
     "instructions": HardwareEvent(_HARDWARE, 1),
     "cycles": HardwareEvent(_HARDWARE, 0),
 }
-"""What is counted of servers."""
+"""The events that are counted for servers."""
 
 TASK_CLOCK: Final = HardwareEvent(_SOFTWARE, 1)
-"""Nanoseconds of core time, which the kernel counts the same way on any machine."""
+"""Nanoseconds of core time, which the kernel counts in the same way on any machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventCount:
-    """A count; ns in which it was wanted (its program ran), and in which it was taken."""
+    """A count, the ns in which its program ran, and the ns in which it was counted."""
 
     count: int
     enabled: int
     running: int
 
     def since(self, earlier: "EventCount") -> "EventCount":
-        """What has come since an earlier reading."""
+        """The difference to an earlier reading."""
         return EventCount(
             self.count - earlier.count,
             self.enabled - earlier.enabled,
@@ -81,14 +81,15 @@ class EventCount:
 
     @property
     def whole(self) -> bool:
-        """Whether all was counted."""
+        """Whether it was counted all the time."""
         return self.share >= WHOLE
 
 
 class Counters:
-    """Events of what the calling thread starts from now on; of those that the machine lacks none.
+    """Counts events of programs that the calling thread starts from now on.
 
-    `refused` is the error number of the first event that could not be opened; 0: all are open.
+    Events that the machine lacks are left out. `refused` is the error number of the first event
+    that could not be opened; 0: all are open.
     """
 
     def __init__(
@@ -103,20 +104,20 @@ class Counters:
                 self.refused = self.refused or error.errno or errno.EIO
 
     def read(self) -> dict[str, EventCount]:
-        """Read each event of all threads and processes together."""
+        """Read each event, summed over all threads and processes."""
         return {
             name: EventCount(*_READING.unpack(os.read(descriptor, _READING.size)))
             for name, descriptor in self._descriptors.items()
         }
 
     def close(self) -> None:
-        """Count no more; a second call does nothing."""
+        """Stop counting; a second call does nothing."""
         while self._descriptors:
             os.close(self._descriptors.popitem()[1])
 
 
 def availability(events: Mapping[str, HardwareEvent] = EVENTS) -> str:
-    """Say in a sentence whether this process may count, and otherwise what to change."""
+    """Say in a sentence whether this process may count, or else what to change."""
     counters = Counters(events, flags=0)
     try:
         sum(range(_PROBE_TURNS))
@@ -124,7 +125,7 @@ def availability(events: Mapping[str, HardwareEvent] = EVENTS) -> str:
     finally:
         counters.close()
     if counters.refused:
-        return _why_not(counters.refused)
+        return _refusal(counters.refused)
     if idle := [name for name, reading in readings.items() if not reading.count]:
         return f"none: {' and '.join(idle)} can be opened, but stay at 0"
     if shared := [name for name, reading in readings.items() if not reading.whole]:
@@ -132,13 +133,13 @@ def availability(events: Mapping[str, HardwareEvent] = EVENTS) -> str:
     return f"{' and '.join(events)} in user mode"
 
 
-def _why_not(error: int) -> str:
+def _refusal(error: int) -> str:
     level = 0
     with suppress(OSError, ValueError):
         level = int(_PARANOID.read_text())
     if error in {errno.EACCES, errno.EPERM} and level > _USER_ALLOWED:
-        wanted = f"sudo sysctl kernel.perf_event_paranoid={_USER_ALLOWED}"
-        return f"none: kernel.perf_event_paranoid is {level}; to allow them: {wanted}"
+        remedy = f"sudo sysctl kernel.perf_event_paranoid={_USER_ALLOWED}"
+        return f"none: kernel.perf_event_paranoid is {level}; to allow them: {remedy}"
     if error in {errno.EACCES, errno.EPERM}:
         return "none: the container forbids perf_event_open; allow it in its seccomp profile"
     if error == errno.ENOSYS:
@@ -147,7 +148,7 @@ def _why_not(error: int) -> str:
 
 
 def _open(event: HardwareEvent, flags: int) -> int:
-    """Open an event on the calling thread, on any core; OSError says why not."""
+    """Open an event on the calling thread, on any core; raises OSError."""
     call = _CALLS.get(platform.machine())
     if call is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))

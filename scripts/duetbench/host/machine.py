@@ -1,9 +1,8 @@
-"""The machine: its fingerprint, which cores do what, what disturbs it, and who measures on it.
+"""The machine: its fingerprint, the roles of its cores, what disturbs it, and its lock.
 
-Two measurements at once would each measure the other, so they take the machine's lock: an abstract
-Unix socket, which all users of a machine share and nobody can remove. It is free as soon as its
-holder ends, and the kernel says who holds it. Containers with a network of their own have a lock of
-their own.
+Two measurements at once would disturb each other, so each takes the machine's lock: an abstract
+Unix socket, which all users of a machine share and nobody can remove. The kernel frees it when its
+holder ends, and names the holder. Containers with their own network have their own lock.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _CGROUPS: Final = Path("/sys/fs/cgroup")
 _OWN_CGROUP: Final = Path("/proc/self/cgroup")
 
 STEAL: Final = 0.01
-"""Share of the machine's core time that a hypervisor may take: the smallest change reported."""
+"""Share of the core time that a hypervisor may take: the smallest change that is reported."""
 
 _VENDOR_WORDS: Final = re.compile(
     r"\((r|tm)\)|@.*|\b(intel|amd|cpu|processor|\d+-core|with .*)\b", re.IGNORECASE
@@ -45,7 +44,7 @@ _VENDOR_WORDS: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """Which cores the server and the generator get; `pinned` if they are different ones."""
+    """The cores of the server and of the generator; `pinned` if they are different ones."""
 
     server: tuple[int, ...]
     client: tuple[int, ...]
@@ -60,7 +59,7 @@ class Cores:
 class CoreTimes:
     """Seconds of core time since boot, summed over cores, at a moment of the monotonic clock.
 
-    `harness`: the CPU seconds of this process on them by then.
+    `harness`: the CPU seconds of this process on these cores.
     """
 
     total: float
@@ -70,7 +69,7 @@ class CoreTimes:
     harness: float
 
     def since(self, earlier: CoreTimes) -> CoreTimes:
-        """What has passed since an earlier reading; `at` is then the seconds between them."""
+        """The difference to an earlier reading; its `at` is the seconds between them."""
         pairs = zip(astuple(self), astuple(earlier), strict=True)
         return CoreTimes(*(now - then for now, then in pairs))
 
@@ -81,10 +80,10 @@ class CoreTimes:
 
 
 def allocate(allowed: Iterable[int] | None = None) -> Cores:
-    """Share the cores out: the last one to the generator, the others to the server.
+    """Assign the cores: the last one to the generator, the others to the server.
 
-    One core alone goes to both, unpinned. `allowed` is what affinity and cpuset leave the process
-    if None, whatever this thread is pinned to.
+    A single core serves both, unpinned. If `allowed` is None, it is what affinity and cpuset leave
+    the process, whatever this thread is pinned to.
     """
     cores = tuple(sorted(os.sched_getaffinity(os.getpid()) if allowed is None else allowed))
     if len(cores) == 1:
@@ -95,8 +94,8 @@ def allocate(allowed: Iterable[int] | None = None) -> Cores:
 def fingerprint() -> Machine:
     """Describe this machine.
 
-    The id tells machines apart whose figures must not be compared; it holds neither the kernel's
-    version nor the host's name, which change while figures stay comparable.
+    Figures of machines with different ids must not be compared. The id contains neither the
+    kernel's version nor the host's name, which do not make figures incomparable.
     """
     cores, cpu, virtual = allocate(), cpu_model(), hypervisor()
     memory = psutil.virtual_memory().total
@@ -122,19 +121,19 @@ def fingerprint() -> Machine:
 
 
 def slug(cpu: str) -> str:
-    """Shorten a CPU's marketing name to what tells it apart: "epyc-7763", "xeon"."""
+    """Shorten a CPU's marketing name to its distinctive words: "epyc-7763", "xeon"."""
     words = re.findall(r"[a-z0-9]+", _VENDOR_WORDS.sub(" ", cpu).lower())
     return "-".join(words[:4]) or "cpu"
 
 
 def cpu_model() -> str:
-    """Read the CPU's name; the architecture where the kernel tells no name (some ARM)."""
+    """Read the CPU's name, or the architecture if the kernel gives no name (some ARM)."""
     fields = _cpuinfo()
     return fields.get("model name") or fields.get("hardware") or platform.machine()
 
 
 def hypervisor() -> str | None:
-    """Name the hypervisor if one is seen; None on bare metal."""
+    """Name the hypervisor if one is visible; None on bare metal."""
     if "hypervisor" not in _cpuinfo().get("flags", "").split():
         return None
     names = [_read(Path("/sys/class/dmi/id", name)) for name in ("sys_vendor", "product_name")]
@@ -142,7 +141,7 @@ def hypervisor() -> str | None:
 
 
 def governor(cores: Sequence[int]) -> str | None:
-    """Name the frequency governors of cores, comma-separated; None where there is none."""
+    """Name the frequency governors of cores, comma-separated; None if there are none."""
     governors = {_read(_CPUS / f"cpu{core}" / "cpufreq" / "scaling_governor") for core in cores}
     return ", ".join(sorted(governors - {""})) or None
 
@@ -161,17 +160,17 @@ def listed(file: Path) -> set[int]:
 
 
 def core_times(cores: Collection[int] = ()) -> CoreTimes:
-    """Read how all cores, or only these, have spent their time since boot."""
-    every, harness = [psutil.cpu_times()], time.process_time()
+    """Read how all cores, or the given ones, have spent their time since boot."""
+    times, harness = [psutil.cpu_times()], time.process_time()
     if cores:
-        # The kernel lists those that are online.
+        # The kernel lists only online cores.
         online = sorted(listed(_CPUS / "online"))
         by_core = dict(zip(online, psutil.cpu_times(percpu=True), strict=True))
-        every, harness = [by_core[core] for core in cores], _pinned_seconds(cores)
-    guests = sum(getattr(t, "guest", 0.0) + getattr(t, "guest_nice", 0.0) for t in every)
-    total = sum(map(sum, every)) - guests
-    idle = sum(times.idle + getattr(times, "iowait", 0.0) for times in every)
-    steal = sum(getattr(times, "steal", 0.0) for times in every)
+        times, harness = [by_core[core] for core in cores], _pinned_seconds(cores)
+    guests = sum(getattr(t, "guest", 0.0) + getattr(t, "guest_nice", 0.0) for t in times)
+    total = sum(map(sum, times)) - guests
+    idle = sum(core.idle + getattr(core, "iowait", 0.0) for core in times)
+    steal = sum(getattr(core, "steal", 0.0) for core in times)
     return CoreTimes(total, total - idle - steal, steal, time.monotonic(), harness)
 
 
@@ -179,7 +178,7 @@ def _pinned_seconds(cores: Collection[int]) -> float:
     """CPU seconds so far of this process's live threads that are pinned to these cores."""
     seconds = 0.0
     for thread, clock in proc.clocks(os.getpid()).items():
-        with suppress(ProcessLookupError):  # it has just ended
+        with suppress(ProcessLookupError):  # the thread has just ended
             if os.sched_getaffinity(thread) <= set(cores):
                 seconds += clock
     return seconds
@@ -198,12 +197,12 @@ def environment_changes(before: Machine, after: Machine) -> tuple[str, ...]:
 def limits(mount: Path = _CGROUPS, group: Path = _OWN_CGROUP) -> tuple[float | None, int | None]:
     """Core time per time and bytes that control groups (version 2) allow; None: unlimited.
 
-    The tightest limits from this process's group up to the root count.
+    The tightest limits from this process's group up to the root apply.
     """
     cores: list[float] = []
     memory: list[int] = []
     _, _, path = _read(group).partition("0::")
-    # Inside a container the path may be the host's, which is not there: then the mount counts.
+    # In a container the path may be the host's, which does not exist here: then the mount applies.
     folder = mount / path.lstrip("/")
     for place in (folder, *folder.parents):
         quota, _, period = _read(place / "cpu.max").partition(" ")
@@ -215,7 +214,7 @@ def limits(mount: Path = _CGROUPS, group: Path = _OWN_CGROUP) -> tuple[float | N
 
 
 def _cpuinfo() -> dict[str, str]:
-    """What the kernel tells of the cores, of the first one where they differ."""
+    """The kernel's description of the cores; of the first one if they differ."""
     lines = [line.partition(":") for line in reversed(_read(Path("/proc/cpuinfo")).splitlines())]
     return {key.strip().lower(): value.strip() for key, colon, value in lines if colon}
 
@@ -230,9 +229,9 @@ def _read(file: Path) -> str:
 def asv_profile(machine: Machine | None = None) -> dict[str, str]:
     """Describe a machine (this one if None) in asv's fields, which no update changes.
 
-    asv takes every field as a key of its graphs, so a field that changes cuts every line in two. It
-    would take the host's name and the kernel's version; here the name is that of our run files, and
-    everything else follows from what the name is made of.
+    asv uses every field as a key of its graphs, so a changed field would split every line. By
+    default it takes the host's name and the kernel's version. Here the name is that of run files,
+    and all other fields are parts of it.
     """
     machine = machine or fingerprint()
     return {
@@ -241,16 +240,16 @@ def asv_profile(machine: Machine | None = None) -> dict[str, str]:
         "arch": platform.machine(),
         "cpu": machine.cpu,
         "num_cpu": str(machine.cores),
-        # Rounded as in the machine's id: the kernel keeps a little more or less for itself.
+        # Rounded as in the machine's id, as the kernel reserves varying amounts.
         "ram": f"{round(machine.memory / 2**30)} GiB",
     }
 
 
 HOLDER: Final = "DUETBENCH_MEASURING"
-"""Variable in which a holder tells its number to the measuring programs that it starts."""
+"""Variable by which a holder passes its pid to the measuring programs that it starts."""
 
 LOCK: Final = "DUETBENCH_LOCK"
-"""Variable that names another lock than the machine's, for tests, several of which run at once."""
+"""Variable that replaces the machine's lock, for tests, several of which run at once."""
 
 _LOCK_NAME: Final = "duetbench-measuring"
 _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
@@ -259,7 +258,7 @@ _LONGEST: Final = 200  # characters of a command line
 
 @contextmanager
 def measuring() -> Iterator[None]:
-    """Hold the machine, unless an ancestor holds it for us; BusyError says who else does."""
+    """Hold the machine, unless an ancestor holds it for us; BusyError names another holder."""
     if held_for_us():
         yield
         return
@@ -272,9 +271,9 @@ def measuring() -> Iterator[None]:
                 raise
             raise BusyError(
                 "expected this machine for itself, but another duetbench is measuring on it"
-                f"{_holder(address)}: each would be the other's noise. Wait for it, or stop it"
+                f"{_holder(address)}: they would disturb each other. Wait for it, or stop it"
             ) from error
-        lock.listen()  # nobody is answered; but who connects is told by the kernel who we are
+        lock.listen()  # nobody gets an answer, but the kernel names us to clients
         yield
 
 
@@ -285,10 +284,10 @@ def held_for_us() -> bool:
 
 
 def _holder(address: bytes) -> str:
-    with suppress(OSError, psutil.Error), socket.socket(socket.AF_UNIX) as asking:
-        asking.setblocking(False)
-        asking.connect(address)
-        credentials = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    with suppress(OSError, psutil.Error), socket.socket(socket.AF_UNIX) as client:
+        client.setblocking(False)
+        client.connect(address)
+        credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         process = psutil.Process(_CREDENTIALS.unpack(credentials)[0])
         since = datetime.fromtimestamp(process.create_time()).astimezone()
         _, program, *arguments = [*process.cmdline(), "", ""]

@@ -1,4 +1,4 @@
-"""Where things are: the checkout, and the caches outside it."""
+"""Paths of the checkout, and of the caches outside it."""
 
 import hashlib
 import os
@@ -16,30 +16,30 @@ _NAME: Final = "duetbench"
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _IN_WHEEL: Final = _PACKAGE / "own"
 OWN: Final = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parents[1]
-"""The checkout that this package is part of; in an installed one the folder with what it reads of
-it (`scripts/hatch_build.py` says what that is)."""
+"""The checkout that this package belongs to. For an installed package it is the folder with copies
+from it (`scripts/hatch_build.py` lists them)."""
 
 _PROJECTS: Final = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
-"""What a folder has that is somebody's repository or project."""
+"""Files that mark a folder as a repository or project."""
 
 _HOWTO: Final = "see 'Adding things' in duetbench's CONTRIBUTING.md"
 
 
 def project_root(*, stand_in: bool = True) -> Path:
-    """Find the repository around us: the folder that `declares` something, or else any project's.
+    """Find the current repository: the folder that `declares` something, or else any project's.
 
-    `$DUETBENCH_ROOT` decides when it is set; otherwise the working directory and its parents, up
-    to the end of their repository. Where that is none, duetbench's own checkout will do if
-    `stand_in`. Raises UsageError if there is no such folder.
+    `$DUETBENCH_ROOT` names it, if set. Otherwise it is the working directory or one of its parents,
+    up to the top of their repository. If there is none and `stand_in`, it is duetbench's own
+    checkout. Raises UsageError if there is no such folder.
     """
-    chosen = os.environ.get("DUETBENCH_ROOT")
-    if chosen:
-        root = Path(chosen).resolve()
+    setting = os.environ.get("DUETBENCH_ROOT")
+    if setting:
+        root = Path(setting).resolve()
         if declares(root) or any((root / name).exists() for name in _PROJECTS):
             return root
         raise UsageError(
-            f"DUETBENCH_ROOT={chosen}: expected a folder of a repository or project (with one of "
-            f"{', '.join(_PROJECTS)}); point it at the one that is to be measured, or unset it"
+            f"DUETBENCH_ROOT={setting}: expected a folder of a repository or project (with one of "
+            f"{', '.join(_PROJECTS)}); set it to the one to be measured, or unset it"
         )
     here, other = Path.cwd(), None
     for folder in (here, *here.parents):
@@ -54,27 +54,27 @@ def project_root(*, stand_in: bool = True) -> Path:
     if stand_in and declares(OWN):
         return OWN
     raise UsageError(
-        f"{here} lies in no repository: change into the one that is to be measured, or set "
+        f"{here} is in no repository: change into the one to be measured, or set "
         "DUETBENCH_ROOT to its folder"
     )
 
 
-def undeclared(what: Path | str, found: str) -> UsageError:
-    """What to say of a repository `what`, or a state of one, that declares nothing to measure."""
+def undeclared(what: Path | str, reason: str) -> UsageError:
+    """The error for a repository `what`, or a state of one, that declares nothing to measure."""
     return UsageError(
-        f"{what} declares nothing to measure ({found}): name its application, as in "
+        f"{what} declares nothing to measure ({reason}): name its application, as in "
         "`--app shop.main:app --path /items/7`, or keep that in [tool.duetbench] of "
         f"pyproject.toml, which `duetbench init` writes; for experiments {_HOWTO}"
     )
 
 
 def declares(folder: Path) -> bool:
-    """Whether a folder's `pyproject.toml` has a `[tool.duetbench]`, or it a `duetbench.toml`."""
+    """Whether a folder's `pyproject.toml` has `[tool.duetbench]`, or it has a `duetbench.toml`."""
     return _table(folder) is not None
 
 
 def others(folder: Path) -> dict[str, Any]:
-    """What a folder's `pyproject.toml` says beside `[tool.duetbench]`."""
+    """The content of a folder's `pyproject.toml` except `[tool.duetbench]`."""
     project = _read(folder / "pyproject.toml")
     tools = {name: table for name, table in project.get("tool", {}).items() if name != _NAME}
     return {**project, "tool": tools}
@@ -97,18 +97,18 @@ def _read(file: Path) -> Mapping[str, Any]:
 
 @cache
 def _parsed(file: Path, _changed: int, _size: int) -> Mapping[str, Any]:
-    """Once per state of the file: a site asks for the name of a case twenty thousand times."""
+    """Parse each state of a file once: a site asks for the name of a case 20,000 times."""
     return tomllib.loads(file.read_text("utf-8"))
 
 
 def results_dir(root: Path) -> Path:
-    """Where a repository's run files are kept: in it, where its experiments or `results` say so.
+    """The folder of a repository's run files: in it, if it has experiments or sets `results`.
 
-    Those of a target are nobody's files there unless it says so: they go to the state folder.
+    Those of a target go to the state folder, unless it sets `results`.
     """
     table = _table(root)
-    if table is not None and (chosen := table.get("results")):
-        return root / str(chosen)
+    if table is not None and (folder := table.get("results")):
+        return root / str(folder)
     if table is not None and "app" not in table:
         return root / "results"
     where = hashlib.sha256(str(root).encode()).hexdigest()[:8]
@@ -116,10 +116,10 @@ def results_dir(root: Path) -> Path:
 
 
 def cache_dir() -> Path:
-    """What set-up made: `$XDG_CACHE_HOME/duetbench`. Safe to delete, slow to make again."""
+    """The folder for set-up: `$XDG_CACHE_HOME/duetbench`. Safe to delete, but slow to rebuild."""
     return platformdirs.user_cache_path(_NAME)
 
 
 def state_dir() -> Path:
-    """What outlives a run without being a result: `$XDG_STATE_HOME/duetbench`."""
+    """The folder for files that outlive a run and are no results: `$XDG_STATE_HOME/duetbench`."""
     return platformdirs.user_state_path(_NAME)

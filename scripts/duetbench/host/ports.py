@@ -1,8 +1,8 @@
-"""Who listens on a port, and who holds its connections.
+"""Which processes listen on a port, and which hold its connections.
 
-A server that is started beside a forgotten one shares the port with it (SO_REUSEPORT) and loses
-connections to it, every answer right and every figure wrong. So a port is proven free before a
-launch and after it, and proven ours in between.
+A server that starts beside a forgotten one shares its port (SO_REUSEPORT) and loses connections to
+it: every answer is right and every figure wrong. So duetbench checks that a port is free before and
+after a launch, and that only its own server listens in between.
 """
 
 import random
@@ -24,18 +24,18 @@ from duetbench.host import proc
 _HOST: Final = "127.0.0.1"
 _HEX_HOST: Final = f"{int.from_bytes(socket.inet_aton(_HOST), sys.byteorder):08X}"
 _LISTEN: Final = "0A"
-_FORGETTING: Final = "03"  # the timer of a connection that has ended
+_FORGETTING: Final = "03"  # the timer of an ended connection
 _TIME_WAIT: Final = 60.0  # s that it stays in the table: TCP_TIMEWAIT_LEN of the kernel
-_POLL_SECONDS: Final = 0.01  # the kernel announces no closed listener; it has to be looked for
-_LOWEST: Final = 10_000  # below it live well-known services
+_POLL_SECONDS: Final = 0.01  # the kernel does not announce that a listener is closed
+_LOWEST: Final = 10_000  # well-known services have lower ports
 _TRIES: Final = 100
 
 
 def free_port() -> int:
-    """Choose a port of 127.0.0.1 that is free.
+    """Choose a free port of 127.0.0.1.
 
-    It lies outside the range from which the kernel takes ports for outgoing connections, so that
-    no connection of anybody can occupy it before the server does.
+    It lies outside the range of ports for outgoing connections, so no connection can occupy it
+    before the server does.
     """
     text = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii")
     low, high = map(int, text.split())
@@ -55,25 +55,25 @@ def free_port() -> int:
 
 
 def listeners(port: int) -> dict[int | None, str]:
-    """Who listens on `port`, at any local address, IPv4 or IPv6: a sentence by pid.
+    """The processes that listen on `port`, at any local address, IPv4 or IPv6: a sentence by pid.
 
-    Of several processes that hold a socket it is the youngest; None: this user may not see it.
+    If several processes hold a socket, the youngest counts; None: this user may not see it.
     """
-    if not _listening(port):  # the usual case: asking every process for its sockets takes 0.1 s
+    if not _listening(port):  # the usual case: reading the sockets of every process takes 0.1 s
         return {}
-    found = {}
+    sentences = {}
     for connection in psutil.net_connections("tcp"):
         local = connection.laddr
         if connection.status == psutil.CONN_LISTEN and local and local.port == port:
             pid, host = connection.pid, local.ip
             who = "a process that this user may not see" if pid is None else proc.describe(pid)
             address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            found[pid] = f"{who} listens on {address}"
-    return found
+            sentences[pid] = f"{who} listens on {address}"
+    return sentences
 
 
 def require_free(port: int) -> None:
-    """Refuse a port that is taken: LaunchError foreign_listener, naming who listens."""
+    """Refuse a port that is in use: LaunchError foreign_listener names the listeners."""
     if open_listeners := listeners(port):
         raise LaunchError(
             FlagName.FOREIGN_LISTENER,
@@ -83,28 +83,28 @@ def require_free(port: int) -> None:
 
 
 def foreign_listeners(port: int, members: Iterable[psutil.Process]) -> list[str]:
-    """Say, one sentence each, who listens on `port` without being one of a session's members."""
+    """Name the listeners on `port` that are no members of a session, one sentence each."""
     pids = {process.pid for process in members}
     if _listening(port) <= {socket for pid in pids for socket in proc.sockets(pid)}:
         return []
     return [
-        f"{sentence}, and is no part of the server"
+        f"{sentence}, and does not belong to the server"
         for pid, sentence in listeners(port).items()
         if pid not in pids
     ]
 
 
 def _listening(port: int) -> set[int]:
-    """Inodes of all sockets that listen on `port`, whoever holds them."""
-    foreign = set()
+    """Inodes of all sockets that listen on `port`, of any process."""
+    inodes = set()
     for table in ("net/tcp", "net/tcp6"):
         with suppress(FileNotFoundError), (proc.PROC / table).open(encoding="ascii") as lines:
-            # The listeners come first, before thousands that fade away (proc_net_tcp.rst).
+            # The listeners come first, before thousands of ended connections (proc_net_tcp.rst).
             for line in takewhile(lambda line: f" {_LISTEN} " in line, islice(lines, 1, None)):
                 _, local, *_, inode = line.split()[:10]
                 if int(local.rpartition(":")[2], 16) == port:
-                    foreign.add(int(inode))
-    return foreign
+                    inodes.add(int(inode))
+    return inodes
 
 
 def wait_free(port: int, timeout: float) -> None:
@@ -118,13 +118,13 @@ def wait_free(port: int, timeout: float) -> None:
 
 
 def connections_per_process(port: int, members: Iterable[psutil.Process]) -> dict[int, int]:
-    """Count the accepted connections on `port` per process, of these, that has any.
+    """Count the accepted connections on `port` of each of these processes that has any.
 
-    A socket that several processes hold counts for the youngest pid: a worker, rather than the
-    master that it inherited from.
+    A socket of several processes counts for the youngest pid: a worker, not the master that it
+    inherited the socket from.
     """
     holders: dict[object, int] = {}
-    for process in members:  # each alone: all of the machine's take ten times as long
+    for process in members:  # one by one: reading all of the machine's takes ten times as long
         with suppress(psutil.Error):
             for connection in process.net_connections("tcp"):
                 if connection.status == psutil.CONN_ESTABLISHED and connection.laddr.port == port:
@@ -133,19 +133,19 @@ def connections_per_process(port: int, members: Iterable[psutil.Process]) -> dic
 
 
 def clients(port: int, seconds: float = -1.0) -> frozenset[int]:
-    """Ports of those whose connections to `port` are in use, or ended in the last `seconds`.
+    """Client ports of connections to `port` that are open, or ended in the last `seconds`.
 
     There may have been more: the kernel lists a connection for a minute after its end (TIME_WAIT),
-    unless another one takes the same client's port.
+    unless another connection uses the same client port.
     """
-    server, found = f"{_HEX_HOST}:{port:04X}", set()
+    server, others = f"{_HEX_HOST}:{port:04X}", set()
     with (proc.PROC / "net/tcp").open(encoding="ascii") as table:  # proc_net_tcp.rst
         for line in table:
             if f":{port:04X} " in line:
                 _, local, remote, _, _, when = line.split()[:6]
                 timer, left = when.split(":")
-                ended = _TIME_WAIT - int(left, 16) * proc.TICK if timer == _FORGETTING else None
-                if server in {local, remote} and (ended is None or ended <= seconds):
+                age = _TIME_WAIT - int(left, 16) * proc.TICK if timer == _FORGETTING else None
+                if server in {local, remote} and (age is None or age <= seconds):
                     other = remote if local == server else local
-                    found.add(int(other.rpartition(":")[2], 16))
-    return frozenset(found - {0})  # a listener has 0 at its other end
+                    others.add(int(other.rpartition(":")[2], 16))
+    return frozenset(others - {0})  # a listener's remote port is 0

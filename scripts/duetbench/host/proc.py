@@ -1,9 +1,9 @@
-"""Small readers of /proc; signals to, and scratch folders of, exactly one process.
+"""Readers of /proc, and signals to and scratch folders of exactly one process.
 
-A pid alone names nobody: it is given to the next process once its owner has been reaped. Pid and
-start time do: signals go through a pidfd, and a scratch folder's name says who made it, so that the
-next duetbench removes what a killed one has left. Standard library alone: what counts instructions
-in the environments of stacks uses it.
+A pid alone identifies no process: after its owner has been reaped, the next process gets it. Pid
+and start time do. So signals go through a pidfd, and the name of a scratch folder contains its
+owner; the next duetbench removes the folders of a killed one. Only the standard library is used:
+the program that counts instructions in the stacks' environments imports this module.
 
 Source: proc(5), pidfd_open(2), clock_getcpuclockid(3), Documentation/filesystems/proc.rst.
 """
@@ -28,14 +28,14 @@ TICK: Final[float] = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _CPUCLOCK_SCHED: Final = 2  # clock_getcpuclockid(3): the precise clock of a whole process
 _GONE: Final = (ProcessLookupError, FileNotFoundError)
-_KILL_SECONDS: Final = 10.0  # for processes to end after SIGKILL: they may sit in a system call
+_KILL_SECONDS: Final = 10.0  # for processes to end after SIGKILL; they may be in a system call
 
 
 @dataclass(frozen=True, slots=True)
 class Stat:
     """The fields of /proc/<pid>/stat that duetbench uses; times in ticks.
 
-    `children_ticks` are those of the children that it has waited for; `start` counts since boot.
+    `children_ticks` are those of the children that it has waited for; `start` is since boot.
     """
 
     pid: int
@@ -73,9 +73,9 @@ def parse_stat(text: str) -> Stat:
 
 
 def stat(pid: int) -> Stat | None:
-    """Read one process; None if there is none of that pid."""
+    """Read one process; None if no process has that pid."""
     try:
-        # The name is bytes of the program's choice, hence no strict decoding.
+        # The name may be any bytes, hence no strict decoding.
         return parse_stat((PROC / str(pid) / "stat").read_text("utf-8", errors="replace"))
     except _GONE:
         return None
@@ -87,7 +87,7 @@ def own() -> Stat:
 
 
 def describe(pid: int) -> str:
-    """Name a process and its command, as far as it is there."""
+    """Name a process and its command, if it still exists."""
     try:
         words = (PROC / str(pid) / "cmdline").read_text("utf-8", errors="replace").split("\0")
     except _GONE:
@@ -103,32 +103,32 @@ def stats() -> Iterator[Stat]:
 
 
 def lives(pid: int, start: int) -> bool:
-    """Tell whether the process of that pid and start time is still alive."""
+    """Whether the process of that pid and start time is still alive."""
     process = stat(pid)
     return process is not None and process.alive and process.start == start
 
 
 def carries(pid: int, variable: str, value: str) -> bool:
-    """Tell whether the process was executed with `variable=value` in its environment.
+    """Whether the process was executed with `variable=value` in its environment.
 
-    Forked children share it. A process of another user, which cannot be read, does not count.
+    Forked children share it. False for a process of another user, whose environment is unreadable.
     """
     try:
         environ = (PROC / str(pid) / "environ").read_bytes()
-    except OSError:  # gone, or not ours to read
+    except OSError:  # gone, or not readable
         return False
     return f"{variable}={value}".encode() in environ.split(b"\0")
 
 
 def pid_namespace() -> str:
-    """Give the identity of the pid namespace: pids of another container mean nothing here."""
+    """The identity of the pid namespace; pids of another container mean nothing here."""
     return "".join(filter(str.isdigit, str((PROC / "self/ns/pid").readlink())))
 
 
 def cpu_clock(pid: int) -> float | None:
-    """Give the CPU seconds of a whole process so far, ns resolution; None where unavailable.
+    """The CPU seconds of a whole process so far, ns resolution; None if unavailable.
 
-    The clock contains ended threads, which the sum over /proc/<pid>/task/*/schedstat loses. Of a
+    The clock includes ended threads, which the sum over /proc/<pid>/task/*/schedstat loses. For a
     running thread it may lag by one scheduler tick. clock_getcpuclockid(3) computes the same id.
     """
     try:
@@ -139,10 +139,10 @@ def cpu_clock(pid: int) -> float | None:
 
 
 def anonymous(pid: int, *, exact: bool = False) -> int | None:
-    """Read the memory of a process that no file is behind, bytes; None: there is no such process.
+    """Read the anonymous memory of a process, bytes; None if there is no such process.
 
-    Mapped files are shared, and come and go as the kernel likes. What the kernel has counted lags
-    behind by some pages per core; `exact` reads all page tables, which holds up the process.
+    Mapped files are excluded: they are shared, and the kernel loads and drops them. The kernel's
+    own count lags by some pages per core; `exact` reads all page tables, and delays the process.
     """
     try:
         if exact:
@@ -155,7 +155,7 @@ def anonymous(pid: int, *, exact: bool = False) -> int | None:
 
 
 def threads(pid: int) -> list[int]:
-    """List the ids of a process's threads; none if there is no process of that pid."""
+    """List the ids of a process's threads; empty if no process has that pid."""
     try:
         return [int(tid) for tid in os.listdir(PROC / str(pid) / "task")]  # noqa: PTH208 - names
     except _GONE:
@@ -175,17 +175,17 @@ def switches(pid: int) -> dict[int, tuple[int, int]]:
 
 
 def clocks(pid: int) -> dict[int, float]:
-    """Read the core time so far of each live thread, s; none where the kernel counts none."""
-    found: dict[int, float] = {}
+    """Read the core time so far of each live thread, s; empty if the kernel does not count it."""
+    seconds: dict[int, float] = {}
     for tid in threads(pid):
         with suppress(*_GONE):
             text = (PROC / str(pid) / "task" / str(tid) / "schedstat").read_bytes()
-            found[tid] = int(text.split()[0]) / 1e9
-    return found
+            seconds[tid] = int(text.split()[0]) / 1e9
+    return seconds
 
 
 def sockets(pid: int) -> set[int]:
-    """List the inodes of the sockets that a process holds; none of one that cannot be read."""
+    """List the inodes of a process's sockets; empty if the process cannot be read."""
     inodes = set()
     with suppress(*_GONE, PermissionError):
         for entry in os.scandir(PROC / str(pid) / "fd"):
@@ -197,11 +197,11 @@ def sockets(pid: int) -> set[int]:
 
 
 def kill(pid: int, start: int) -> bool:
-    """Send SIGKILL to exactly the live process of that pid and start time; False: there is none."""
+    """Send SIGKILL to exactly the live process of that pid and start time; False if it is gone."""
     with suppress(ProcessLookupError), ExitStack() as stack:
         descriptor = os.pidfd_open(pid)
         stack.callback(os.close, descriptor)
-        # The descriptor holds one process, so what is checked now is what the signal reaches.
+        # The descriptor pins the process, so the signal reaches the one that is checked here.
         if lives(pid, start):
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
             return True
@@ -209,17 +209,17 @@ def kill(pid: int, start: int) -> bool:
 
 
 def kill_all(find: Callable[[], list[Stat]], killed: set[int]) -> list[Stat]:
-    """Kill what `find` finds until it finds nothing, adding to `killed`; who is left after 10 s."""
+    """Kill what `find` lists until it lists nothing, adding to `killed`; return survivors."""
     deadline = time.monotonic() + _KILL_SECONDS
-    # Again until none is found: a process may fork between the listing and its end.
-    while (left := find()) and time.monotonic() < deadline:
-        killed |= {item.pid for item in left if kill(item.pid, item.start)}
-        wait_ended((item.pid for item in left), max(0.0, deadline - time.monotonic()))
-    return left
+    # Repeated, as a process may fork between the listing and its end.
+    while (survivors := find()) and time.monotonic() < deadline:
+        killed |= {item.pid for item in survivors if kill(item.pid, item.start)}
+        wait_ended((item.pid for item in survivors), max(0.0, deadline - time.monotonic()))
+    return survivors
 
 
 def wait_ended(pids: Iterable[int], timeout: float) -> bool:
-    """Wait until all of the processes have ended, reaped or not; False after `timeout` seconds."""
+    """Wait until all processes have ended, reaped or not; False after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     with ExitStack() as stack:
         poll, waiting = select.poll(), set()
@@ -231,28 +231,28 @@ def wait_ended(pids: Iterable[int], timeout: float) -> bool:
                 waiting.add(descriptor)
         while waiting:
             # Rounded up: a poll of 0 ms would spin through the last millisecond.
-            left = max(0.0, deadline - time.monotonic())
-            ended = poll.poll(int(left * 1e3) + (left > 0))
-            if not ended and time.monotonic() >= deadline:
+            seconds = max(0.0, deadline - time.monotonic())
+            events = poll.poll(int(seconds * 1e3) + (seconds > 0))
+            if not events and time.monotonic() >= deadline:
                 return False
-            for descriptor, _ in ended:
+            for descriptor, _ in events:
                 poll.unregister(descriptor)
                 waiting.discard(descriptor)
     return True
 
 
 def make_scratch(prefix: str, base: Path) -> Path:
-    """Make an empty folder below `base`, for the caller to remove; its path has a fixed length."""
+    """Make an empty folder below `base`; its path has a fixed length. The caller removes it."""
     me = own()
     owner = f"{pid_namespace()}-{me.pid:07}-{me.start:012}"
     return Path(tempfile.mkdtemp(prefix=f"{prefix}-{owner}-", dir=base))
 
 
 def sweep_scratch(prefix: str, base: Path) -> None:
-    """Remove the folders of that prefix whose owners are dead."""
+    """Remove the folders of that prefix if their owners are dead."""
     for folder in base.glob(f"{prefix}-*-*-*-*"):
         with suppress(ValueError):
             namespace, pid, start, _ = folder.name.removeprefix(f"{prefix}-").split("-")
-            # Of another container nobody here can tell who lives.
+            # Processes of other containers are invisible, so their folders stay.
             if namespace == pid_namespace() and not lives(int(pid), int(start)):
                 shutil.rmtree(folder, ignore_errors=True)

@@ -1,19 +1,18 @@
-"""A server or load generator in a session of its own: started pinned, and provably ended.
+"""A server or load generator in a session of its own: started pinned, and proven to have ended.
 
-Pinning sets the affinity of the short-lived *thread* that starts the command: the child and its own
+Pinning sets the affinity of the short-lived *thread* that starts the command. The child and its own
 children inherit it, and a server also inherits the thread's `counters`. Setting either afterwards
-would race with the first workers (`move` looks until all have moved), and since signal handlers run
-in the main thread only, no Ctrl-C can fall between the fork and the note of its pid. One may fall
-between that note and whoever stops the session: what is still under way when this process ends,
-ends with it.
+would race with the first workers (`move` repeats until all have moved). Signal handlers run only in
+the main thread, so no Ctrl-C falls between the fork and the record of its pid. A Ctrl-C may fall
+between that record and the code that stops the session; the session then ends with this process.
 
 The master is not reaped before the session has ended: as long as it is at least a zombie, the
-kernel gives neither its pid nor its session id to anybody else.
+kernel gives neither its pid nor its session id to another process.
 
-Every session is recorded, one JSON file each, before its first process starts, and forgotten when
-its end is proven. Its processes carry the record's id in their environment. When a record's owner
-is dead (kill -9, power cut), whatever carries that id is an orphan, and nothing else is: `reap`
-ends those.
+Every session has a record, a JSON file, from before its first process starts until its end is
+proven. Its processes carry the record's id in their environment. If a record's owner is dead
+(kill -9, power cut), the processes that carry the id are orphans, and no others are; `reap` ends
+them.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ MARKER: Final = "DUETBENCH_SESSION"
 
 Role = Literal["server", "client"]
 
-_STRAGGLERS_SECONDS: Final = 2.0  # for members to follow a master that has ended
-_EXIT_GRACE: Final = 5.0  # for a stop at the end of a context
-_INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)  # `signals.InterruptedRun` is one
+_STRAGGLERS_SECONDS: Final = 2.0  # for members to end after the master
+_EXIT_GRACE: Final = 5.0  # for the stop at the end of a context
+_INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)  # `signals.InterruptedRun` among them
 
 _LIVE: Final[set[Session]] = set()
 """Sessions whose end is not proven yet."""
@@ -101,7 +100,7 @@ class SessionRecord(Frozen):
 
 
 def reap() -> list[str]:
-    """End what dead duetbench processes left behind; one sentence per session found."""
+    """End the processes that dead duetbench processes left; return a sentence per session."""
     sentences: list[str] = []
     for path in sorted(_folder().glob("*.json")):
         try:
@@ -115,7 +114,7 @@ def reap() -> list[str]:
 
 
 def carriers(marker: str) -> list[proc.Stat]:
-    """List the live processes that carry the id of a session, this process and its parents not.
+    """List the live processes that carry a session's id, except this process and its parents.
 
     Those can carry it only if duetbench itself was started inside an orphaned session.
     """
@@ -129,10 +128,10 @@ def carriers(marker: str) -> list[proc.Stat]:
 
 def _end(session: SessionRecord) -> list[str]:
     ended: set[int] = set()
-    left = proc.kill_all(lambda: carriers(session.marker), ended)
+    survivors = proc.kill_all(lambda: carriers(session.marker), ended)
     about = f"({shlex.join(session.argv)}, started {session.recorded})"
-    if left:
-        pids = ", ".join(str(item.pid) for item in left)
+    if survivors:
+        pids = ", ".join(str(item.pid) for item in survivors)
         return [f"could not end process {pids}, left by an earlier run {about}; end it by hand"]
     session.path.unlink(missing_ok=True)
     processes = "process" if len(ended) == 1 else "processes"
@@ -147,8 +146,8 @@ def _folder() -> Path:
 class StopReport:
     """How a session ended.
 
-    `exit_code` is the master's, negative for a signal, None if it was reaped elsewhere; `killed`
-    are the pids that SIGKILL was sent to, ascending: of a clean end none, within the grace.
+    `exit_code` is the master's, negative for a signal, None if it was reaped elsewhere. `killed`
+    are the pids that got SIGKILL, ascending; none if all ended within the grace.
     """
 
     exit_code: int | None
@@ -161,7 +160,7 @@ class Session:
     def __init__(
         self, popen: subprocess.Popen[bytes], record: SessionRecord, log: Path, counts: Counters
     ):
-        self.pid: Final = popen.pid  # and the session's id: its leader gives it that
+        self.pid: Final = popen.pid  # also the session's id, as the master leads it
         self.record: Final = record
         self.log: Final = log
         self.counts: Final = counts
@@ -189,10 +188,10 @@ class Session:
         log: Path,
         recorded: Sequence[str] | None = None,
     ) -> Session:
-        """Start a command: stdin empty, stdout and stderr to `log`, pinned to `cores` (None: not).
+        """Start a command: stdin empty, stdout and stderr to `log`, pinned to `cores` unless None.
 
-        The session's marker is added to `env`, its whole environment. `recorded` is the command as
-        records and errors may show it, where something in it is private.
+        `env` is its whole environment, besides the session's marker. `recorded` replaces the
+        command in records and errors if it contains private values.
 
         Raises:
             LaunchError: not_ready (server) or client_failed (client) if it cannot be executed;
@@ -201,7 +200,7 @@ class Session:
         record = SessionRecord.new(role, argv if recorded is None else recorded)
         session: Session | None = None
         problem: Exception | None = None
-        wanted, lock = True, threading.Lock()
+        cancelled, lock = False, threading.Lock()
 
         def spawn() -> None:
             nonlocal session, problem
@@ -210,7 +209,7 @@ class Session:
                 if cores is not None:
                     os.sched_setaffinity(0, cores)  # 0: this thread only
                 with lock, log.open("wb") as output:
-                    if not wanted:
+                    if cancelled:
                         return
                     popen = subprocess.Popen(
                         tuple(argv),
@@ -228,16 +227,16 @@ class Session:
                 if session is None:
                     counts.close()
 
-        # Out of reach of signal handlers, and free to pin and count itself.
+        # A thread: no signal handler runs in it, and it can pin and count itself.
         thread = threading.Thread(target=spawn, name=f"start-{role}", daemon=False)
         try:
             record.save()
             thread.start()
             thread.join()
         except BaseException:
-            # Where an interrupt falls into `start`, nobody can tell whether the thread runs.
+            # After an interrupt inside `start` the thread may or may not run.
             with lock:
-                wanted = False
+                cancelled = True
             if session is not None:
                 session.stop(0)
             with suppress(OSError):
@@ -249,7 +248,7 @@ class Session:
         return session
 
     def poll(self) -> int | None:
-        """Give the master's exit code (negative for a signal), or None while it lives."""
+        """Return the master's exit code (negative for a signal), or None while it lives."""
         return self._observe(os.WNOHANG)
 
     def wait(self, timeout: float | None = None) -> int | None:
@@ -263,7 +262,7 @@ class Session:
     def members(self) -> list[psutil.Process]:
         """List all live processes of the session, the master first if it lives.
 
-        They have its session id, or left it and carry its marker, or are children of any of them.
+        Members have its session id, or carry its marker, or are children of other members.
         """
         members = []
         for item in self.stats():
@@ -273,21 +272,21 @@ class Session:
 
     def move(self, cores: Sequence[int]) -> None:
         """Pin all threads of all members to other cores; what they start later inherits them."""
-        elsewhere, wanted = True, set(cores)
-        while elsewhere:  # again until there is none: one may have been started from another core
+        elsewhere, target = True, set(cores)
+        while elsewhere:  # until none is left: a thread may have started from another core
             elsewhere = False
             for tid in (tid for item in self.stats() for tid in proc.threads(item.pid)):
                 with suppress(ProcessLookupError):
-                    if os.sched_getaffinity(tid) != wanted:
+                    if os.sched_getaffinity(tid) != target:
                         elsewhere = True
-                        os.sched_setaffinity(tid, wanted)
+                        os.sched_setaffinity(tid, target)
 
     def stop(self, grace: float) -> StopReport:
         """End the session and prove it; a second call returns the first one's report.
 
-        SIGTERM to the master alone (a group-wide one has hung servers whose master waits for its
-        workers), up to `grace` seconds for all to end, then SIGKILL for each process that is left.
-        An exception in the middle, such as Ctrl-C, cuts the grace short.
+        SIGTERM goes to the master alone (a group-wide one has hung servers whose master waits for
+        its workers). All get up to `grace` seconds to end, then each process that is left gets
+        SIGKILL. An exception in between, such as Ctrl-C, cuts the grace short.
 
         Raises:
             LaunchError: not_stopped if a process survives; a later call tries again.
@@ -300,23 +299,23 @@ class Session:
             finally:
                 try:
                     report = self._end()
-                except _INTERRUPTS:  # one that fell into the end itself
+                except _INTERRUPTS:  # during the end itself
                     self._end()
                     raise
             return report
 
     def _end(self) -> StopReport:
-        if left := proc.kill_all(self.stats, self._killed):
-            names = "; ".join(proc.describe(item.pid) for item in left)
+        if survivors := proc.kill_all(self.stats, self._killed):
+            names = "; ".join(proc.describe(item.pid) for item in survivors)
             raise LaunchError(
                 FlagName.NOT_STOPPED,
-                f"expected the session of {shlex.join(self.record.argv)} to end, but after "
-                f"SIGKILL there still lives {names}; end it by hand before measuring again",
+                f"expected the session of {shlex.join(self.record.argv)} to end, but "
+                f"SIGKILL did not end {names}; end it by hand before measuring again",
             )
         self._observe(0)
         with suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
-        # Tells Popen that there is nothing left to wait for.
+        # Popen has nothing left to wait for.
         self._popen.returncode = self._exit_code or 0
         self._report = StopReport(self._exit_code, tuple(sorted(self._killed)))
         self.counts.close()
@@ -326,7 +325,7 @@ class Session:
         return self._report
 
     def _leave(self) -> None:
-        """End what nobody has stopped; a fork of this process has none to end."""
+        """End the session if nobody has stopped it; a fork of this process does nothing."""
         if os.getpid() == self.record.owner_pid:
             with suppress(LaunchError):
                 self.stop(0)
@@ -339,14 +338,14 @@ class Session:
 
     def stats(self) -> list[proc.Stat]:
         """Read /proc/<pid>/stat of all live processes of the session, as `members` lists them."""
-        if self._report is not None:  # the ids may belong to somebody else by now
+        if self._report is not None:  # other processes may have the ids by now
             return []
         everybody = {item.pid: item for item in proc.stats()}
         mine = {pid for pid, item in everybody.items() if self._owns(item)}
         while children := {p for p, i in everybody.items() if i.parent in mine} - mine:
             mine |= children
         mine.discard(os.getpid())
-        # Once a member, always a member: its parent may end before it is asked about again.
+        # A member stays a member: its parent may end before the next listing.
         self._known |= {(pid, everybody[pid].start) for pid in mine}
         return sorted((everybody[pid] for pid in mine), key=lambda i: (i.pid != self.pid, i.pid))
 
@@ -354,7 +353,7 @@ class Session:
         identity = (item.pid, item.start)
         if item.session == self.pid or identity in self._known:
             return True
-        # No stranger can become a member (environments are inherited): each is looked at once.
+        # Environments are inherited, so a stranger stays a stranger and is read once.
         if identity in self._strangers:
             return False
         if proc.carries(item.pid, MARKER, self.record.marker):
@@ -363,7 +362,7 @@ class Session:
         return False
 
     def _observe(self, options: int) -> int | None:
-        # WNOWAIT leaves the zombie, which keeps the pid and the session id ours.
+        # WNOWAIT leaves the zombie, which keeps the pid and the session id.
         if not self._exited:
             try:
                 result = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | options)
@@ -380,19 +379,19 @@ class Session:
     def _ask(self, deadline: float) -> None:
         self.poll()
         if self._exited:
-            return  # what it left behind was not going to end with it
-        self.stats()  # to know, when the master has ended, whose parent it was
+            return  # its orphans will not end by themselves
+        self.stats()  # record the master's children while it lives
         os.kill(self.pid, signal.SIGTERM)
         if not proc.wait_ended([self.pid], max(0.0, deadline - time.monotonic())):
             return
         deadline = min(deadline, time.monotonic() + _STRAGGLERS_SECONDS)
-        while left := self.stats():
-            if not proc.wait_ended((i.pid for i in left), deadline - time.monotonic()):
+        while members := self.stats():
+            if not proc.wait_ended((i.pid for i in members), deadline - time.monotonic()):
                 return
 
 
 def end_all() -> None:
-    """End all sessions of this process: threads that wait for one go on, and fail."""
+    """End all sessions of this process; threads that wait for one continue and fail."""
     for session in tuple(_LIVE):
         session._leave()
 
@@ -406,6 +405,6 @@ def _not_started(
         flag = FlagName.NOT_READY if record.role == "server" else FlagName.CLIENT_FAILED
         remedy = "if it is missing, run `duetbench setup`"
         return LaunchError(flag, f"{what}: {error.filename}: {reason}; {remedy}")
-    wanted = f"on cores {'any' if cores is None else list(cores)}"
+    place = f"on cores {'any' if cores is None else list(cores)}"
     allowed = f"allowed are {sorted(os.sched_getaffinity(0))}"
-    return LaunchError(FlagName.HARNESS_ERROR, f"{what} {wanted}: {reason}; {allowed}")
+    return LaunchError(FlagName.HARNESS_ERROR, f"{what} {place}: {reason}; {allowed}")

@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGHUP as an exception that unwinds through every `finally`."""
+"""Turn SIGINT, SIGTERM and SIGHUP into an exception that unwinds through every `finally`."""
 
 import logging
 import os
@@ -13,14 +13,14 @@ from typing import Final
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _AGAIN_S: Final = 0.05
-"""After which a signal that met a finaliser is sent once more; by then that has ended."""
+"""Seconds after which a signal that arrived in a finaliser is sent again; it has ended by then."""
 
 
 class InterruptedRun(SystemExit):
-    """The run was asked to stop; `advice` says what is kept and how to go on.
+    """The user stopped the run; `advice` says what is kept and how to continue.
 
-    A `SystemExit`, because asyncio swallows any other exception that a signal handler raises in
-    the middle of one of its callbacks, and the run would go on.
+    It is a `SystemExit`, because asyncio swallows any other exception that a signal handler raises
+    in one of its callbacks, and the run would continue.
     """
 
     def __init__(self, signum: int) -> None:
@@ -38,16 +38,16 @@ class InterruptedRun(SystemExit):
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise `InterruptedRun` at the first of the signals; ignore further ones from then on.
+    """Raise `InterruptedRun` at the first of the signals, and ignore further ones.
 
-    The clean-up that the first one starts stops servers and generators in bounded time; a second
-    Ctrl-C would leave them behind, or change the exit code.
+    The clean-up after the first one stops servers and generators in bounded time. A second Ctrl-C
+    would leave them running, or change the exit code.
     """
 
     def on_signal(signum: int, _frame: FrameType | None) -> None:
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
-        # An event loop has much to say about the tasks that are lost with it, and nobody to read.
+        # asyncio would warn about lost tasks, which nobody needs to know.
         logging.getLogger("asyncio").disabled = True
         warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         raise InterruptedRun(signum)
@@ -56,14 +56,14 @@ def interruptible() -> Iterator[None]:
         if not isinstance(lost.exc_value, InterruptedRun):
             earlier(lost)
             return
-        for number in heard:
+        for number in handled:
             signal.signal(number, on_signal)
         threading.Timer(_AGAIN_S, os.kill, (os.getpid(), lost.exc_value.signal)).start()
 
-    # What is ignored already stays so: that is what nohup is for.
-    heard = [n for n in _SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
-    before = {n: signal.signal(n, on_signal) for n in heard}
-    # What is raised while a finaliser runs goes no further, and later signals would be ignored.
+    # Ignored signals stay ignored, as nohup requires.
+    handled = [n for n in _SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {n: signal.signal(n, on_signal) for n in handled}
+    # An exception inside a finaliser goes no further, and later signals would be ignored.
     earlier, sys.unraisablehook = sys.unraisablehook, on_lost
     try:
         yield

@@ -1,8 +1,8 @@
-"""Which cores two pairs of servers get, of which no physical one serves both.
+"""The cores for two pairs of servers, which share no physical core.
 
-Hyper-threads of one core share its units and caches, and NUMA nodes their memory. So a place for a
-pair has whole physical cores, if possible of one node. Two places are equally large: a case must
-not find other cores in its next duet.
+Hyper-threads of one core share its units and caches, and NUMA nodes their memory. So each place for
+a pair has whole physical cores, if possible of one node. Both places have the same size, so a case
+has as many cores in every duet.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from duetbench.host import machine
 from duetbench.host.machine import Cores
 
 STARTS: Final = 4
-"""Physical cores from which on a pair can start while another one is loaded."""
+"""Fewest physical cores with which a pair can start while another one is loaded."""
 
 APART: Final = 8
-"""Physical cores from which on two pairs are loaded at once."""
+"""Fewest physical cores with which two pairs are loaded at once."""
 
 _SYSTEM: Final = Path("/sys/devices/system")
 
 
 @dataclass(frozen=True, slots=True)
 class Physical:
-    """One physical core: its hyper-threads, as the kernel numbers them, and its NUMA node."""
+    """One physical core: its hyper-threads, by the kernel's numbers, and its NUMA node."""
 
     threads: tuple[int, ...]
     node: int = 0
@@ -32,19 +32,19 @@ class Physical:
 
 @dataclass(frozen=True, slots=True)
 class PairPlan:
-    """Places for pairs, and in how many of them there may be load at the same time."""
+    """Places for pairs, and the number of them that may be loaded at the same time."""
 
     places: tuple[Cores, ...]
     loaded: int = 1
 
     @property
     def lanes(self) -> tuple[Cores, ...]:
-        """Places whose pairs are measured side by side; none: each pair has the whole machine."""
+        """Places of pairs that are measured side by side; empty: each pair has the machine."""
         return self.places if self.loaded > 1 else ()
 
     def __str__(self) -> str:
         if len(self.places) == 1:
-            return f"no: it takes {STARTS} physical cores"
+            return f"no: it needs {STARTS} physical cores"
         places = " or ".join(
             f"server {_listed(place.server)}, generator {_listed(place.client)}"
             for place in self.places
@@ -52,8 +52,8 @@ class PairPlan:
         if self.lanes:
             return f"room for two pairs under load, and comparisons use it: {places}"
         return (
-            f"room for a pair that starts beside one: {places}; comparisons measure two pairs side "
-            f"by side from {APART} physical cores on"
+            f"room to start a pair beside one: {places}; with {APART} physical cores, comparisons "
+            "measure two pairs side by side"
         )
 
 
@@ -63,9 +63,9 @@ def here() -> PairPlan:
 
 
 def plan(cores: Sequence[Physical], limit: float | None = None) -> PairPlan:
-    """Place pairs on a machine's physical cores; `limit` is the core time per time that it gives.
+    """Place pairs on a machine's physical cores; `limit` is the allowed core time per time.
 
-    In each place the last core is the generator's, as `machine.allocate` has it.
+    In each place the last core is the generator's, as in `machine.allocate`.
     """
     ordered = sorted(cores, key=lambda core: (core.node, core.threads))
     most = len(ordered) if limit is None else min(len(ordered), int(limit))
@@ -85,7 +85,7 @@ def plan(cores: Sequence[Physical], limit: float | None = None) -> PairPlan:
 
 
 def read(allowed: Sequence[int], system: Path = _SYSTEM) -> tuple[Physical, ...]:
-    """Read the physical cores behind the cores that this process may use."""
+    """Read the physical cores of the cores that this process may use."""
     nodes = {
         core: int(path.parent.name.removeprefix("node"))
         for path in (system / "node").glob("node[0-9]*/cpulist")

@@ -1,9 +1,9 @@
 """What a process tree, and the machine around it, used between two moments.
 
-CPU is a difference between two edges: the CPU clock of each process (ns, ended threads included)
-where the kernel offers it, the ticks of /proc/<pid>/stat otherwise. Memory and threads are sampled
-at 1 Hz, in a thread that spends at most 1 % of its time on it: reading a process' page tables holds
-a lock that its mmap calls want. Whether memory grows is seen by anonymous memory, at 5 Hz.
+CPU is a difference between two edges, from the CPU clock of each process (ns, ended threads
+included) if the kernel offers it, else from the ticks of /proc/<pid>/stat. A thread samples memory
+and threads at 1 Hz, with at most 1 % of its time: reading a process's page tables holds a lock that
+its mmap calls need. Anonymous memory, which shows growth, is sampled at 5 Hz.
 
 Source: proc(5); Documentation/filesystems/proc.rst on smaps_rollup.
 """
@@ -23,18 +23,18 @@ from duetbench.host import proc
 from duetbench.host.counters import EventCount
 
 COURSE_SECONDS: Final = 0.2
-"""Between two readings of anonymous memory, s; one takes 13 µs per process."""
+"""Seconds between two readings of anonymous memory; one takes 13 µs per process."""
 
 Members = Callable[[], Sequence[psutil.Process]]
 _INTERVAL: Final = 1.0  # s between two samples of memory
-_COST_SHARE: Final = 0.01  # of the time may be spent on sampling memory
+_COST_SHARE: Final = 0.01  # of the time, at most, for sampling memory
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessEdge:
     """One process at one moment; `switches` are (voluntary, involuntary) per live thread.
 
-    `clock` is its CPU clock in seconds, None where the kernel offers none, and `threads` those of
+    `clock` is its CPU clock in seconds, None if the kernel offers none; `threads` are the clocks of
     its live threads. Pid and start identify it.
     """
 
@@ -45,12 +45,12 @@ class ProcessEdge:
 
     @property
     def ticked(self) -> float:
-        """Seconds of CPU by /proc/<pid>/stat, cut to ticks."""
+        """CPU seconds by /proc/<pid>/stat, rounded down to ticks."""
         return self.stat.ticks * proc.TICK
 
     @property
     def children(self) -> float:
-        """The same of the children that it has waited for."""
+        """CPU seconds of the children that it has waited for, by the same file."""
         return self.stat.children_ticks * proc.TICK
 
     @property
@@ -72,8 +72,8 @@ class Usage:
     """What a process tree used between two edges.
 
     `voluntary` context switches are those in which a thread began to wait; in the others it was
-    displaced. `busiest` is the core time of the thread that used most, s; 0 where none is known.
-    `counts` are those of the processor, by event.
+    displaced. `busiest` is the core time of the thread that used most, s; 0 if unknown. `counts`
+    are the processor's, by event.
     """
 
     cpu_seconds: float
@@ -91,9 +91,8 @@ class Usage:
 def between(a: Edge, b: Edge) -> Usage:
     """Compute the usage from edge `a` to the later edge `b`.
 
-    A process that came in between counts from 0. Of one that went, what it used after `a` is
-    counted if its parent waited for it. Switches of threads that ended are lost; threads that
-    came count from 0.
+    A process that started in between counts from 0. The usage after `a` of a process that ended
+    counts if its parent waited for it. Ended threads lose their switches; new ones count from 0.
     """
     before = {(p.stat.pid, p.stat.start): p for p in a.processes}
     after = {(p.stat.pid, p.stat.start): p for p in b.processes}
@@ -105,10 +104,10 @@ def between(a: Edge, b: Edge) -> Usage:
         else:
             clocked = now.clock is not None and then.clock is not None
             cpu += now.cpu - then.cpu if clocked else now.ticked - then.ticked
-            # What it waited for includes the whole life of the children that went.
-            ended = (p for identity, p in before.items() if identity not in after)
-            counted = sum(p.cpu for p in ended if p.stat.parent == now.stat.pid)
-            cpu += max(0.0, now.children - then.children - counted)
+            # The children's time includes the whole life of those that have ended.
+            children = (p for identity, p in before.items() if identity not in after)
+            earlier = sum(p.cpu for p in children if p.stat.parent == now.stat.pid)
+            cpu += max(0.0, now.children - then.children - earlier)
         for thread, counts in now.switches.items():
             old = then.switches.get(thread, (0, 0)) if then else (0, 0)
             voluntary += max(0, counts[0] - old[0])
@@ -123,7 +122,7 @@ def between(a: Edge, b: Edge) -> Usage:
 class MemorySample:
     """Memory of a process tree (bytes) and its threads at one moment of the monotonic clock (s).
 
-    `pss` and `uss` are None where those of a process may not be read.
+    `pss` and `uss` are None if those of a process are not readable.
     """
 
     at: float
@@ -147,7 +146,7 @@ class Level:
 class Memory:
     """Memory of a process tree over a window; PSS and USS may be unreadable.
 
-    `course` has moments of the monotonic clock (s), and anonymous bytes of all processes at each.
+    `course` has moments of the monotonic clock (s), and the anonymous bytes of all processes then.
     """
 
     pss: Level | None
@@ -165,11 +164,11 @@ def summarise(
 ) -> Memory:
     """Summarise the samples of a window of the monotonic clock.
 
-    Idle is the first sample of all, which is to be taken before the load. Steady and peak are of
-    the samples within the window; if it was too short for any, of the last one before its end.
+    Idle is the first sample of all, taken before the load. Steady and peak come from the samples
+    within the window, or from the last one before its end if there are none.
     """
     if not samples:
-        raise ValueError("no sample of the memory was taken; enter the sampler first")
+        raise ValueError("no memory sample was taken; enter the sampler first")
     last = [s for s in samples if s.at <= end] or list(samples[:1])
     inside = [s for s in last if s.at >= start] or last[-1:]
 
@@ -190,7 +189,7 @@ def summarise(
 
 
 class TreeSampler:
-    """Watches all processes of a session, as `Session.members` lists them. A context manager.
+    """Samples all processes of a session, as `Session.members` lists them. A context manager.
 
     `counts` reads the counters of the same processes.
 
@@ -217,16 +216,16 @@ class TreeSampler:
     def sample(self) -> MemorySample:
         """Take a memory sample now; it counts like those of the thread."""
         began = time.thread_time()
-        taken = memory_of(self._members)
-        if taken.pids:  # a tree that has ended has no memory to speak of
-            self._samples.append(taken)
+        sample = memory_of(self._members)
+        if sample.pids:  # the memory of an ended tree means nothing
+            self._samples.append(sample)
         self._cost += time.thread_time() - began
-        return taken
+        return sample
 
     def edge(self) -> Edge:
-        """Take the tree's CPU and context switches now."""
+        """Read the tree's CPU and context switches now."""
         stats = [s for p in self._members() if (s := proc.stat(p.pid)) and s.alive]
-        # The clocks first and close together: they are what the moment refers to.
+        # The clocks come first and close together: the moment refers to them.
         at = time.monotonic()
         clocks = [proc.cpu_clock(item.pid) for item in stats]
         counts = self._counts()
@@ -235,8 +234,8 @@ class TreeSampler:
         return Edge(
             at,
             tuple(
-                ProcessEdge(one, clock, proc.switches(one.pid), proc.clocks(one.pid))
-                for one, clock in edges
+                ProcessEdge(stat, clock, proc.switches(stat.pid), proc.clocks(stat.pid))
+                for stat, clock in edges
             ),
             counts,
         )
@@ -253,11 +252,11 @@ class TreeSampler:
                 self.sample()
                 spent = self._cost - cost
                 due = max(due + _INTERVAL, began + spent / _COST_SHARE)
-            looked = time.thread_time()
+            started = time.thread_time()
             sizes = [proc.anonymous(pid) for pid in self._samples[-1].pids]
             if None not in sizes:
                 self._course.append((time.monotonic(), sum(size for size in sizes if size)))
-            self._cost += time.thread_time() - looked
+            self._cost += time.thread_time() - started
 
 
 def memory_of(members: Members) -> MemorySample:
