@@ -169,7 +169,7 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
     assert (done.code, "leave --select out" in done.err) == (2, True)
     commit(scene.root, "Something else")
     done = scene.call("anchor", "play", *given)
-    assert (done.code, "check the former out" in done.err) == (2, True)
+    assert (done.code, "check that commit out" in done.err) == (2, True)
 
 
 def test_a_shallow_clone_fetches_the_anchor(

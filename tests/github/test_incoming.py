@@ -192,7 +192,7 @@ ATTACKS: Final[dict[str, tuple[Attack, str]]] = {
         "a second run, or file of points, of one shard",
     ),
     "a note that acts on a terminal": (run(notes=("\x1b]0;owned\x07",)), "U+001B"),
-    "a note that shows something else": (run(notes=(HIDDEN,)), "a character that turns the text"),
+    "a note that shows something else": (run(notes=(HIDDEN,)), "character that reverses the text"),
     # Points of something else.
     "points of another commit": (pointed(commit="0" * 40), "commit: expected 3f2a9c17"),
     "points of another machine": (pointed(machine=MACHINES[1]), "machine of shard 1: expected"),

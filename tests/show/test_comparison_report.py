@@ -169,7 +169,8 @@ def steps(*cases: CaseComparison, **more: Any) -> tuple[str, ...]:
     return tuple(step for _, step in lines(view, "Next"))
 
 
-SPENT = judged_case(B, OPEN.model_copy(update={"duets": 60}))
+WAITING = judged_case(A, OPEN, seconds_to_decide=240.0)
+SPENT = judged_case(B, OPEN.model_copy(update={"duets": 60}), seconds_to_decide=480.0)
 LACK = (
     "Too little time for 1 of 1 cases: a larger --budget, or fewer cases with --select, would tell."
 )
@@ -199,12 +200,16 @@ def test_a_leak_is_told_with_its_size_on_each_side() -> None:
     )
 
 
+ABOUT = " About 4 min more would probably decide 1 of them."
+
+
 @pytest.mark.parametrize(
     ("cases", "more", "step"),
     [
+        ((WAITING,), {}, LACK + ABOUT),
         ((SPENT,), {}, HELPLESS),
         # Nothing was limited: it ended by itself.
-        ((judged_case(B, OPEN),), {"budget_seconds": None}, HELPLESS),
+        ((WAITING,), {"budget_seconds": None}, HELPLESS),
         ((judged_case(B, OPEN),), {}, LACK),
         ((judged_case(A, LATE),), {}, LACK),
         ((disturbed(comparing.NOISY, CLOSING),), {}, LOUD),

@@ -174,7 +174,7 @@ def refused(error: type[Exception], match: str, *words: str | Path) -> None:
 
 
 def test_wrong_calls_are_refused_with_what_there_is(checkout: Path) -> None:
-    refused(UsageError, "nothing goes by 'tomorrow'", "show", "tomorrow")
+    refused(UsageError, "no result has the name 'tomorrow'", "show", "tomorrow")
     none = r"no case of run .* matches nothing/at-all; its cases: demo"
     refused(UsageError, none, "show", "--select", "nothing/at-all")
     refused(UsageError, "choose one", "show", "--json", "--markdown", "-")
@@ -245,10 +245,10 @@ def test_comparisons_go_by_their_ids(checkout: Path) -> None:
     assert "Partial: " not in called(["show", COMPARED])
     assert "Partial: " in called(["show", "Z-compare-ccc"])
     assert "Run 20261120T090000Z-nightly-3f2a9c17" in called(["show"])
-    any_of = f"could be any of .*{COMPARED}.*; say more of it"
+    any_of = f"could be any of .*{COMPARED}.*; be more specific"
     refused(UsageError, any_of, "show", "Z-compare-")
-    refused(UsageError, f"nothing goes by 'x'.*{COMPARED}", "show", "x")
-    none = f"nothing goes by 'x-compare-y'.*{interrupted}"
+    refused(UsageError, f"no result has the name 'x'.*{COMPARED}", "show", "x")
+    none = f"no result has the name 'x-compare-y'.*{interrupted}"
     refused(UsageError, none, "show", "x-compare-y")
 
 

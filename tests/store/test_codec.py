@@ -67,7 +67,7 @@ def test_a_figure_that_is_no_number_is_never_recorded(wrong: float) -> None:
 def test_other_formats_are_refused_with_what_can_be_read(found: object) -> None:
     message = refused({**document(), "format": found})
     assert "expected a run file of format 2: format: Input should be 2, found " in message
-    assert "needs a newer duetbench (uv tool upgrade duetbench)" in message
+    assert "update duetbench (uv tool upgrade duetbench)" in message
 
 
 def test_what_is_not_a_run_file_is_refused() -> None:

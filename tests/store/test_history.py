@@ -155,7 +155,7 @@ def test_only_whole_files_enter(remote: Remote, tmp_path: Path) -> None:
     (path,) = run_files.runs(good)
     spoils: tuple[tuple[str, Callable[[Path], object], str], ...] = (
         ("cut", lambda p: p.write_bytes(p.read_bytes()[:-40]), "truncated or damaged"),
-        ("moved", lambda p: p.rename(p.with_name("another.json")), "as its contents say"),
+        ("moved", lambda p: p.rename(p.with_name("another.json")), "by its content"),
         ("linked", lambda p: p.with_suffix(".link").symlink_to(p), "found a link"),
         ("large", lambda p: p.write_bytes(b" " * (MOST_BYTES + 1)), "at most 8,000,000 bytes"),
     )
@@ -216,7 +216,7 @@ def test_a_file_of_asv_belongs_where_it_says(tmp_path: Path) -> None:
     folder = of_asv(tmp_path / "one", 1.0)
     (path,) = folder.glob("asv/*/*-duetbench-*.json")
     moved = path.rename(path.with_name("00000000-duetbench-py3.14-stackone.json"))
-    with pytest.raises(RecordError, match="as its contents say"):
+    with pytest.raises(RecordError, match="by its content"):
         collect(folder)
     for spoilt in ("[]", "{", '{"params": 1, "commit_hash": "x"}'):
         moved.write_text(spoilt)

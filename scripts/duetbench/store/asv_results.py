@@ -1,7 +1,7 @@
-"""What asv recorded, as values: one reading per benchmark, parameters, interpreter and stack.
+"""asv's results as values: one reading per benchmark, parameters, interpreter and stack.
 
-The files are read through asv's own classes, which know their formats, old ones too, and which
-results belong to which version of a benchmark.
+asv's own classes read the files. They know all its formats, and which results belong to which
+version of a benchmark.
 """
 
 from __future__ import annotations
@@ -30,18 +30,17 @@ LIST: Final = "benchmarks.json"  # asv's list of benchmarks, beside the folders 
 class Reading:
     """One figure of one environment."""
 
-    benchmark: str  # name, as asv gives it: module, class, function
+    benchmark: str  # asv's name: module, class, function
     params: tuple[tuple[str, str], ...]  # parameter → value, as text
     python: str
     stack: str
-    unit: str  # as asv names it: seconds, bytes, instructions, …
+    unit: str  # asv's name: seconds, bytes, instructions, …
     status: ReadingStatus  # `skipped`: it does not apply there
-    # The median of the samples, or the figure that was tracked; None unless measured.
+    # The median of the samples, or the tracked figure; None unless measured.
     value: float | None = None
-    # Ends of the middle half of the samples, which are not all independent; None if there is only
-    # one.
+    # Ends of the middle half of the samples, which are not all independent; None for a single one.
     quartiles: tuple[float, float] | None = None
-    samples: tuple[float, ...] = ()  # all of them, where they were recorded
+    samples: tuple[float, ...] = ()  # all of them, if they were recorded
 
     @property
     def param(self) -> dict[str, str]:
@@ -58,10 +57,10 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that was measured of one commit on one machine."""
+    """All readings of one commit on one machine."""
 
     machine: str
-    cores: int | None  # how many it has; None if asv was not told
+    cores: int | None  # None if asv does not know
     described: str  # the machine in words
     commit: str  # 40 hex digits
     committed: int  # date of the commit, ms since 1970
@@ -69,7 +68,7 @@ class Snapshot:
     readings: tuple[Reading, ...]  # in asv's order of benchmarks and parameters
 
     def of(self, *prefixes: str) -> tuple[Reading, ...]:
-        """The readings whose benchmark's name starts with one of these, whole words only."""
+        """The readings of benchmarks whose names start with one of these, whole words only."""
         return tuple(
             reading
             for reading in self.readings
@@ -84,19 +83,19 @@ class Snapshot:
 def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ...]:
     """Read all of asv's `results_dir`, the newest commit first.
 
-    RecordError: asv's list of benchmarks, or a file, cannot be read; with `problems` it is added to
-    these, and the rest is read.
+    Unreadable files go to `problems`, and the rest is read; without `problems` the first of them
+    raises RecordError.
     """
     if not (results / LIST).is_file():
         return ()
-    wrong: list[str] = []
-    lists = files.attempted([results / LIST], _benchmarks, wrong)
+    faults: list[str] = []
+    lists = files.attempted([results / LIST], _benchmarks, faults)
     paths = [path for path in sorted(results.glob("*/*.json")) if path.name != _MACHINE]
-    loaded = files.attempted(paths if lists else (), partial(_load, lists), wrong)
-    if problems is None and wrong:
-        raise RecordError(wrong[0])
+    loaded = files.attempted(paths if lists else (), partial(_load, lists), faults)
+    if problems is None and faults:
+        raise RecordError(faults[0])
     if problems is not None:
-        problems += wrong
+        problems += faults
     commits: dict[tuple[str, str], list[Results]] = {}
     for result in loaded:
         key = (str(result.params["machine"]), str(result.commit_hash))
@@ -106,8 +105,8 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
 
 
 def _load(lists: Sequence[Any], path: Path) -> Results:
-    """Read one of asv's files with its machine's description; prove that its figures can be had."""
-    from asv.machine import Machine  # noqa: PLC0415 - only those who read results wait for asv
+    """Read one of asv's files with its machine's description; check that it yields readings."""
+    from asv.machine import Machine  # noqa: PLC0415 - only readers of results wait for asv
     from asv.results import Results  # noqa: PLC0415
     from asv.util import load_json  # noqa: PLC0415
 
@@ -128,7 +127,7 @@ def _benchmarks(file: Path) -> Any:
 
 
 def _snapshot(results: Sequence[Results], benchmarks: Any) -> Snapshot:
-    """Put together the files of one commit on one machine; old versions of benchmarks are out."""
+    """Combine the files of one commit on one machine, without old versions of benchmarks."""
     params = results[0].params
     cpu, cores, ram, system = (str(params.get(n) or "") for n in ("cpu", "num_cpu", "ram", "os"))
     started = (when for result in results for when in result.started_at.values() if when)

@@ -1,9 +1,9 @@
-"""Code that a change of instructions lies in: the result of `duetbench why`, as a file.
+"""The code that a change of instructions lies in: the result of `duetbench why`, as a file.
 
-Instructions are per request. Totals come from plain counts, which are exact; what functions have
-comes from counts with a trampoline below every Python function, which costs some hundred
-instructions an entry, so a function's figures are only good for its share of the change.
-The format is in docs/why.md.
+Instructions are per request. Totals come from plain counts, which are exact. Figures of functions
+come from counts with a trampoline below every Python function, which costs some hundred
+instructions per entry, so they only give the function's share of the change. The format is in
+docs/why.md.
 """
 
 from typing import Any, ClassVar, Final, Literal
@@ -18,26 +18,26 @@ FORMAT_VERSION: Final = 1
 """Version of all files here. 1: first published format (2026-11)."""
 
 PYTHON: Final = "python"
-"""Stands for a package where code is the interpreter's or the standard library's."""
+"""Replaces a package's name for code of the interpreter or the standard library."""
 
 APPLICATION: Final = "application"
-"""Stands for a package where code is the measured application's own."""
+"""Replaces a package's name for code of the measured application."""
 
 IMPORT_OF: Final = "the import of "
-"""Begins what is asked where it is no request, but the import of an application."""
+"""Start of `asked` if it is the import of an application, not a request."""
 
 
 class Function(Frozen):
     """A function of Python code, or (`line` is None) of compiled code."""
 
-    name: str = Field(description="Qualified, as `APIRoute.handle`; of compiled code its symbol.")
+    name: str = Field(description="Qualified, as `APIRoute.handle`; for compiled code its symbol.")
     file: str = Field(description="Below the folder of packages, as `fastapi/routing.py`.")
-    line: int | None = Field(default=None, ge=1, description="The first one, on the newer side.")
+    line: int | None = Field(default=None, ge=1, description="Its first line, on the newer side.")
     package: str = Field(description="Distribution, or `python`, or `application`.")
 
 
 class Native(Frozen):
-    """Compiled code called by a function: instructions per request in it, without its callees."""
+    """Compiled code that a function calls: its instructions per request, without its callees."""
 
     symbol: str
     base: Amount
@@ -45,24 +45,24 @@ class Native(Frozen):
 
 
 class Row(Frozen):
-    """A function's part of the change, with the compiled code that it calls itself.
+    """A function's part of the change, with the compiled code that it calls directly.
 
-    Of code that only one side has, its topmost function has all that lies below it.
+    For code of only one side, the topmost function includes everything below it.
     """
 
     function: Function
-    caller: Function | None = Field(default=None, description="The one that most of it is below.")
+    caller: Function | None = Field(default=None, description="The caller of most of it.")
     state: Literal["both", "came", "went"] = Field(description="Which side has it.")
     base: Amount = Field(description="Instructions per request, trampolined.")
     head: Amount = Field(description="Instructions per request, trampolined.")
-    share: Figure = Field(description="Of the change of the trampolined totals; may be negative.")
+    share: Figure = Field(description="Share of the trampolined totals' change; may be negative.")
     entries: tuple[Amount, Amount] | None = Field(default=None, description="Per request.")
     bytecodes: tuple[Amount, Amount] | None = Field(default=None, description="Per request, too.")
-    native: tuple[Native, ...] = Field(default=(), description="What moved most comes first.")
+    native: tuple[Native, ...] = Field(default=(), description="The largest change comes first.")
 
 
 class PackageTotal(Frozen):
-    """Instructions of all code of one package, without what it calls of others."""
+    """Instructions of all code of one package, without calls into others."""
 
     package: str
     base: Amount
@@ -70,10 +70,10 @@ class PackageTotal(Frozen):
 
 
 class Node(Frozen):
-    """A function in the aligned tree of calls; instructions per request with all below it.
+    """A function in the aligned tree of calls; instructions per request include all below it.
 
-    Files have the tree as a list, callers first, each node with its `depth` from 0: calls go deeper
-    than readers of JSON do.
+    Files list the tree, callers first, each node with its `depth` from 0: calls are nested more
+    deeply than JSON readers allow.
     """
 
     function: Function
@@ -90,7 +90,7 @@ class _ListedNode(Frozen):
 
 
 class Totals(Frozen):
-    """Instructions per request of both sides, and what repeated counts scatter by, as a share."""
+    """Instructions per request of both sides; `spread` is the scatter of repeated counts."""
 
     base: Amount = Field(gt=0)
     head: Amount = Field(gt=0)
@@ -98,7 +98,7 @@ class Totals(Frozen):
 
 
 class Attribution(Artefact):
-    """Code that one case's change of instructions lies in."""
+    """The code that one case's change of instructions lies in."""
 
     noun: ClassVar[str] = "an attribution (duetbench why)"
     place: ClassVar[str] = "attributions/{0.id}.json"
@@ -118,15 +118,15 @@ class Attribution(Artefact):
     packages: tuple[PackageChange, ...] = ()
     change: str | None = Field(default=None, description="The change record that it explains.")
     comparison: str | None = Field(default=None, description="The comparison that it explains.")
-    totals: Totals = Field(description="Of plain counts: exact.")
-    counted: Totals = Field(description="Trampolined: what rows and tree add up to.")
+    totals: Totals = Field(description="From plain counts, exact.")
+    counted: Totals = Field(description="Trampolined: the sums of rows and tree.")
     runs: int = Field(ge=1, description="Trampolined counts of each side; figures are medians.")
-    threshold: float = Field(ge=0, description="Share of the total that equal sides differ by.")
-    seconds: Amount = Field(description="What it took.")
-    rows: tuple[Row, ...] = Field(description="What moved most comes first; none: nothing moved.")
+    threshold: float = Field(ge=0, description="Share of the total by which equal sides differ.")
+    seconds: Amount = Field(description="Time that it took.")
+    rows: tuple[Row, ...] = Field(description="The largest change comes first; empty: no change.")
     own: tuple[PackageTotal, ...] = Field(description="By package.")
     tree: Node
-    notes: tuple[str, ...] = Field(default=(), description="What it cannot see.")
+    notes: tuple[str, ...] = Field(default=(), description="What it cannot show.")
 
     @field_serializer("tree")
     def _as_list(self, tree: Node) -> list[dict[str, Any]]:
@@ -143,15 +143,15 @@ class Attribution(Artefact):
         if not isinstance(tree, list):
             return tree
         below: dict[int, list[Node]] = {}
-        for listed in reversed(tree):
-            row = _ListedNode.model_validate(listed)
+        for item in reversed(tree):
+            row = _ListedNode.model_validate(item)
             if set(below) - set(range(row.depth + 2)):
                 raise ValueError(
                     f"a node of depth {row.depth} with nodes deeper than its own below"
                 )
-            under = tuple(reversed(below.pop(row.depth + 1, [])))
-            node = Node(function=row.function, base=row.base, head=row.head, below=under)
+            children = tuple(reversed(below.pop(row.depth + 1, [])))
+            node = Node(function=row.function, base=row.base, head=row.head, below=children)
             below.setdefault(row.depth, []).append(node)
         if [len(nodes) for depth, nodes in below.items() if depth == 0] != [1] or len(below) > 1:
-            raise ValueError("expected a tree: one node of depth 0, and it first")
+            raise ValueError("expected a tree: one node of depth 0, at the beginning")
         return below[0][0]

@@ -1,9 +1,9 @@
-"""A change of a series for good: found as a candidate, judged by duets, searched for its cause.
+"""A permanent change of a series: detected as a candidate, judged by duets, traced to its cause.
 
-One file per change, `results/changes/<id>.json`. The figures of a confirmed change are those of the
-confirming comparison and do not move any more; only `status`, `culprit`, `shares`, `narrowed` and
-`note` may be filled in later, and `unplayed` may grow. A candidate that no duet confirmed is kept,
-too, so that it is not judged again every night.
+One file per change, `results/changes/<id>.json`. A confirmed change has the figures of the
+confirming comparison, and they stay. Later only `status`, `culprit`, `shares`, `narrowed` and
+`note` may be set, and `unplayed` may grow. A candidate that no duet confirmed is kept too, or it
+would be judged again every night.
 """
 
 import re
@@ -19,15 +19,15 @@ from duetbench.store.comparison import Comparison, Judgement, PackageChange
 FORMAT_VERSION: Final = 1
 """Version of all files here. 1: first published format (2026-11)."""
 
-MOST_TRIES: Final = 3  # a candidate that stayed undecided so often is left alone
+MOST_TRIES: Final = 3  # undecided comparisons after which a candidate is not judged again
 
 SUSPECTS: Final = re.compile(r"The (?:rest of the )?cause is among ([^:]+): ([^:]+)\.")
-"""Sentence of a note that names packages among which a search left the cause, and why."""
+"""A sentence of a note: packages that may contain the cause after a search, and why."""
 
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
 
-INPROCESS: Final = "inprocess/"  # prefix of names of benchmarks inside the process, among the cases
+INPROCESS: Final = "inprocess/"  # prefix of in-process benchmarks among the cases
 
 
 class SeriesName(Frozen):
@@ -39,22 +39,22 @@ class SeriesName(Frozen):
 
     @property
     def inprocess(self) -> bool:
-        """Whether it is of a benchmark inside the process, and not of server runs."""
+        """Whether it belongs to an in-process benchmark, not to server runs."""
         return self.case.startswith(INPROCESS)
 
 
 def judgement_on(comparison: Comparison, series: SeriesName) -> Judgement | None:
     """The judgement on a series; None if there is none."""
     if series.inprocess:
-        return next((one.judgement for one in comparison.micro if one.series == series.case), None)
-    judged = (
+        return next((m.judgement for m in comparison.micro if m.series == series.case), None)
+    judgements = (
         judgement
         for case in comparison.cases
         if case.case.id == series.case
         for judgement in case.judgements
         if judgement.metric == series.metric
     )
-    return next(judged, None)
+    return next(judgements, None)
 
 
 class Release(Frozen):
@@ -62,18 +62,18 @@ class Release(Frozen):
 
     package: str
     version: str
-    previous: str | None = Field(description="The version before it; null: it was not there.")
+    previous: str | None = Field(description="The version before it; null: the package was new.")
 
 
 def release_of(packages: Sequence[PackageChange]) -> Release | None:
-    """The release that caused a change, where only one package moved."""
+    """The release that caused a change, if only one package changed."""
     if len(packages) != 1 or (version := packages[0].head) is None:
         return None
     return Release(package=packages[0].package, version=version, previous=packages[0].base)
 
 
 class Effect(Frozen):
-    """A change by some duets: head over base, with the 95 % interval."""
+    """A change as measured by duets: head over base, with the 95 % interval."""
 
     ratio: float = Field(ge=1e-3, le=1e3)
     low: float = Field(ge=1e-3, le=1e3)
@@ -92,29 +92,29 @@ class Effect(Frozen):
 
 
 class Share(Effect):
-    """Effect of releases that moved as one; the first gives them their name."""
+    """Effect of releases that were changed together; the first one names the share."""
 
     releases: tuple[Release, ...] = Field(min_length=1)
 
 
 class Narrowed(Frozen):
-    """Releases between the versions of the largest share that did something.
+    """Releases between the versions of the largest share that had an effect.
 
-    Each was measured against an anchor with all else the same.
+    Each was measured against an anchor, with everything else equal.
     """
 
-    series: SeriesName = Field(description="On which machine, and what was looked at.")
-    steps: tuple[Share, ...] = Field(min_length=1)  # the one that went as the whole comes first
+    series: SeriesName = Field(description="Machine, case and metric of the search.")
+    steps: tuple[Share, ...] = Field(min_length=1)  # the one with the sign of the whole comes first
     complete: bool = Field(default=False, description="No release lies within any step.")
 
 
 class Cause(Frozen):
-    """Result of a search for the cause of a change; `reason`: why suspects are left."""
+    """Result of a search for the cause of a change; `reason`: why suspects remain."""
 
-    whole: Effect | None = Field(description="All packages together, measured again.")
+    whole: Effect | None = Field(description="Effect of all packages together, measured again.")
     shares: tuple[Share, ...] = Field(description="The largest first.")
-    rest: Effect | None = Field(description="All without what was found.")
-    suspects: tuple[str, ...] = Field(description="Packages among which the rest of it is.")
+    rest: Effect | None = Field(description="Effect of all packages outside the shares.")
+    suspects: tuple[str, ...] = Field(description="Packages that may contain the rest.")
     reason: str
 
 
@@ -127,7 +127,7 @@ class StackState(Frozen):
 
 
 class Step(Frozen):
-    """A series stands on another level from some night on."""
+    """A series is on another level from some night on."""
 
     series: SeriesName
     ratio: Ratio = Field(description="The level after over the level before.")
@@ -140,10 +140,10 @@ class Step(Frozen):
 
 
 class Change(Artefact):
-    """A series moved where a stack changed. Ratios are after over before.
+    """A series changed when a stack changed. Ratios are after over before.
 
-    A candidate has its strongest step's series and figures, and those of a confirming comparison
-    from then on.
+    A candidate has the series and figures of its strongest step; a judged change has those of the
+    comparison.
     """
 
     noun: ClassVar[str] = "a change record"
@@ -152,12 +152,12 @@ class Change(Artefact):
     format: Literal[1] = FORMAT_VERSION
     id: str = Field(pattern=_NAME)
     status: Literal["candidate", "dismissed", "open", "closed"] = Field(
-        description="What no duet has judged; what none confirmed; what was confirmed, and is open "
-        "while it makes something slower."
+        description="candidate: not judged by duets. dismissed: not confirmed. open, closed: "
+        "confirmed; open while it makes something slower."
     )
     series: SeriesName
-    others: tuple[SeriesName, ...] = Field(default=(), description="Moved in the same duets.")
-    unplayed: tuple[SeriesName, ...] = Field(default=(), description="Stepped; no duet played it.")
+    others: tuple[SeriesName, ...] = Field(default=(), description="Changed in the same duets.")
+    unplayed: tuple[SeriesName, ...] = Field(default=(), description="Stepped, but not in duets.")
     when: When = Field(description="Start of the first run after the change.")
     before_run: str | None = Field(default=None, description="The last run before the change.")
     after_run: str | None = Field(default=None, description="The first run after the change.")
@@ -173,11 +173,11 @@ class Change(Artefact):
     high: float = Field(ge=1e-3, le=1e3, description="95 % interval of the ratio.")
     verdict: Verdict
     culprit: Release | None = None
-    shares: tuple[Share, ...] = Field(default=(), description="What a search for it found.")
+    shares: tuple[Share, ...] = Field(default=(), description="Result of a search for the cause.")
     narrowed: Narrowed | None = Field(default=None, description="Of the largest share.")
     evidence: str | None = Field(default=None, description="Id of the latest comparison.")
     confirmed_on: str | None = Field(default=None, description="Machine of its duets, if another.")
-    method: str = Field(default="", description="How it was found and confirmed, in a sentence.")
+    method: str = Field(default="", description="How it was detected and confirmed.")
     note: str = Field(default="", description="Why it was closed, or not confirmed.")
 
     @property
@@ -192,7 +192,7 @@ class Change(Artefact):
 
     @property
     def final(self) -> bool:
-        """Whether it is judged, and no other comparison would be."""
+        """Whether it is judged, and will not be judged again."""
         given_up = self.verdict is Verdict.NO_CHANGE or self.tries >= MOST_TRIES
         return self.confirmed or (self.status == "dismissed" and given_up)
 
@@ -202,28 +202,28 @@ class Change(Artefact):
 
     @property
     def measured_on(self) -> str:
-        """The machine of the duets that confirmed it: its size is that machine's."""
+        """The machine of the confirming duets, which its size applies to."""
         return self.confirmed_on or self.series.machine
 
     @property
     def parts(self) -> tuple[Share, ...]:
-        """Shares as closely as is known: in place of the largest one its steps."""
+        """The shares in the most detail: the steps of the largest one, if they are known."""
         return (*self.narrowed.steps, *self.shares[1:]) if self.narrowed else self.shares
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """The releases that it is put down to, as closely as is known, the largest share first."""
+        """The releases that caused it, in the most detail, the largest share first."""
         releases = (release for part in self.parts for release in part.releases)
         return tuple(dict.fromkeys(releases)) or ((self.culprit,) if self.culprit else ())
 
     @property
     def suspects(self) -> frozenset[str]:
-        """Packages among which a search left the cause; empty: it left none, or there was none."""
+        """Packages that may contain the cause after a search; empty: none, or no search."""
         note = SUSPECTS.search(self.note)
         return frozenset(note[1].split(", ")) if note else frozenset()
 
     def blame(self, package: PackageChange) -> str:
-        """Whether a package did it: `no` only where a search tried the change without it."""
+        """Whether a package caused it: `no` only if a search tested the change without it."""
         blamed = [release for share in self.shares for release in share.releases]
         if package.package in {release.package for release in (*blamed, self.culprit) if release}:
             return "yes"
@@ -232,12 +232,12 @@ class Change(Artefact):
         return "possible" if package.package in self.suspects else "no"
 
     def may_be_of(self, package: str) -> bool:
-        """Whether a package may have done it: it was blamed, or nothing says that it did not."""
+        """Whether a package may have caused it: it was blamed, or no test excludes it."""
         moves = [move for move in self.packages if move.package == package]
         return not moves or self.blame(moves[0]) != "no"
 
     def blames(self, package: str, version: str) -> bool:
-        """Whether it is put down to a release."""
+        """Whether a release is a cause of it."""
         return any(
             (release.package, release.version) == (package, version) for release in self.releases
         )
@@ -257,4 +257,4 @@ class Candidates(Artefact):
     format: Literal[1] = FORMAT_VERSION
     candidates: tuple[Change, ...] = ()
     unexplained: tuple[Step, ...] = Field(default=(), description="Without a change of a stack.")
-    known: int = Field(default=0, ge=0, description="Candidates that were judged already.")
+    known: int = Field(default=0, ge=0, description="Candidates that were already judged.")

@@ -1,7 +1,7 @@
-"""The words of a comparison as types, and the command that asks for one again. Pure.
+"""The types of a comparison, and the command that repeats it. Pure.
 
-Ratios are head over base throughout: 1.02 means that head's figure is 2 % larger. Whether larger is
-better says the metric registry.
+Ratios are head over base: 1.02 means that head's figure is 2 % larger. The metric registry says
+whether larger is better.
 """
 
 import math
@@ -37,22 +37,22 @@ FORMAT_VERSION: Final = 2
 """Version of the comparison file. 1: duets of two stages (2026-11). 2: of one sequential test."""
 
 METHOD_VERSION: Final = 5
-"""Of the method that a comparison is decided by. 1: a screening, then a confirmation. 2: one
-sequential test. 3: the same, of installations that take turns. 4: of sides whose code is compiled
-beforehand, and of launches of each alone where a duet would keep cores from it. 5: with what is
-known of a case's scatter, from two duets on, noisy ones among them (2026-11)."""
+"""Version of the method that decides a comparison (2026-11). 1: a screening, then a confirmation.
+2: one sequential test. 3: installations take turns. 4: code is compiled beforehand, and cases that
+a duet would keep cores from are launched alone. 5: the known scatter of a case counts, from two
+duets on, and noisy duets may be used."""
 
 COMPARISONS: Final = "comparisons"
 """The folder of comparisons, below the state folder and below `results/` (evidence)."""
 
 ACTED_ON: Final = "material_"
-"""Before a `metrics.Concern`, in a comparison's method: from which size on a change is acted on."""
+"""Prefix of a `metrics.Concern` in a comparison's method: the size from which it is material."""
 
 EXACT: Final = 0.002
-"""Relative half width of an interval of instructions up to which they are told as exact."""
+"""Relative half width of an interval of instructions up to which reports call it exact."""
 
 SAME: Final = 0.0005
-"""Relative change of exact counts up to which the same instructions are executed."""
+"""Relative change of exact counts up to which reports call the instructions the same."""
 
 SideName = Literal["base", "head"]
 
@@ -62,7 +62,7 @@ SIDES: Final[tuple[SideName, SideName]] = ("base", "head")
 class SideRecord(Frozen):
     """Description of base or head."""
 
-    label: str = Field(description="As people named it: a branch, a date, `granian==2.7.8`.")
+    label: str = Field(description="Its name in reports: a branch, a date, `granian==2.7.8`.")
     kind: Literal["revision", "stack", "interpreter", "setting"]
     commit: str | None = Field(description="40 hex digits of the applications' commit.")
     dirty: bool = False
@@ -70,8 +70,8 @@ class SideRecord(Frozen):
     interpreters: tuple[InterpreterRecord, ...]
     settings: dict[str, str] = Field(
         default_factory=dict,
-        description="Of a setting: options by their names, `server` or `workers`, and variables, "
-        "`env.NAME`.",
+        description="For kind `setting`: options by name (`server`, `workers`), and variables "
+        "(`env.NAME`).",
     )
 
 
@@ -80,8 +80,8 @@ class PackageChange(Frozen):
 
     stack: str
     package: str
-    base: str | None = Field(description="Version; null: not there.")
-    head: str | None = Field(description="Version; null: not there.")
+    base: str | None = Field(description="Version; null: not in this lock.")
+    head: str | None = Field(description="Version; null: not in this lock.")
 
 
 def differences(
@@ -105,14 +105,14 @@ class Duet(Frozen):
     seconds: Amount = Field(description="Wall time of the whole duet.")
     load_seconds: Amount
     server_cores: tuple[int, ...] = Field(
-        default=(), description="Where another pair was beside; empty: those of the machine."
+        default=(), description="Set if another pair ran beside it; empty: the machine's."
     )
     client_cores: tuple[int, ...] = ()
     drift: float | None = Field(
         default=None,
         ge=-1e3,
         le=1e3,
-        description="Log of how the ratio of the throughputs moved from the first to the second "
+        description="Logarithm of the change of the throughput ratio from the first to the second "
         "half of the load.",
     )
     flags_base: tuple[Flag, ...] = ()
@@ -120,11 +120,11 @@ class Duet(Frozen):
     connections: int | None = Field(
         default=None,
         gt=0,
-        description="Of the load, where they are fewer than declared: of requests that compute for "
-        "long only so many are answered in time.",
+        description="Connections of the load, if fewer than declared: with more, requests that "
+        "compute for long would not be answered in time.",
     )
-    kept: bool = Field(default=False, description="Used although noise met both sides.")
-    alone: tuple[str, ...] = Field(default=(), description="Metrics of launches alone, by turns.")
+    kept: bool = Field(default=False, description="Used although noise disturbed both sides.")
+    alone: tuple[str, ...] = Field(default=(), description="Metrics of launches alone, in turns.")
     base: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")
     head: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")
 
@@ -138,33 +138,33 @@ class Duet(Frozen):
 
     @property
     def failed(self) -> tuple[SideName, ...]:
-        """The sides that failed by themselves."""
+        """The sides with a failure of their own."""
         return tuple(side for side in SIDES if self.failures(side))
 
     def failures(self, side: SideName) -> list[str]:
-        """How a side failed by itself."""
+        """The failures of a side's own, as text."""
         return [f"{f.name}: {f.detail}" for f in self.flags(side) if f.severity == "fail"]
 
     @property
     def usable(self) -> bool:
-        """Whether decisions may use it: both sides valid, and nothing else was measured too."""
+        """Whether verdicts may use it: both sides have figures, and no noise rules it out."""
         return (self.kept or not self.disturbed) and bool(self.base) and bool(self.head)
 
     @property
     def disturbed(self) -> frozenset[FlagName]:
-        """Flags of either side that speak against using it; memory that grows moves memory only."""
+        """Flags of either side that rule it out. Growing memory does not: only memory suffers."""
         flags = (*self.flags_base, *self.flags_head)
         bad = frozenset(f.name for f in flags if f.name in DISTURBING or f.severity == "fail")
         return bad - {FlagName.MEMORY_GROWS}
 
     @property
     def interrupted(self) -> bool:
-        """Whether somebody stopped the comparison meanwhile."""
+        """Whether somebody stopped the comparison during this duet."""
         flags = (*self.flags_base, *self.flags_head)
         return any(flag.name is FlagName.INTERRUPTED for flag in flags)
 
     def growth(self, side: SideName) -> Flag | None:
-        """How a side keeps memory for every request; None if it does not."""
+        """The flag of a side whose memory grows with every request; None if it does not."""
         flags = (flag for flag in self.flags(side) if flag.name is FlagName.MEMORY_GROWS)
         return next(flags, None)
 
@@ -182,7 +182,7 @@ class Duet(Frozen):
 
 
 class Curve(Frozen):
-    """What a server holds after each burst of a soak, the start first."""
+    """Memory, threads and tasks of a server at the start and after each burst of a soak."""
 
     requests: tuple[int, ...] = Field(default=(), description="Answered so far.")
     memory: tuple[int, ...] = Field(default=(), description="Anonymous memory, bytes.")
@@ -191,7 +191,7 @@ class Curve(Frozen):
     problem: str = Field(default="", description="What ended it early.")
 
     def left(self, counts: tuple[int, ...]) -> float:
-        """How many of its threads or tasks are left behind per request."""
+        """How many threads or tasks each request leaves behind."""
         return (counts[-1] - counts[0]) / max(1, self.requests[-1]) if len(counts) > 1 else 0.0
 
 
@@ -202,37 +202,37 @@ class Growth(Frozen):
     """Memory that a side keeps per request, in bytes with a 95 % interval."""
 
     course: Course = Field(
-        description="constant: for every request, a leak. decaying: a pool that fills. saw-tooth: "
-        "it is given back. none: nothing measurable. undecided: it looks like a leak, and no soak "
-        "tells."
+        description="constant: every request leaks. decaying: a pool that fills. saw-tooth: memory "
+        "that is given back. none: nothing measurable. undecided: it looks like a leak, no soak "
+        "confirms it."
     )
     estimate: Figure = 0.0
     low: Figure = 0.0
     high: Figure = 0.0
-    requests: int = Field(ge=0, description="That it is seen over.")
-    curve: Curve | None = Field(default=None, description="Of a soak; null: seen in duets alone.")
+    requests: int = Field(ge=0, description="Number of requests that it was measured over.")
+    curve: Curve | None = Field(default=None, description="From a soak; null: from duets only.")
 
     @property
     def words(self) -> str:
-        """How much it is: `2.5 kB (2.3…2.7 kB) and 1 task`, or nothing measurable."""
+        """The amount in words: `2.5 kB (2.3…2.7 kB) and 1 task`, or nothing measurable."""
         if self.course == "none":
             return f"nothing measurable (below {math.ceil(max(self.high, 100) / 100) / 10:g} kB)"
         ends = (self.estimate, self.low, self.high)
         parts = ["{} kB ({}…{} kB)".format(*(significant(end / 1e3, 2) for end in ends))]
         curve = self.curve or Curve()
-        left = {"tasks": curve.left(curve.tasks), "threads": curve.left(curve.threads)}
-        parts += [f"{significant(size, 2)} {what}" for what, size in left.items() if size >= 0.01]
+        leaks = {"tasks": curve.left(curve.tasks), "threads": curve.left(curve.threads)}
+        parts += [f"{significant(size, 2)} {what}" for what, size in leaks.items() if size >= 0.01]
         return " and ".join(parts)
 
 
 class Judgement(Frozen):
-    """The verdict on one case and metric, with what could have been seen."""
+    """The verdict on one case and metric, with its detectable change."""
 
     metric: str
     verdict: Verdict
     ratio: Ratio | None = Field(
         default=None,
-        description="Head over base; of what moved the likeliest, given that it was called.",
+        description="Head over base; of a detected change the likeliest, given its detection.",
     )
     low: float | None = Field(default=None, ge=1e-300, description="End of the 95 % interval.")
     high: float | None = Field(default=None, le=1e300, description="Upper end of the same.")
@@ -240,18 +240,18 @@ class Judgement(Frozen):
         default=None,
         ge=0,
         le=1e300,
-        description="Smallest relative change that would have been called with 80 % power, had it "
-        "been the only one among all that was judged.",
+        description="Smallest relative change that would be detected with 80 % power, if nothing "
+        "else changed among all that was judged.",
     )
-    p: float | None = Field(default=None, ge=0, le=1, description="Adjusted for all judged.")
-    duets: int = Field(default=0, description="Usable ones (in process: pairs of processes).")
+    p: float | None = Field(default=None, ge=0, le=1, description="Adjusted for all judgements.")
+    duets: int = Field(default=0, description="Usable duets (in process: pairs of processes).")
     excluded: int = Field(default=0, description="Duets not used: disturbed or failed.")
-    alone: bool = Field(default=False, description="From launches of each side alone, by turns.")
-    reason: str = Field(default="", description="Why, where the verdict does not explain itself.")
+    alone: bool = Field(default=False, description="From launches of each side alone, in turns.")
+    reason: str = Field(default="", description="Why, if the verdict does not explain itself.")
     material: bool | None = Field(
         default=None,
-        description="Of what moved: whether by as much as a person acts on, by the method's sizes; "
-        "null: it did not move, or the comparison is older.",
+        description="Whether a detected change is material, by the method's sizes; null: no change "
+        "detected, or an older comparison.",
     )
 
     @property
@@ -278,39 +278,39 @@ class Instructions(Frozen):
 
     base: Amount
     head: Amount
-    spread: Amount = Field(description="Relative spread of the repetitions, the larger side's.")
+    spread: Amount = Field(description="Relative spread of the repetitions, of the larger side.")
     scatter: Amount | None = Field(
         default=None,
-        description="Half of the ratio's 95 % interval, relative, by the repetitions of both "
-        "sides; null in older files.",
+        description="Half width of the ratio's 95 % interval, relative, from the repetitions of "
+        "both sides; null in older files.",
     )
 
     @property
     def ratio(self) -> float | None:
-        """Head over base; None where one has none."""
+        """Head over base; None if a side has no count."""
         return self.head / self.base if self.base > 0 and self.head > 0 else None
 
 
 class Price(Frozen):
-    """Core time that a server takes each time that one of its threads is woken, on one machine."""
+    """Core time that a server needs for one wake-up, on one machine."""
 
     seconds: Amount
     low: Amount = Field(description="End of the 95 % interval.")
     high: Amount
-    duets: int = Field(description="Degrees of freedom that it has from duets.")
+    duets: int = Field(description="Degrees of freedom from duets.")
 
 
 class CaseComparison(Frozen):
     """One case on both sides."""
 
     case: Case = Field(description="As head defines it.")
-    because: str = Field(description="Why the change can have touched it.")
+    because: str = Field(description="Why the change can affect it.")
     commands: Commands | None = None
     judgements: tuple[Judgement, ...] = ()
     witnesses: tuple[Judgement, ...] = Field(
-        default=(), description="Of what explains the others, and decides nothing: wake-ups, work."
+        default=(), description="They explain the others and decide nothing: wake-ups, work."
     )
-    wake_up: Price | None = Field(default=None, description="Null: not known, or not above 0.")
+    wake_up: Price | None = Field(default=None, description="Null: unknown, or not above 0.")
     duets: tuple[Duet, ...] = ()
     instructions: Instructions | None = None
     growth: dict[SideName, Growth] = Field(
@@ -322,15 +322,15 @@ class CaseComparison(Frozen):
     no_count: str = Field(default="", description="Why its instructions were not counted.")
     absolute_base: dict[str, Figure] = Field(
         default_factory=dict,
-        description="Means of what head's server beside it does not change; in older files, of "
-        "launches alone.",
+        description="Means of the metrics that the other side's server does not affect; in older "
+        "files, of launches alone.",
     )
     absolute_head: dict[str, Figure] = Field(default_factory=dict)
     seconds_to_decide: float | None = Field(
         default=None,
         ge=0,
         le=1e300,
-        description="In older files: estimate of the time that would decide what is inconclusive.",
+        description="In older files: estimated time that would decide inconclusive verdicts.",
     )
 
 
@@ -348,7 +348,7 @@ class MicroComparison(Frozen):
 
 
 Factor = Literal["change", "machine", "interpreter", "interface", "server", "stack", "experiment"]
-"""What cases that moved alike have in common; change: they are all of a comparison's."""
+"""What cases that moved alike have in common; change: they are all cases of a comparison."""
 
 
 class Event(Frozen):
@@ -373,7 +373,7 @@ class Coverage(Frozen):
 
     differ: int = Field(ge=0)
     entered: int = Field(ge=0, description="By the requests of any case.")
-    cases: dict[str, int] = Field(description="How many those of each case enter.")
+    cases: dict[str, int] = Field(description="How many the requests of each case enter.")
     missed: tuple[str, ...] = Field(default=(), description="Some that no request enters.")
     outside: int = Field(
         default=0,
@@ -400,19 +400,19 @@ class Comparison(Artefact):
     oha: str
     machine: Machine
     cross: bool = Field(
-        default=False, description="Whether two interpreters, or two settings, are compared."
+        default=False, description="Whether it compares two interpreters, or two settings."
     )
     start: bool = Field(
-        default=False, description="Whether a duet is a start of each side's server, by turns."
+        default=False, description="Whether a duet starts each side's server alone, in turns."
     )
-    counts_only: bool = Field(default=False, description="Whether no duet was asked for.")
+    counts_only: bool = Field(default=False, description="Whether the user asked for no duets.")
     base: SideRecord
     head: SideRecord
     packages: tuple[PackageChange, ...] = ()
-    planned: int = Field(description="Cases that the change can have touched.")
-    untouched: int = Field(description="Cases of the plan that it cannot have touched.")
+    planned: int = Field(description="Cases that the change can affect.")
+    untouched: int = Field(description="Cases of the plan that it cannot affect.")
     coverage: Coverage | None = Field(
-        default=None, description="Whether the requests enter what differs; null: not observed."
+        default=None, description="Whether requests enter the code that differs; null: unknown."
     )
     missing: tuple[Missing, ...] = ()
     cases: tuple[CaseComparison, ...] = ()
@@ -429,40 +429,41 @@ class Comparison(Artefact):
     def _what_is_material_follows_from_its_size(self) -> Self:
         inside = (micro.judgement for micro in self.micro)
         counts = (case.count for case in self.cases if case.count is not None)
-        for one in (*inside, *counts, *(one for case in self.cases for one in case.judgements)):
-            if one.material not in {None, weight(one, self.method) >= 1}:
-                raise ValueError(f"{one.metric}: material is {one.material}, its size says not so")
+        duets = (judgement for case in self.cases for judgement in case.judgements)
+        for item in (*inside, *counts, *duets):
+            if item.material not in {None, weight(item, self.method) >= 1}:
+                raise ValueError(f"{item.metric}: material={item.material} contradicts its size")
         return self
 
 
 def acted_on(metric: str, method: Mapping[str, object]) -> float:
-    """The relative change of a metric from which on a person acts, by a comparison's method."""
+    """The relative change of a metric from which it is material, by a comparison's method."""
     concern = row(metric).concern
     size = method.get(f"{ACTED_ON}{concern}")
     return size if isinstance(size, float) and 0 < size < math.inf else MATERIAL[concern]
 
 
 def weight(judgement: Judgement, method: Mapping[str, object]) -> float:
-    """How many times what a person acts on a change is, by logarithms; 0: nothing moved.
+    """The size of a change over the material size, by logarithms; 0 if no change was detected.
 
-    The size that is shown counts, which allows for its selection already. Its interval's near end
-    would let a loss of 5 % (1.4…8.6 %) pass.
+    It uses the ratio that reports show, which already allows for selection. The interval's near
+    end would let a loss of 5 % (1.4…8.6 %) pass.
     """
     if not judgement.moved:
         return 0.0
     if not judgement.ratio:
-        return math.inf  # moved, and nobody knows by how much
+        return math.inf  # moved by an unknown amount
     return abs(math.log(judgement.ratio)) / math.log1p(acted_on(judgement.metric, method))
 
 
 def weighed(judgement: Judgement, method: Mapping[str, object]) -> Judgement:
-    """A judgement that says whether what moved is material."""
+    """A judgement with `material` set, if its metric moved."""
     material = weight(judgement, method) >= 1 if judgement.moved else None
     return judgement.model_copy(update={"material": material})
 
 
 def executes(count: Judgement) -> str:
-    """What counts say: `executes 33.1 % fewer instructions per request (exact to ±0.1 %)`."""
+    """Describe a count: `executes 33.1 % fewer instructions per request (exact to ±0.1 %)`."""
     ratio, low, high = (end or 1.0 for end in (count.ratio, count.low, count.high))
     ends = "…".join(f"{100 * (end - 1):+.1f}".replace("-", "−") for end in (low, high))
     within = f"{ends} %, as far as counts repeat"
@@ -479,9 +480,9 @@ def executes(count: Judgement) -> str:
     return f"executes {size} instructions per request ({within})"
 
 
-LOCKED: Final = "stacks as locked"  # what a side is called whose stacks are those of the checkout
+LOCKED: Final = "stacks as locked"  # label of a side with the stacks of the checkout
 
-AS_OF: Final = "stacks as of "  # before the date of a side whose stacks are those of a day
+AS_OF: Final = "stacks as of "  # start of the label of a side with the stacks of a day
 
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
@@ -504,28 +505,28 @@ _OPTIONS: Final = {
         _WORD,
     ),
 }  # fmt: skip
-"""Options with one value that say what is measured, none of which writes or installs anything."""
+"""Options with one value that select what is measured. None of them writes or installs anything."""
 
 _FLAGS: Final = frozenset({"--all", "--counts-only", "--factory", "--start"})
 
 _SETTINGS: Final = frozenset({"--server", "--loop", "--workers", "--threads", "--connections"})
 _VARIABLE: Final = re.compile(r"env\.([A-Za-z_]\w{0,59}=[\w.:+-]{0,199})", re.ASCII)
-"""A variable of a side: without a path, which could be that of a program or library."""
+"""A variable of a side. A path is not allowed: it could name a program or library."""
 
 
-# A comparison may come from a machine on which other people's code ran, and people copy what a
-# report tells them to run. So the sides and the time are taken from the comparison's own values,
-# and of the recorded line only what these do not hold: the selection, the profile and the seed.
+# A comparison may come from a machine that ran other people's code, and people copy commands from
+# reports. So the sides and the time come from the comparison's own values. Only what these lack
+# comes from the recorded line: the selection, the profile and the seed.
 
 
 def command(base: SideRecord, head: SideRecord, options: Sequence[str]) -> str | None:
-    """The command for two sides; None: nothing on a command line is called like these."""
+    """The command that compares two sides; None if no command line can name them."""
     sides = _sides(base, head)
     return None if sides is None else shlex.join(["duetbench", "compare", *sides, *options])
 
 
 def rebuilt(comparison: Comparison) -> str | None:
-    """The command that asks for a comparison again; None: its record has none that can be."""
+    """The command that repeats a comparison; None if its record has no usable one."""
     if len(comparison.reproduce) != 1:
         return None
     try:
@@ -534,7 +535,7 @@ def rebuilt(comparison: Comparison) -> str | None:
         return None
     starts = {*_OPTIONS, *_FLAGS}
     if comparison.head.kind == "interpreter":
-        starts.remove("--python")  # which names the sides there
+        starts.remove("--python")  # it names the sides
     starts -= {f"--{name}" for side in (comparison.base, comparison.head) for name in side.settings}
     options = list(dropwhile(lambda word: word not in starts, words))
     rest = iter(options)
@@ -553,7 +554,7 @@ def rebuilt(comparison: Comparison) -> str | None:
 
 
 def _sides(base: SideRecord, head: SideRecord) -> list[str] | None:
-    """The words for two sides, wherever branches and locks are by then."""
+    """The words that name two sides, even after branches and locks have moved."""
     labels = [base.label, head.label]
     if {base.kind, head.kind} == {"interpreter"}:
         return ["--python", *labels] if all(map(_WORD.fullmatch, labels)) else None
@@ -561,7 +562,7 @@ def _sides(base: SideRecord, head: SideRecord) -> list[str] | None:
         return _settings(base.settings, head.settings)
     if {base.kind, head.kind} == {"stack"}:
         return _stacks(labels)
-    # What is not committed has no name: HEAD stays the files as they are.
+    # Uncommitted files have no name: without a second commit, head is the files as they are.
     commits = [side.commit or "" for side in (base, head) if not side.dirty]
     if {base.kind, head.kind} != {"revision"} or not all(map(_COMMIT.fullmatch, commits)):
         return None
@@ -569,7 +570,7 @@ def _sides(base: SideRecord, head: SideRecord) -> list[str] | None:
 
 
 def _stacks(labels: Sequence[str]) -> list[str] | None:
-    """The words for stacks of these names."""
+    """The words that name two stacks."""
     pins = [[] if label == LOCKED else label.split(", ") for label in labels]
     if any(pins) and all(_PIN.fullmatch(pin) for words in pins for pin in words):
         options = "--base-with", "--with"
@@ -582,16 +583,16 @@ def _stacks(labels: Sequence[str]) -> list[str] | None:
 
 
 def _settings(base: Mapping[str, str], head: Mapping[str, str]) -> list[str] | None:
-    """The words for two settings."""
+    """The words that name two settings."""
     words: list[str] = []
     for name in dict.fromkeys((*base, *head)):
         option, values = f"--{name}", [side[name] for side in (base, head) if name in side]
         if option in _SETTINGS and len(values) == 2 and all(map(_WORD.fullmatch, values)):
             words += [option, *values]
             continue
-        for one, side in (("--base-env", base), ("--head-env", head)):
+        for option, side in (("--base-env", base), ("--head-env", head)):
             if name in side:
                 if (match := _VARIABLE.fullmatch(f"{name}={side[name]}")) is None:
                     return None
-                words += [one, match[1]]
+                words += [option, match[1]]
     return words or None

@@ -1,7 +1,7 @@
-"""The files of values: one strict reader, one writer, one sentence about what is wrong.
+"""The files of results: one strict reader, one writer, one sentence for each problem.
 
-A file is strict JSON of one `Artefact`. It is always replaced as a whole, written beside its place
-and flushed to the disk first: whatever happens, the file that was there before is still whole.
+A file is strict JSON of one `Artefact`. The writer always replaces the whole file: it writes a new
+one beside it and flushes it to the disk first. Whatever happens, the earlier file stays whole.
 """
 
 import contextlib
@@ -24,18 +24,18 @@ from duetbench.core.errors import ArtifactError, RecordError, UsageError
 from duetbench.core.model import Artefact
 from duetbench.core.text import TURNING, printable
 
-MOST_BYTES: Final = 16_000_000  # of one file: many times what the largest of ours has
+MOST_BYTES: Final = 16_000_000  # of one file: many times the largest one
 
 _T = TypeVar("_T")
 _Kind = TypeVar("_Kind", bound=Artefact)
 _SHOWN_PROBLEMS: Final = 3
-PARTIAL: Final = ".partial.json"  # ends the name of a file that still grows
+PARTIAL: Final = ".partial.json"  # end of the name of a file that still grows
 
 MOST_CHARACTERS: Final = 4000
-"""Of a text in a result; the longest of ours, a note, has a tenth of it."""
+"""Of a text in a result. The longest one, a note, has a tenth of it."""
 
 _CONTROL: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
-_ROOM: Final = 500_000  # bytes: several times as many as a night's file has
+_ROOM: Final = 500_000  # bytes: several times the size of a night's file
 _REMEDIES: Final = {
     errno.ENOSPC: "the disk is full: free some space",
     errno.EACCES: "no permission: make the folder writable for you",
@@ -44,15 +44,15 @@ _REMEDIES: Final = {
 
 
 def encode(value: Artefact) -> bytes:
-    """Turn a value into the bytes of its file."""
+    """Encode a value as the bytes of its file."""
     return (value.model_dump_json(indent=value.indent) + "\n").encode()
 
 
 def parse(kind: type[_Kind], data: bytes, name: str) -> _Kind:
-    """Turn the bytes of a file into its value; raises RecordError.
+    """Parse the bytes of a file; raises RecordError.
 
-    Strict JSON: no NaN, no infinity, no key twice, no text for a number, no unknown key.
-    An error calls it `name`.
+    Strict JSON: no NaN, no infinity, no duplicate key, no text for a number, no unknown key.
+    Errors call the file `name`.
     """
     version = kind.model_fields["format"].default
     expected = f"{name}: expected {kind.noun} of format {version}"
@@ -60,12 +60,13 @@ def parse(kind: type[_Kind], data: bytes, name: str) -> _Kind:
     try:
         return kind.model_validate_json(data, strict=True)
     except ValidationError as problem:
-        every = problem.errors(include_url=False, include_context=False)
-        messages = [_problem(error) for error in every[:_SHOWN_PROBLEMS]]
-        messages += [f"and {len(every) - len(messages)} more"] if len(every) > len(messages) else []
+        errors = problem.errors(include_url=False, include_context=False)
+        messages = [_problem(error) for error in errors[:_SHOWN_PROBLEMS]]
+        more = len(errors) - len(messages)
+        messages += [f"and {more} more"] if more else []
         raise RecordError(
-            f"{expected}: {'; '.join(messages)}. A file of a newer duetbench needs a newer "
-            "duetbench (uv tool upgrade duetbench); otherwise it is damaged"
+            f"{expected}: {'; '.join(messages)}. If a newer duetbench wrote it, update duetbench "
+            "(uv tool upgrade duetbench); otherwise it is damaged"
         ) from problem
 
 
@@ -81,7 +82,7 @@ def read(kind: type[_Kind], path: Path, *, check_name: bool = False) -> _Kind:
 
 
 def save(results: Path, value: Artefact) -> Path:
-    """Write a value where it belongs, in place of an earlier state; raises RecordError."""
+    """Write a value to its place, replacing an earlier state; raises RecordError."""
     return write(results / value.path, value)
 
 
@@ -91,15 +92,15 @@ def paths(kind: type[Artefact], results: Path) -> list[Path]:
 
 
 def read_all(kind: type[_Kind], results: Path, problems: list[str] | None = None) -> list[_Kind]:
-    """All values of a kind; those that cannot be read are added to `problems`, or raise."""
-    every, read_one = paths(kind, results), partial(read, kind, check_name=True)
-    return list(map(read_one, every)) if problems is None else attempted(every, read_one, problems)
+    """All values of a kind; problems of unreadable files go to `problems`, or raise."""
+    files, read_one = paths(kind, results), partial(read, kind, check_name=True)
+    return list(map(read_one, files)) if problems is None else attempted(files, read_one, problems)
 
 
 def attempted(
     paths: Iterable[Path], read_one: Callable[[Path], _T], problems: list[str]
 ) -> list[_T]:
-    """What was read of each file; one more problem instead, whatever goes wrong with one."""
+    """The values of the readable files; each other file adds a sentence to `problems`."""
     values = []
     for path in paths:
         try:
@@ -123,7 +124,7 @@ def contents(path: Path, most: int = MOST_BYTES) -> bytes:
 
 
 def write(path: Path, value: Artefact) -> Path:
-    """Write a value to its file, in place of what was there; raises RecordError."""
+    """Write a value to its file, replacing what was there; raises RecordError."""
     replace(path, encode(value))
     return path
 
@@ -138,13 +139,13 @@ def schema(kind: type[Artefact]) -> str:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first mistake: its place, the rule and what was found."""
+    """The first mistake: its place, the rule, and the value."""
     return _problem(error.errors(include_url=False, include_context=False)[0])
 
 
 def _problem(error: ErrorDetails) -> str:
     place = ".".join(map(str, error["loc"])) or "the file"
-    # What is wrong with an object as a whole says so itself; the object says nothing more.
+    # A message about a whole object is complete; the object itself would add nothing.
     plain = isinstance(error["input"], str | int | float | None)
     silent = error["type"] == "missing" or (error["type"] == "value_error" and not plain)
     value = f", found {error['input']!r:.60}" if not silent else ""
@@ -152,7 +153,7 @@ def _problem(error: ErrorDetails) -> str:
 
 
 def _require_object(data: bytes, expected: str) -> None:
-    """Refuse what is no strict JSON object with a format; raises RecordError."""
+    """Refuse data that is no strict JSON object with a format; raises RecordError."""
     try:
         document = json.loads(
             data.decode(), parse_constant=_finite, parse_float=_finite, object_pairs_hook=_unique
@@ -168,7 +169,7 @@ def _require_object(data: bytes, expected: str) -> None:
 
 
 def _finite(text: str) -> float:
-    """A number; 1e999 is written like one, and is infinite."""
+    """Parse a number; refuse 1e999, which is infinite."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(text)
@@ -185,7 +186,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def require_plain(document: Any) -> None:
-    """Refuse a JSON document with a text (or key) that is too long or acts on whoever shows it."""
+    """Refuse a JSON document with text (or a key) that is too long or controls a terminal."""
     waiting = [document]
     while waiting:
         value = waiting.pop()
@@ -205,20 +206,20 @@ def _fault(text: str) -> str | None:
     for character in text:
         turns = character in TURNING
         if turns or unicodedata.category(character) in _CONTROL:
-            kind = "a character that turns the text" if turns else "a control character"
+            kind = "a character that reverses the text" if turns else "a control character"
             return f"{kind} (U+{ord(character):04X})"
     return None
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write a file as a whole, in place of what was there; raises RecordError."""
+    """Write a whole file, replacing what was there; raises RecordError."""
     with written_beside(path, data) as temporary:
         temporary.replace(path)
 
 
 @contextlib.contextmanager
 def written_beside(path: Path, data: bytes) -> Iterator[Path]:
-    """Write bytes to a file beside `path`, safely on the disk, for as long; or RecordError."""
+    """Write bytes to a temporary file beside `path`, flushed to the disk; raises RecordError."""
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -228,7 +229,7 @@ def written_beside(path: Path, data: bytes) -> Iterator[Path]:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(0o644)  # mkstemp makes it private; results are for everybody
+        temporary.chmod(0o644)  # mkstemp makes it private; results are public
         yield temporary
         # The folder too, so that a new name survives a power cut.
         handle = os.open(path.parent, os.O_RDONLY)
@@ -239,7 +240,7 @@ def written_beside(path: Path, data: bytes) -> Iterator[Path]:
     except OSError as problem:
         raise RecordError(
             f"{path}: the file could not be saved ({problem.strerror}); {remedy(problem)}. "
-            "What was saved before is unharmed"
+            "Earlier results are unharmed"
         ) from problem
     finally:
         if temporary is not None:
@@ -247,7 +248,7 @@ def written_beside(path: Path, data: bytes) -> Iterator[Path]:
 
 
 def require_writable(path: Path) -> None:
-    """Try whether a file can be written, with room for a new one; RecordError: it cannot."""
+    """Check that a file can be written, and that there is room for it; raises RecordError."""
     new = not path.exists()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -267,31 +268,31 @@ def require_writable(path: Path) -> None:
 
 
 def require_room(folder: Path) -> None:
-    """Try whether a results folder can be written, before hours are spent; raises RecordError."""
+    """Check that a results folder can be written, before hours are spent; raises RecordError."""
     require_writable(folder / f".{os.getpid()}.tmp")
 
 
 def remedy(problem: OSError) -> str:
-    """What to do about a file that cannot be written."""
-    return _REMEDIES.get(problem.errno or 0, "see whether the folder can be written")
+    """What to do if a file cannot be written."""
+    return _REMEDIES.get(problem.errno or 0, "check whether the folder is writable")
 
 
 def only_match(candidates: Mapping[str, Path], name: str) -> Path | None:
-    """The file of this name, or the only one whose name holds it; None: there is none.
+    """The file of this name, or the only one whose name contains it; None if there is none.
 
-    UsageError: several have it.
+    Raises UsageError if several names contain it.
     """
     matching = [candidate for candidate in candidates if name in candidate]
     exact = [candidate for candidate in matching if candidate in {name, f"{name}.partial"}]
     if len(exact or matching) > 1:
-        raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; say more of it")
+        raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; be more specific")
     return candidates[(exact or matching)[0]] if matching else None
 
 
 class Journal:
-    """Lines of JSON, appended as things happen, that survive whatever ends the program.
+    """Lines of JSON, appended one by one, that survive whatever ends the program.
 
-    `lines` begins with what an earlier program left, oldest first.
+    `lines` begins with the lines of an earlier program, oldest first.
     """
 
     def __init__(self, path: Path) -> None:
@@ -303,7 +304,7 @@ class Journal:
         self.lines: list[Any] = [json.loads(line) for line in whole.splitlines()]
 
     def add(self, line: Any) -> None:
-        """Append a value that JSON has; it is on the disk when this returns."""
+        """Append a JSON value; it is on the disk when this returns."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(line) + "\n")
@@ -312,6 +313,6 @@ class Journal:
         self.lines.append(line)
 
     def forget(self) -> None:
-        """Remove the file: all is over, or starts again."""
+        """Remove the file, at the end or for a new start."""
         self._path.unlink(missing_ok=True)
         self.lines.clear()

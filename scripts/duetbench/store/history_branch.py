@@ -1,8 +1,8 @@
-"""The results of all nights, on a branch of their own, by plain git: cloned, added to, pushed.
+"""The results of all nights, on their own branch, by plain git: clone, add, push.
 
-One new file per run and shard, so that two pushes never want the same file: whoever was late
-begins again on the new tip. A file that is there already with the same bytes is success, which also
-answers whether a push that was cut off had arrived. Measurements are never rewritten.
+Each run and shard has a new file, so no two pushes change the same file; the later one starts again
+on the new tip. A file that is already there with the same bytes is success, which also covers a
+push that was cut off after it arrived. Measurements are never rewritten.
 """
 
 import shutil
@@ -16,26 +16,26 @@ from duetbench.core.errors import HistoryError, RecordError
 from duetbench.host.git import GitError, HopelessError, Patience, Remote, author, run
 from duetbench.store.kinds import File, kind_of
 
-RESULTS: Final = "results"  # the folder that the branch consists of
+RESULTS: Final = "results"  # the only folder of the branch
 
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
-    """What a push did."""
+    """Result of a push."""
 
-    added: tuple[str, ...]  # paths that are new on the branch, or have new contents
-    there: tuple[str, ...]  # paths that had the same bytes there already, or ones that are as good
+    added: tuple[str, ...]  # paths that are new on the branch, or have new content
+    there: tuple[str, ...]  # paths that were already there, with the same or equivalent content
     tries: int
     commit: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class PullResult:
-    """What a pull did."""
+    """Result of a pull."""
 
     tip: str | None  # the history's commit; None: there is no history yet
     written: int
-    replaced: tuple[str, ...]  # paths whose contents the history had newer
+    replaced: tuple[str, ...]  # paths with newer content in the history
     unchanged: int
 
 
@@ -62,7 +62,7 @@ def push(
     except (GitError, HopelessError) as problem:
         raise HistoryError(
             f"the files could not be pushed to {remote.branch} in {tries} tries; the last one: "
-            f"{problem}. They are where they were: push them again later"
+            f"{problem}. The files are unchanged: push them again later"
         ) from problem
     except OSError as problem:
         raise HistoryError(
@@ -74,7 +74,7 @@ def _push_once(
     files: Sequence[File], remote: Remote, work: Path, subject: str, tries: int
 ) -> PushResult:
     _clone(remote, work)
-    added, there, others = [], [], []
+    added, there, conflicts = [], [], []
     for file in files:
         path = work / RESULTS / file.path
         old = path.read_bytes() if path.is_file() else None
@@ -85,10 +85,10 @@ def _push_once(
         elif old == file.data or file.settled:
             there.append(file.path)
         else:
-            others.append(file.path)
-    if others:
+            conflicts.append(file.path)
+    if conflicts:
         raise RecordError(
-            f"{', '.join(others)}: there with other bytes in the history, which is never "
+            f"{', '.join(conflicts)}: the history has other bytes under this name, and is never "
             "rewritten; nothing was pushed. If the ones there are wrong, remove them by hand "
             "with a commit that says why; if two runs have one name, a clock has jumped: "
             "rename the later one"
@@ -104,11 +104,11 @@ def _push_once(
 
 
 def tracked(results: Path) -> tuple[Path, ...]:
-    """Measurements in a results folder that are files of its repository; raises GitError."""
+    """Measurements in a results folder that its repository tracks; raises GitError."""
     if not results.is_dir():
         return ()
-    listed = run(["-C", str(results), "ls-files", "-z"]).decode("utf-8", "surrogateescape")
-    return tuple(results / name for name in listed.split("\0") if kind_of(name) is not None)
+    names = run(["-C", str(results), "ls-files", "-z"]).decode("utf-8", "surrogateescape")
+    return tuple(results / name for name in names.split("\0") if kind_of(name) is not None)
 
 
 def pull(
@@ -118,9 +118,9 @@ def pull(
     patience: Patience | None = None,
     log: Callable[[str], None] = lambda _: None,
 ) -> PullResult:
-    """Lay the history out in a results folder; what else is in it stays.
+    """Write the history to a results folder; other files in it stay.
 
-    RecordError: a run of the folder is in the history with other bytes; nothing was written.
+    RecordError: the history has a run of the folder with other bytes; nothing was written.
     HistoryError: the history cannot be fetched or written.
     """
     try:
@@ -132,21 +132,21 @@ def pull(
         raise HistoryError(f"the history could not be fetched: {problem}") from problem
     except OSError as problem:
         raise HistoryError(
-            f"{problem.filename or results}: cannot be written ({problem.strerror}); mend that and "
+            f"{problem.filename or results}: cannot be written ({problem.strerror}); fix that and "
             "pull again: what was written is whole"
         ) from problem
 
 
 def _clone(remote: Remote, work: Path) -> str | None:
-    """Clone the branch's tip, without its past: its commit; None: there is no such branch yet.
+    """Clone the branch's tip without its past; return its commit, or None without such a branch.
 
-    A link in the branch becomes a file that holds where it leads.
+    A link in the branch becomes a file with the link's target.
     """
     shutil.rmtree(work, ignore_errors=True)
-    listed = run(
+    refs = run(
         ["ls-remote", "--", remote.address, f"refs/heads/{remote.branch}"], remote.environment
     )
-    if not listed:
+    if not refs:
         run(["init", "--quiet", f"--initial-branch={remote.branch}", str(work)])
         run(["-C", str(work), "remote", "add", "origin", remote.address])
         return None
@@ -161,12 +161,12 @@ def _lay_out(work: Path, results: Path, tip: str | None) -> PullResult:
     replaced: list[str] = []
     refused: list[str] = []
     unchanged = 0
-    listed = run(["-C", str(work), "ls-files", "--stage", "-z", "--", RESULTS])
-    for line in listed.decode("utf-8", "surrogateescape").split("\0"):
+    entries = run(["-C", str(work), "ls-files", "--stage", "-z", "--", RESULTS])
+    for line in entries.decode("utf-8", "surrogateescape").split("\0"):
         about, _, name = line.partition("\t")
         path = name.removeprefix(f"{RESULTS}/")
         kind = kind_of(path)
-        if kind is None or not about.startswith("100644 "):  # a plain file, and no link
+        if kind is None or not about.startswith("100644 "):  # only plain files, no links
             continue
         here, data = results / path, (work / name).read_bytes()
         if not here.is_file():
@@ -186,7 +186,7 @@ def _lay_out(work: Path, results: Path, tip: str | None) -> PullResult:
         )
     for path, data in needed.items():
         place = results / path
-        # One name for all: a pull that was killed leaves one, which is replaced.
+        # The name is fixed, so a later pull replaces the file of a killed one.
         beside = place.with_name(f".{place.name}.pulled")
         place.parent.mkdir(parents=True, exist_ok=True)
         try:

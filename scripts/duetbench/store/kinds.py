@@ -1,6 +1,6 @@
-"""Which files the history consists of, how each is checked and found, and which may change.
+"""The files of the history: how each is checked and found, and which may change.
 
-What is not listed here does not enter the history, and what is damaged does not either.
+Files that are not listed here, or are damaged, do not enter the history.
 """
 
 import json
@@ -21,11 +21,11 @@ from duetbench.store.night import NightRecord
 from duetbench.store.packages import PackageRecord
 from duetbench.store.points import Points
 
-MOST_BYTES: Final = 8_000_000  # of one file; a nightly run has 0.2 MB, the longest comparison 2 MB
+MOST_BYTES: Final = 8_000_000  # of a file; a nightly run has 0.2 MB, the longest comparison 2 MB
 
-MOST_COMPARISONS: Final = 50  # comparisons that stay: the newest
+MOST_COMPARISONS: Final = 50  # comparisons that are kept: the newest
 
-_MARK: Final = "-compare-"  # in the id of every comparison, and in that of no run
+_MARK: Final = "-compare-"  # in the id of every comparison, and of no run
 
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
 
@@ -35,20 +35,20 @@ class File:
     """A file for the history."""
 
     path: str  # below `results/`
-    data: bytes  # its bytes, which were checked
-    replaceable: bool  # whether other bytes may take their place one day
-    settled: bool = False  # whether what is there under its name stays, and is as good
+    data: bytes  # the checked content
+    replaceable: bool  # whether other content may replace it
+    settled: bool = False  # whether a file that is already there stays, as it is as good
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of file."""
 
-    place: str  # below `results/`: a format string, filled from what the file holds
-    model: type[Artefact] | None = None  # what it holds; None: a file of asv's
+    place: str  # below `results/`: a format string, filled from the content
+    model: type[Artefact] | None = None  # the content; None: a file of asv's
     replaceable: bool = False  # whether it may change; a measurement may not
-    # Whether the first one of a name stays: a commit is measured in the process once, and nights
-    # without a new commit would measure it again.
+    # Whether the first file of a name stays: asv measures a commit once, and nights without a new
+    # commit would measure it again.
     settled: bool = False
 
     def read(self, data: bytes, path: str, name: str) -> Any:
@@ -60,8 +60,7 @@ class Kind:
             raise RecordError(f"{name}: expected a file of asv's, found: {problem!r}") from problem
         if place != path:
             raise RecordError(
-                f"{name}: expected it at {place} below the results, as its contents say; move it "
-                "there"
+                f"{name}: expected it at {place} below the results, by its content; move it there"
             )
         return value
 
@@ -77,14 +76,14 @@ KINDS: Final = (
     Kind("asv/{0[params][machine]}/{0[commit_hash]:.8}-{0[env_name]}.json", settled=True),
     Kind("asv/{0[machine]}/machine.json", replaceable=True),
 )
-"""To add one, add a row here."""
+"""All kinds. To add one, add a row here."""
 
 _OTHERS: Final = re.compile(r"asv/.*/[0-9a-f]{8}-(?!duetbench-).*")
-"""What of the places above is not ours: asv's own environments, and what is made for its site."""
+"""Files at the places above that are not ours: asv's own environments, and files for its site."""
 
 
 def kind_of(path: str) -> Kind | None:
-    """The kind of a path below `results/`; None if it is no part of the history."""
+    """The kind of a path below `results/`; None if it does not belong to the history."""
     for kind in KINDS:
         pattern = _NAME.join(map(re.escape, re.split("{.*?}", kind.place)))
         if re.fullmatch(pattern, path) and not _OTHERS.fullmatch(path):
@@ -93,17 +92,17 @@ def kind_of(path: str) -> Kind | None:
 
 
 def final(path: str) -> str:
-    """The path that the file of a run gets which was cut short: it is kept as a partial run."""
-    begun = path.removesuffix(files.PARTIAL)
-    return path if begun == path or not path.startswith("runs/") else f"{begun}.json"
+    """The final path of an interrupted run's file; the run is kept as a partial one."""
+    stem = path.removesuffix(files.PARTIAL)
+    return path if stem == path or not path.startswith("runs/") else f"{stem}.json"
 
 
 def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str, ...]]:
     """Read and check all files of a results folder; raises RecordError.
 
-    A run that was cut short (`*.partial.json`) enters the history as what it is, a partial run,
-    under its own name; unless it was finished after all. Returns the files, the runs among them,
-    and paths that are no part of the history.
+    An interrupted run (`*.partial.json`) enters the history as a partial run, under its own name,
+    unless it was finished later. Returns the files, the runs among them, and the paths that do not
+    belong to the history.
     """
     accepted: dict[str, File] = {}
     runs: list[Run] = []
@@ -134,28 +133,28 @@ def _plain(folder: Path) -> Iterator[Path]:
 
 
 def find(name: str, results: Path) -> Path:
-    """The file of a result; a file that is there is meant, whatever it is called.
+    """The file of a result; `name` may be any existing file.
 
     Raises:
-        UsageError: Nothing goes by that name, or several things do.
-        RecordError: `latest`, and there is none.
+        UsageError: No result has that name, or several have.
+        RecordError: There is no `latest`.
     """
     of_points = {path.stem: path for path in files.paths(Points, results)}
     return run_files.find(results, name, {**of_points, **comparisons_by_id(results)})
 
 
 def load(name: str | Path, results: Path) -> Run | Comparison | Points:
-    """Read a result by its file, its id, enough of its id, or `latest`; errors as of `find`."""
+    """Read a result by its file, its id, part of its id, or `latest`; errors as of `find`."""
     path = find(str(name), results)
     return files.read(type_of(path), path)
 
 
 def type_of(path: Path) -> type[Run | Comparison | Points]:
-    """What a file holds, by its keys; RecordError if it is JSON of something else."""
+    """The type of a file's content, by its keys; RecordError if it is other JSON."""
     try:
         keys = list(dict(json.loads(path.read_bytes())))
     except (OSError, TypeError, ValueError, RecursionError):
-        return Run  # reading it as a run says what is wrong
+        return Run  # reading it as a run reports the problem
     if {"base", "head", "cases"} <= set(keys):
         return Comparison
     if {"anchor", "origin", "cases"} <= set(keys):
@@ -175,7 +174,7 @@ def comparison_file(comparison: Comparison, place: Path | None = None) -> Path:
 
 
 def save_comparison(comparison: Comparison, place: Path | None = None) -> Path:
-    """Write a comparison beside the newest of those that are there; raises RecordError."""
+    """Write a comparison, and remove all but the newest beside it; raises RecordError."""
     path = files.write(comparison_file(comparison, place), comparison)
     for old in sorted(path.parent.glob("*.json"))[:-MOST_COMPARISONS]:  # names sort by time
         old.unlink(missing_ok=True)
@@ -183,26 +182,26 @@ def save_comparison(comparison: Comparison, place: Path | None = None) -> Path:
 
 
 def find_comparison(name: str, results: Path) -> Comparison | None:
-    """Read the comparison that a person means by its file or enough of its id; raises UsageError.
+    """Read a comparison by its file or part of its id; raises UsageError.
 
-    None if no comparison can be meant.
+    None if the name cannot mean a comparison.
     """
     if Path(name).is_file():
         return files.read(Comparison, Path(name))
     if _MARK not in name:
         return None
-    known = comparisons_by_id(results)
-    if (meant := files.only_match(known, name)) is None:
-        newest = ", ".join(sorted(known)[-3:]) or "none"
+    comparisons = comparisons_by_id(results)
+    if (match := files.only_match(comparisons, name)) is None:
+        newest = ", ".join(sorted(comparisons)[-3:]) or "none"
         raise UsageError(
-            f"no comparison goes by {name!r}; the newest that are kept: {newest}. Of another "
-            "machine, or older than that: give its file"
+            f"no comparison has the name {name!r}; the newest here: {newest}. For an older one, or "
+            "one of another machine, give its file"
         )
-    return files.read(Comparison, meant)
+    return files.read(Comparison, match)
 
 
 def comparisons_by_id(results: Path) -> dict[str, Path]:
-    """The files of all that are kept, here and in a results folder."""
+    """The files of all comparisons that are kept, here and in a results folder."""
     return {
         path.name.removesuffix(files.PARTIAL).removesuffix(".json"): path
         for folder in (paths.state_dir(), results)

@@ -1,4 +1,4 @@
-"""The plan of a night in shards, the shard of one machine, and the record of what came."""
+"""The plan of a night in shards, the shard of one machine, and the record of the night."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,42 +20,42 @@ class Shard(Frozen):
     """What one machine measures in a night."""
 
     number: int = Field(ge=1)
-    machine: str | None = Field(default=None, pattern=_NAME, description="Null: whichever.")
+    machine: str | None = Field(default=None, pattern=_NAME, description="Null: any.")
     plan: Plan
 
 
 class NightPlan(Artefact):
-    """A plan shared out over machines."""
+    """A plan that is divided among machines."""
 
     noun: ClassVar[str] = "a night's plan (duetbench ci plan --output)"
 
     format: Literal[1] = FORMAT_VERSION
-    id: str = Field(pattern=_NAME, description="When, what and of which commit, as of a run.")
+    id: str = Field(pattern=_NAME, description="Time, profile and commit, as a run's.")
     created: Moment = Field(description="UTC, ISO 8601.")
     commit: str | None
-    anchor: str | None = Field(default=None, description="Name; what the cases play against.")
+    anchor: str | None = Field(default=None, description="Name; cases are compared with it.")
     shards: tuple[Shard, ...] = Field(min_length=1)
 
     def shard(self, number: int) -> Shard | None:
-        """The shard of a number, if there is one."""
+        """The shard with a number, or None."""
         return next((shard for shard in self.shards if shard.number == number), None)
 
 
 class ShardRecord(Frozen):
-    """What came of one shard."""
+    """Result of one shard."""
 
     shard: int = Field(ge=1)
-    machine: str | None = Field(description="That it was planned for; null: whichever.")
-    planned: int = Field(ge=0, description="Cases.")
-    runs: tuple[str, ...] = Field(default=(), description="machine/run of the files that came.")
+    machine: str | None = Field(description="The machine of the plan; null: any.")
+    planned: int = Field(ge=0, description="Number of cases.")
+    runs: tuple[str, ...] = Field(default=(), description="machine/run of the received files.")
     missing: tuple[str, ...] = Field(default=(), description="Cases without any launch.")
     failed: tuple[str, ...] = Field(default=(), description="Cases without a usable launch.")
-    reason: str = Field(default="", description="Why something is missing, as far as it is known.")
+    reason: str = Field(default="", description="Why something is missing, if known.")
     without_point: tuple[Missing, ...] = Field(default=(), description="Without an anchored point.")
 
 
 class NightRecord(Artefact):
-    """What came of a night; one small file, so that what is missing can be shown."""
+    """Result of a night: one small file, so that reports can show what is missing."""
 
     noun: ClassVar[str] = "the record of a night"
     place: ClassVar[str] = "nights/{0.created:.4}/{0.id}.json"
@@ -80,7 +80,7 @@ class Assignment:
     """The shard that this machine measures, and the night that it belongs to."""
 
     night: str
-    commit: str | None  # the commit that the night measures
+    commit: str | None  # that the night measures
     shard: Shard
 
     @property
@@ -88,35 +88,35 @@ class Assignment:
         return self.shard.plan
 
     def begin(self, run: Run) -> Run:
-        """Say in a run's header which shard it is; raises UsageError."""
+        """Record in a run's header which shard it is; raises UsageError."""
         self.require(run.machine.id, run.commit)
         return run.model_copy(update=self.marks(run.id))
 
     def marks(self, name: str) -> dict[str, str | int]:
-        """What says of a file named so which shard it is."""
+        """The fields that identify the shard in a file with this name."""
         number = self.shard.number
-        # Machines of one model have one id, and may begin in the same second.
+        # Machines of one model have the same id, and may begin in the same second.
         return {"id": f"{name}-s{number}", "night": self.night, "shard": number}
 
     def require(self, machine: str, commit: str | None) -> None:
-        """Refuse another machine, or checkout, than the shard is for; raises UsageError."""
+        """Refuse another machine or checkout than the shard's; raises UsageError."""
         number = self.shard.number
         if self.shard.machine not in {None, machine}:
             raise UsageError(
-                f"shard {number} of {self.night} is for the machine {self.shard.machine}, and this "
-                f"is {machine}: run it there, or make a new plan for the machines that there are"
+                f"shard {number} of {self.night} is for the machine {self.shard.machine}, but this "
+                f"is {machine}: run it there, or make a new plan for the available machines"
             )
         if self.commit and commit and self.commit != commit:
             raise UsageError(
-                f"shard {number} of {self.night} measures commit {self.commit[:12]}, and the "
-                f"checkout is at {commit[:12]}: check the former out, or make a new plan"
+                f"shard {number} of {self.night} measures commit {self.commit[:12]}, but the "
+                f"checkout is at {commit[:12]}: check that commit out, or make a new plan"
             )
 
 
 def assignment(path: Path | None, number: int | None) -> Assignment | None:
     """Read a shard of a night's plan; None if neither a plan nor a number is given.
 
-    UsageError: one of them is missing, or the night has no such shard. Or RecordError.
+    Raises UsageError if one of them is missing, or the night has no such shard; or RecordError.
     """
     if path is None and number is None:
         return None

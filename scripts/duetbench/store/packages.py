@@ -1,8 +1,8 @@
-"""Links of a package's releases out of their own metadata, so that we write none.
+"""Links of a package's releases, from their own metadata.
 
-One file per package, `results/packages/<package>.json`, grows with its versions. The words are
-other people's: only addresses of the web are taken, under labels that everybody gives the same
-meaning; one that leads back to where the package was downloaded is none of them.
+One file per package, `results/packages/<package>.json`, grows with its versions. Metadata are
+foreign text, so duetbench takes only web addresses, under well-known labels. It ignores links back
+to the package's index.
 """
 
 import re
@@ -24,7 +24,7 @@ from duetbench.store import files
 URL: Final = (
     r"^https?://[A-Za-z0-9.-]+\.[A-Za-z]{2,}(:[0-9]{1,5})?(/[A-Za-z0-9/._~%!$&()*+,;=:@?#-]*)?$"
 )
-"""An address that is what it seems to be: without user name, quote, white space or backslash."""
+"""An address without anything deceptive: no user name, quote, white space or backslash."""
 
 Url = Annotated[str, StringConstraints(pattern=URL, max_length=300)]
 _FORGE: Final = re.compile(r"(https?://[^/]+/[^/]+/[^/?#]+?)(?:\.git)?/?")
@@ -46,7 +46,7 @@ _LABELS: Final[dict[str, Kind]] = {
 """The well-known labels of the packaging specifications, lower case without punctuation."""
 
 _INDEX: Final = frozenset({"project", "pypi", "simple", "packages", "p"})
-"""First part of a path that leads to a package on an index, which has the package's name next."""
+"""First part of an index's path to a package; the package's name follows."""
 
 
 class VersionLinks(Frozen):
@@ -56,18 +56,18 @@ class VersionLinks(Frozen):
     tag: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z0-9._-]{0,30}$",
-        description="What stands before the version in the name of its tag, such as `v`, where "
-        "the metadata name a tag; null: they do not.",
+        description="What precedes the version in the name of its tag, such as `v`, if the "
+        "metadata mention a tag; null: they do not.",
     )
 
     @property
     def repository(self) -> str | None:
-        """Address of the repository, where source or home may be one on a forge."""
+        """Address of the repository, if source or home is one on a forge."""
         matches = (_FORGE.fullmatch(self.links.get(kind, "")) for kind in _SOURCES)
         return next((str(match[1]) for match in matches if match), None)
 
     def differences(self, before: str, version: str) -> str | None:
-        """Address that compares two versions' source, if the metadata say how tags are named."""
+        """Address that compares two versions' source, if the names of tags are known."""
         if self.tag is None or self.repository is None:
             return None
         return f"{self.repository}/compare/{self.tag}{before}...{self.tag}{version}"
@@ -85,19 +85,19 @@ class PackageRecord(Artefact):
 
 
 LinksByVersion = Mapping[tuple[str, str], VersionLinks]
-"""Package and version → what its metadata lead to."""
+"""Package and version → links in its metadata."""
 
 
-def remember(results: Path, every: LinksByVersion, to: Path | None = None) -> tuple[Path, ...]:
-    """Add versions to the files of their packages: the files that are new or have grown.
+def remember(results: Path, links_of: LinksByVersion, to: Path | None = None) -> tuple[Path, ...]:
+    """Add versions to the files of their packages; return the files that are new or have grown.
 
-    What is known of a version already stays. They are written below `to`, by default where they
-    were read. RecordError: a file cannot be read or written.
+    Earlier versions keep their links. The files are written below `to`, by default where they were
+    read. Raises RecordError if a file cannot be read or written.
     """
     by_package: dict[str, dict[str, VersionLinks]] = {}
-    for (package, version), links in sorted(every.items()):
+    for (package, version), links in sorted(links_of.items()):
         by_package.setdefault(package, {})[version] = links
-    written = []
+    paths = []
     for package, versions in by_package.items():
         record = PackageRecord(id=package, versions=versions)
         if (place := results / record.path).is_file():
@@ -105,12 +105,12 @@ def remember(results: Path, every: LinksByVersion, to: Path | None = None) -> tu
             record = PackageRecord(id=package, versions=dict(sorted({**versions, **old}.items())))
             if record.versions == old:
                 continue
-        written.append(files.save(to or results, record))
-    return tuple(written)
+        paths.append(files.save(to or results, record))
+    return tuple(paths)
 
 
 def of_folder(folder: Path) -> LinksByVersion:
-    """Read the metadata of all packages that are installed in a folder, or an environment."""
+    """Read the metadata of all packages that are installed in a folder or environment."""
     links: dict[tuple[str, str], VersionLinks] = {}
     metadata = "*.dist-info/METADATA"
     for path in chain(*map(folder.glob, (metadata, f"lib/python*/site-packages/{metadata}"))):
@@ -137,9 +137,9 @@ def _of_an_index(url: str, package: str) -> bool:
 
 
 def _tag(description: str, links: dict[Kind, str], version: str) -> str | None:
-    """What stands before the version in the name of its tag, as the description links to one.
+    """What precedes the version in the name of its tag, from a link in the description.
 
-    Such a link also proves that the source is on a forge that has its addresses like this.
+    Such a link also proves that the forge's addresses have this form.
     """
     source = VersionLinks(links=links).repository
     if source is None:

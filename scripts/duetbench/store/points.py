@@ -1,8 +1,8 @@
-"""Anchored points: how some stack stands to one frozen anchor, as duets with it say.
+"""Anchored points: ratios of a stack to a frozen anchor, from duets.
 
-A file has the points of one stack on one machine: of a night, or of a stack of another time that
-was measured later (backfill). A point is a ratio, so that what the machine did meanwhile, and in
-part which machine it was, cancels.
+A file has the points of one stack on one machine: of a night, or of an earlier stack that was
+measured later (backfill). A point is a ratio, so that disturbances of the machine, and partly the
+machine itself, cancel.
 """
 
 import math
@@ -25,22 +25,22 @@ from duetbench.store.change import Release
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
 
 CANARY: Final = "anchor/"
-"""Prefix of a case's id where the anchor is measured against a copy of itself."""
+"""Prefix of a case's id for the anchor measured against a copy of itself."""
 
 Origin = Literal["night", "backfill", "renewal"]
 
-RENEWED: Final = "anchor "  # prefix of a renewal's label; the name of the new anchor follows
+RENEWED: Final = "anchor "  # start of a renewal's label, before the name of the new anchor
 
 
 class AnchoredPoint(Frozen):
-    """One metric of a case over the anchor's."""
+    """One metric of a case, as a ratio to the anchor's."""
 
-    metric: str = Field(description="Of the registry; `instructions`; `seconds` inside a process.")
+    metric: str = Field(description="Of the registry; `instructions`; `seconds` in a process.")
     ratio: float = Field(ge=1e-3, le=1e3, description="Geometric mean over the duets.")
     se: float = Field(ge=0, le=7, description="Standard error of the ratio's logarithm.")
-    anchor: float = Field(gt=0, le=1e18, description="Mean of its own figures, for the eye.")
-    duets: int = Field(ge=1, le=10_000, description="Usable ones, or counts.")
-    excluded: int = Field(default=0, ge=0, le=10_000, description="Disturbed or failed ones.")
+    anchor: float = Field(gt=0, le=1e18, description="Mean of the anchor's figures, for display.")
+    duets: int = Field(ge=1, le=10_000, description="Usable duets, or counts.")
+    excluded: int = Field(default=0, ge=0, le=10_000, description="Disturbed or failed duets.")
 
     @property
     def log(self) -> float:
@@ -48,8 +48,8 @@ class AnchoredPoint(Frozen):
 
     @property
     def interval(self) -> Interval:
-        """The ratio with its interval: Student's t over its duets, which may be few."""
-        # What one count knows of its scatter is no sample's.
+        """The ratio with its interval, by Student's t over its duets, which may be few."""
+        # A single count has a standard error of its own, not one from samples.
         half = (student(self.duets - 1) if self.duets > 1 else NORMAL) * self.se
         return Interval(
             self.ratio, math.exp(self.log - half), math.exp(self.log + half), self.duets
@@ -57,7 +57,7 @@ class AnchoredPoint(Frozen):
 
 
 class CasePoints(Frozen):
-    """The points of a case, or of a benchmark inside the process, by its series' name."""
+    """The points of a case, or of an in-process benchmark, by its series' name."""
 
     case: str
     stack: str
@@ -76,14 +76,14 @@ class Points(Artefact):
     id: str = Field(pattern=_NAME)
     anchor: str = Field(pattern=_NAME, description="Name of the anchor.")
     origin: Origin
-    label: str = Field(description="What the stack is, in words: a date, a release, a revision.")
+    label: str = Field(description="The stack in words: a date, a release, a revision.")
     night: str | None = Field(default=None, description="Id of the night that it belongs to.")
     shard: int | None = Field(default=None, ge=1, description="Which shard of that night's plan.")
     when: When = Field(
-        description="Place in time of the stack: of a night its start, else the date as of which "
-        "it was resolved, or on which the release came out."
+        description="Date of the stack: for a night its start, else the date as of which it was "
+        "resolved, or of the release."
     )
-    release: Release | None = Field(default=None, description="What differs from the anchor.")
+    release: Release | None = Field(default=None, description="The difference from the anchor.")
     started: When
     seconds: float = Field(ge=0, le=1e7, description="Of measuring, without making environments.")
     duetbench: str

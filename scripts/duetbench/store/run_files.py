@@ -1,9 +1,9 @@
-"""Files of runs, and how a person names them.
+"""Files of runs, and the names that people use for them.
 
 Run files: `results/runs/<machine>/<year>/<run>.json`, strict JSON of `model.Run`.
 
-A run in progress is `<run>.partial.json`, replaced as a whole after every launch. A finished one is
-`<run>.json`, written once and never again.
+A run in progress is `<run>.partial.json`, replaced as a whole after every launch. A finished run is
+`<run>.json`, written once and never changed.
 """
 
 import difflib
@@ -19,7 +19,7 @@ from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Profile, Run
 from duetbench.store import files
 
-_RECENT: Final = 8  # runs of a machine and profile that statements are answered from
+_RECENT: Final = 8  # runs of a machine and profile that statements use
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -33,7 +33,7 @@ def run_id(started: str, profile: Profile, commit: str | None) -> str:
 
 
 def path_for(results: Path, run: Run) -> Path:
-    """Where the finished run belongs."""
+    """The path of the finished run's file."""
     for kind, name in (("run", run.id), ("machine", run.machine.id)):
         if not _NAME.fullmatch(name):
             raise RecordError(
@@ -43,25 +43,25 @@ def path_for(results: Path, run: Run) -> Path:
 
 
 def partial_path_for(results: Path, run: Run) -> Path:
-    """Where the run is kept while it is measured."""
+    """The path of the run's file while it is measured."""
     final = path_for(results, run)
     return final.with_name(final.stem + files.PARTIAL)
 
 
 def save_partial(results: Path, run: Run) -> Path:
-    """Save a run that is still being measured in place of its last state; raises RecordError."""
+    """Save the state of a run that is still being measured; raises RecordError."""
     return files.write(partial_path_for(results, run), run)
 
 
 def finalise(results: Path, run: Run) -> Path:
     """Write the immutable file of a run and remove its partial one; raises RecordError.
 
-    A file that is there with the same bytes is success.
+    An existing file with the same bytes is success.
     """
     path, data = path_for(results, run), files.encode(run)
     with files.written_beside(path, data) as temporary:
         try:
-            # A link, unlike a rename, never replaces what is there, even in a race.
+            # A link, unlike a rename, never replaces an existing file, even in a race.
             os.link(temporary, path)
         except FileExistsError:
             if path.read_bytes() != data:
@@ -74,7 +74,7 @@ def finalise(results: Path, run: Run) -> Path:
 
 
 def runs(results: Path, *, profile: Profile | None = None, partial: bool = False) -> list[Path]:
-    """Run files, oldest first; partial ones too when asked."""
+    """Run files, oldest first; with `partial` also unfinished ones."""
     matching = (
         path
         for path in (results / "runs").glob("*/*/*.json")
@@ -94,15 +94,15 @@ def recent(paths: Iterable[Path]) -> list[Path]:
 
 
 def partials(results: Path) -> list[Path]:
-    """Files of runs that were not finished, oldest first."""
+    """Files of unfinished runs, oldest first."""
     return [path for path in runs(results, partial=True) if path.name.endswith(files.PARTIAL)]
 
 
 def find(results: Path, name: str, others: Mapping[str, Path] | None = None) -> Path:
-    """The file that a person means: a path, `latest` of the runs, an id, or enough of one.
+    """The file that a name means: a path, `latest` of the runs, an id, or part of an id.
 
-    Of a run, or of one of `others`, by their ids. UsageError: nothing, or more than one thing, goes
-    by that name. RecordError: `latest`, and there is none.
+    Ids are those of runs, and of `others`. Raises UsageError if no file or several files have the
+    name, and RecordError if there is no `latest`.
     """
     if name == "latest":
         if finished := runs(results):
@@ -117,10 +117,10 @@ def find(results: Path, name: str, others: Mapping[str, Path] | None = None) -> 
         return path
     recorded = {path.name.removesuffix(".json"): path for path in runs(results, partial=True)}
     candidates = {**recorded, **(others or {})}
-    if (meant := files.only_match(candidates, name)) is not None:
-        return meant
+    if (match := files.only_match(candidates, name)) is not None:
+        return match
     near = difflib.get_close_matches(name, candidates, n=3, cutoff=0.3) or list(candidates)[-3:]
     raise UsageError(
-        f"nothing goes by {name!r} (expected 'latest', an id, or a file); "
+        f"no result has the name {name!r} (expected 'latest', an id, or a file); "
         + (f"there are, for example: {', '.join(near)}" if near else f"{results} has no runs yet")
     )
