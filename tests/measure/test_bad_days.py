@@ -172,7 +172,7 @@ WRONG = {
     # Right whenever one request is sent alone.
     "strained": Day("wrong_status", "expected status 200 always, found another in", late=True),
     "hasty": Day("impossible", "the floor", late=True),
-    "dying/w2": Day("worker_restarted", "to the end, found", late=True),
+    "dying/w2": Day("worker_restarted", "to stay, found", late=True),
     ORPHANING: Day("not_stopped", "1 of its processes had to be killed", late=True),
 }  # fmt: skip
 
@@ -343,7 +343,7 @@ def test_liars(bench: Bench, computed: Figures, monkeypatch: pytest.MonkeyPatch)
     reopened, requests = (computed["closing"][n] for n in ("connections_reopened", "requests"))
     # Those closed by the last answers of all are not opened again.
     assert requests / 10 - 17 <= reopened <= requests / 10 + 1, (reopened, requests)
-    assert f"found {reopened:.0f} opened beside them" in found["closing"]["connections_reopened"]
+    assert f"found {reopened:.0f} more opened" in found["closing"]["connections_reopened"]
 
 
 def test_a_server_that_hangs_on_sigterm(
@@ -388,7 +388,7 @@ def test_a_full_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         (line,) = done.err.splitlines()
         assert "the file could not be saved" in line
         assert "the disk is full" in line
-        assert done.out.count("note: not saved yet, going on") == 2
+        assert done.out.count("note: not saved yet, continuing") == 2
         assert "[3/3]" in done.out
         partial = bench.unfinished()
         assert partial is not None

@@ -214,7 +214,7 @@ def test_a_database_that_is_none_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(backwards) as file:
         file.execute("CREATE TABLE oha (start, start_latency_correction, end, status, len_bytes)")
         file.execute("INSERT INTO oha VALUES (2.0, NULL, 1.0, 200, 5)")
-    with pytest.raises(LaunchError, match="1 of 1 otherwise"):
+    with pytest.raises(LaunchError, match="1 of 1 rows with another order"):
         oha_results.read_rows(backwards)
 
 

@@ -99,7 +99,7 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.TRANSPORT_ERRORS, facts({"timeouts": 2}), "2 timeouts and 0 other errors"),
     (FlagName.WRONG_STATUS, facts({"good": 299_999}), "another in 1 of 300000 answers"),
     (FlagName.WRONG_SIZE, facts(right_sizes=frozenset({27}), sizes={27: 299_400, 0: 598, 26: 2}),
-     "of 27 bytes, found others in 600 of 300000 answers: 598 of 0 bytes, 2 of 26 bytes; mend"),
+     "of 27 bytes, found others in 600 of 300000 answers: 598 of 0 bytes, 2 of 26 bytes; fix"),
     (
         FlagName.WRONG_SIZE,
         facts(case=varying(20, 30), right_sizes=frozenset({27}), sizes={20: 9, 30: 9, 31: 1}),
@@ -107,7 +107,7 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     ),
     (FlagName.COUNT_MISMATCH, facts(server_handled=150_000),
      "the 300010 requests sent, found 150000"),
-    (FlagName.WORKER_RESTARTED, facts(pids_after=frozenset({10, 12})), "[10, 11] to the end"),
+    (FlagName.WORKER_RESTARTED, facts(pids_after=frozenset({10, 12})), "[10, 11] to stay"),
     (FlagName.CONNECTIONS_OVER_BACKPRESSURE, facts(backpressure=127), "at most 127"),
     # 128 * 0.95 = 121.6 and 128 * 1.05 = 134.4
     (FlagName.LITTLES_LAW, facts({"in_flight_mean": 121.5}), "expected 128 requests in flight"),
@@ -131,7 +131,7 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.SCHED_LAG, paced({"sched_lag_p99": 0.021}), "21.0 ms late"),  # 10 % of 203 ms
     (FlagName.NOT_STEADY, facts(steady=False), "after 6.10 s of warm-up"),
     (FlagName.NOT_STEADY, facts(throughputs=(1000, 1100, 1251)),
-     "moved in the load, by thirds: 1,000/s, 1,100/s, 1,251/s"),
+     "changed in the load, by thirds: 1,000/s, 1,100/s, 1,251/s"),
     (FlagName.NOT_STEADY, paced({}, times=(0.031, 0.03, 0.01)),
      "quicker in the load, by thirds: 31.0 ms, 30.0 ms, 10.0 ms"),
     # One request alone takes 0.1 ms, as if each connection waited for an acknowledgement.
@@ -139,7 +139,7 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
      "used 0.03 cores, and the median answer took 12.7 ms"),
     # Five at a time: 10,000 requests/s of 0.5 ms.
     (FlagName.SMALL_POOL, facts(IDLE | {"unit_service": 0.0005}, case=case(floor=0.0)),
-     "about 5 of 128 requests were under way at a time"),
+     "about 5 of 128 requests were in progress at a time"),
     # 300,000 requests of 1,001 bytes are 300 MB; 15,000 of 1,067 are 16.005 MB.
     (FlagName.MEMORY_GROWS, facts({"memory_per_request": 20_480, "memory_per_request_low": 1001}),
      "kept 20,480 bytes per request, and 1,001 at least: 300 MB in this load"),
@@ -152,7 +152,7 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
         "16.0 MB",
     ),
     (FlagName.CONNECTIONS_REOPENED, facts({"connections_reopened": 301}),
-     "128 connections kept alive, found 301 opened beside them for 300000 requests"),
+     "128 connections kept alive, found 301 more opened for 300000 requests"),
     (FlagName.WORKER_IMBALANCE, facts(connections=(160, 40)), "80.0 % of the connections"),
     (FlagName.CORES_INSUFFICIENT, facts(case=case(workers=2)), "2 workers on 1 server core"),
     (FlagName.CORES_SHARED, facts(case=case(cores="shared")), "as declared"),

@@ -1,9 +1,9 @@
 """asv's environments: each commit is measured with the packages of its own lock.
 
-asv checks the commits to be measured out below its `env_dir`, one checkout per combination of
-interpreter and stack. What runs the benchmarks is an environment made from the commit's
-`apps/stacks/<stack>.txt` as set-up makes them, in duetbench's cache, with the locked packages and
-nothing else. asv loads this module because `asv.conf.json` names it as a plugin.
+asv checks the measured commits out below its `env_dir`, one checkout per combination of interpreter
+and stack. The benchmarks run in an environment from the commit's `apps/stacks/<stack>.txt`, made by
+set-up in duetbench's cache, with the locked packages only. asv loads this module because
+`asv.conf.json` names it as a plugin.
 """
 
 import atexit
@@ -33,13 +33,13 @@ _NOT_MEASURING: Final = ("discover", "check")  # of the commands of asv's `bench
 
 
 def setup() -> None:
-    """Give results this machine's name; asv, which knows only the host's, calls it at loading."""
+    """Name results after this machine's id; asv, which knows only the host name, calls it."""
     try:
-        _ = Project.here().settings  # a mistake there is reported before anything is measured
+        _ = Project.here().settings  # report mistakes before anything is measured
         profile = machine.asv_profile()
     except DuetbenchError as error:
         raise util.UserError(str(error)) from error
-    # The machine as it is now, in asv's list, beside others.
+    # Add the machine, as it is now, to asv's list.
     file = Path(MachineCollection.get_machine_file_path())
     machines = util.load_json(str(file), MachineCollection.api_version) if file.is_file() else {}
     if machines.get(profile["machine"]) != profile:
@@ -48,7 +48,7 @@ def setup() -> None:
 
 
 class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
-    """One interpreter with one stack, with the packages of each commit's lock."""
+    """One interpreter with one stack: the packages of each commit's lock."""
 
     tool_name: ClassVar[str] = "duetbench"
 
@@ -66,44 +66,44 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
                 f"no environment for Python {python} and stack {requirements.get('stack')}"
             )
         self._stack_name = requirements["stack"]
-        # asv's own constructor asks for the name, which needs these, before it sets them.
+        # asv's own constructor uses the name, which needs these, before it sets them.
         self._python = python
         self._requirements = requirements
         self._tagged_env_vars = tagged_env_vars
         super().__init__(conf, python, requirements, tagged_env_vars)
 
     def check_presence(self) -> bool:
-        """Whether asv has used this folder, which holds the checkout, not the packages."""
+        """Whether asv has used this folder, which has the checkout but not the packages."""
         return (Path(self._path) / "asv-env-info.json").is_file()
 
     def _setup(self) -> None:
         Path(self._path).mkdir(parents=True, exist_ok=True)
 
     def _uninstall_project(self) -> None:
-        """Nothing is installed: applications are read from the checkout."""
+        """Do nothing: applications are imported from the checkout."""
 
     def _build_project(self, repo: Any, commit_hash: str, build_dir: str) -> None:
-        """Nothing is built."""
+        """Do nothing."""
 
     def _install_project(self, _repo: Any, commit_hash: str, _build_dir: str) -> None:
         try:
             stack, python = self._locked(), self._checkout.interpreter(self._python)
             stacks.make_environment(stack, python, Narrator(Console(quiet=True)))
             proof = interpreters.prove(stacks.executable(stack, python))
-            different = interpreters.mismatch(
+            mismatch = interpreters.mismatch(
                 self._checkout.settings.interpreters[self._python], proof
             )
-            if different:
-                raise SetupError(f"its interpreter is not {self._python}: {different}")
+            if mismatch:
+                raise SetupError(f"its interpreter is not {self._python}: {mismatch}")
         except (DuetbenchError, OSError) as error:
             reason = str(error).replace(f"{self._build_root}{os.sep}", "")
             sentence = f"{self.name} cannot be made for commit {commit_hash[:8]}: {reason}"
-            # asv itself only reports that it skips the environment, and goes on with others.
+            # asv only reports that it skips the environment, and goes on with others.
             log.error(sentence)
             raise util.ProcessError([self.name], 1, "", sentence) from error
 
     def _get_installed_commit_hash(self) -> None:
-        """Nothing counts as installed: each time the commit is checked out, its packages proven."""
+        """Report nothing as installed, so each run checks out the commit and its packages."""
         return
 
     def run(self, args: Sequence[str], **kwargs: Any) -> Any:
@@ -136,7 +136,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
 
 @functools.cache
 def _lock_machine() -> None:
-    """Keep other measurements off this machine until asv ends; asv stops if one is under way."""
+    """Lock the machine until asv ends; asv stops if another measurement is running."""
     if held_for_us():
         return
     lock = contextlib.ExitStack()

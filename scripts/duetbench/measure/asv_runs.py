@@ -1,7 +1,7 @@
 """A quick run of the in-process suites: asv itself with few samples.
 
-Benchmarks run in a stack's environment, which holds the stack and nothing else. `asv_runner`, pure
-Python without dependencies, reaches it by a folder on the search path that holds nothing but it.
+Benchmarks run in a stack's environment, which contains only the stack. They import `asv_runner`,
+pure Python without dependencies, from a folder on the search path that contains nothing else.
 """
 
 import json
@@ -32,10 +32,10 @@ _FAILED: Final = 2  # exit code of asv when a benchmark failed
 _INHERITED_FAMILIES: Final = ("ASV_", "DUETBENCH_")  # beside what servers inherit
 
 GUARD: Final = "guard"
-"""A suite that proves interpreter and packages of every stack whose results are recorded."""
+"""A suite that checks interpreter and packages of every stack whose results are recorded."""
 
 FEW_SAMPLES: Final = ("rounds=1", "repeat=(2,5,0.5)")
-"""One process per benchmark, with five samples, or as many, from two on, as half a second holds."""
+"""One process per benchmark, with as many samples as fit into half a second: two to five."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,41 +48,41 @@ class SuiteRun:
 
 
 def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[SuiteRun, ...]:
-    """What to run: all suites, or what globs such as `gil.Cpu*` or `gil.Cpu.time_tasks(*, 4)` name.
+    """What to run: all suites, or the matches of globs like `gil.Cpu*`, `gil.Cpu.time_tasks(*, 4)`.
 
-    `guarded` runs begin with the guard. UsageError: a glob names no suite.
+    `guarded` runs begin with the guard. Raises UsageError if a glob names no suite.
     """
     project = Project.here()
     suites = {suite.suite: suite for suite in read_suites(project.root)}
     selected = [f"{glob}.*" if glob in suites else glob for glob in selected or ["*"]]
     guard = SuiteRun(GUARD, (expression("*", GUARD),), environments(project, project.stacks))
-    wanted = [guard] if guarded else []
-    lost = set(selected)
+    runs = [guard] if guarded else []
+    unmatched = set(selected)
     for name, suite in suites.items():
         globs = [glob for glob in selected if fnmatchcase(name, glob.partition(".")[0])]
         if globs:
             benches = tuple(expression(glob, name) for glob in globs)
-            wanted.append(SuiteRun(name, benches, environments(project, suite.stacks)))
-        lost -= set(globs)
-    if lost:
+            runs.append(SuiteRun(name, benches, environments(project, suite.stacks)))
+        unmatched -= set(globs)
+    if unmatched:
         raise UsageError(
-            f"{' and '.join(sorted(lost))}: expected globs over benchmark names, which begin with "
-            f"{', '.join(f'{name}.' for name in suites)}, for example 'gil.Cpu*'"
+            f"{' and '.join(sorted(unmatched))}: expected globs over benchmark names, which begin "
+            f"with {', '.join(f'{name}.' for name in suites)}, for example 'gil.Cpu*'"
         )
-    return tuple(wanted)
+    return tuple(runs)
 
 
 def expression(glob: str, suite: str) -> str:
-    """Turn a glob over a suite's benchmarks into asv's expression; without parameters: any."""
-    # `translate` ends in an anchor, but after a name without parameters they follow.
+    """Convert a glob over a suite's benchmarks into asv's expression; without parameters: any."""
+    # `translate` ends in an anchor, but parameters may follow a name.
     inner = re.sub(r"\\[Zz]$", "", translate(glob))
     params = "" if "(" in glob else r"(\(.*\))?"
     return rf"^(?={suite}\.){inner}{params}$"
 
 
 def environments(project: Project, on: Iterable[str]) -> tuple[str, ...]:
-    """Name the environments of some stacks as asv does."""
-    from asv.environment import get_env_name  # noqa: PLC0415 - only those who run asv wait for it
+    """The environments of some stacks, by asv's names."""
+    from asv.environment import get_env_name  # noqa: PLC0415 - only runs of asv wait for it
 
     return tuple(
         str(get_env_name("duetbench", python, {"stack": stack}, {}))
@@ -94,12 +94,12 @@ def environments(project: Project, on: Iterable[str]) -> tuple[str, ...]:
 def require_commit(root: Path) -> tuple[str, bool]:
     """The commit that asv would measure, and whether the checkout differs.
 
-    UsageError: there is none, or there are no suites: it is another repository.
+    Raises UsageError if there is no commit, or no suite, as in another repository.
     """
     if not (root / CONFIGURATION).is_file():
         raise UsageError(
-            f"{root} has no {CONFIGURATION}: the suites inside the process are duetbench's own "
-            "(benchmarks/), and measure no other repository; call it in a checkout of duetbench. "
+            f"{root} has no {CONFIGURATION}: the in-process suites are duetbench's own "
+            "(benchmarks/), and measure no other repository; run this in a checkout of duetbench. "
             "`duetbench run` and `duetbench compare` measure this repository's applications"
         )
     commit, dirty = runner.revision(root)
@@ -112,10 +112,10 @@ def require_commit(root: Path) -> tuple[str, bool]:
 
 
 def configure(project: Project, folder: Path, results: Path | None) -> Path:
-    """Write a configuration for asv to a folder; SetupError: asv.conf.json is wrong.
+    """Write a configuration for asv to a folder; SetupError if asv.conf.json is wrong.
 
-    It has absolute folders, the interpreters and stacks that are declared now, and `results`, by
-    default the checkout's.
+    It has absolute folders, the interpreters and stacks that are declared now, and the folder
+    `results`, by default the checkout's.
     """
     from asv.util import UserError, load_json  # noqa: PLC0415 - see `environments`
 
@@ -129,7 +129,7 @@ def configure(project: Project, folder: Path, results: Path | None) -> Path:
             conf[name] = str((root / conf[name]).resolve())
     if results is not None:
         conf["results_dir"] = str(results)
-    if not os.access(root, os.W_OK):  # somebody else's checkout, which we only read
+    if not os.access(root, os.W_OK):  # another user's checkout, which we only read
         conf["env_dir"] = str(paths.cache_dir() / "asv")
     pythons, stacks = tuple(project.settings.usual), project.stacks
     conf["pythons"], conf["matrix"] = pythons, {"req": {"stack": list(stacks)}}
@@ -145,9 +145,9 @@ def configure(project: Project, folder: Path, results: Path | None) -> Path:
 
 
 def run(step: SuiteRun, config: Path, root: Path, scratch: Path, log: Path, tick: Tick) -> None:
-    """Let asv measure a step at HEAD; asv and all that it started end with this call.
+    """Let asv measure a step at HEAD; asv and all its processes end with this call.
 
-    SetupError, LaunchError: asv could not do its work; benchmarks that fail are no error.
+    Raises SetupError or LaunchError if asv fails; benchmarks that fail are no error.
     """
     argv = [sys.executable, "-m", "asv", "run", "--config", str(config), "HEAD"]
     for option, values in (
@@ -178,8 +178,8 @@ def run(step: SuiteRun, config: Path, root: Path, scratch: Path, log: Path, tick
 def runner_variables(
     inherited: Mapping[str, str], *, executable: Path, python: str, stack: str, checkout: Path
 ) -> dict[str, str]:
-    """Environment of a process that runs benchmarks of `checkout`; few variables of ours pass."""
-    import asv_runner  # noqa: PLC0415 - only those who run asv wait for it
+    """Environment of a process that runs benchmarks of `checkout`, with few variables of ours."""
+    import asv_runner  # noqa: PLC0415 - only runs of asv wait for it
 
     inherited = {
         name: value
@@ -190,7 +190,7 @@ def runner_variables(
     return {
         **inherited,
         "PATH": os.pathsep.join((str(executable.parent), inherited.get("PATH", os.defpath))),
-        # asv_runner takes the first variable's folders off the path unless the second names them.
+        # asv_runner removes the first variable's folders from the path unless the second has them.
         "PYTHONPATH": place,
         "ASV_PYTHONPATH": place,
         "DUETBENCH_PYTHON": python,

@@ -1,17 +1,16 @@
-"""A duet: the servers of both sides alive together, loaded at the same time; the sample is a ratio.
+"""A duet: the servers of both sides run and are loaded at the same time; the sample is a ratio.
 
-What disturbs the machine meanwhile disturbs both sides alike and leaves their ratio (Bulej et al.,
-Duet Benchmarking, ICPE 2020, arXiv 2001.05811). Both servers share the server cores, both
-generators the client cores. Core time is read for both trees before the first request and after the
-last answer of either.
+A disturbance of the machine slows both sides alike and leaves their ratio (Bulej et al., Duet
+Benchmarking, ICPE 2020, arXiv 2001.05811). Both servers share the server cores, both generators the
+client cores. Core time is read for both trees before the first request and after the last answer.
 
 A duet is: verify → warm up → measure → verify, each step on both sides. Cases that share a server
 are measured in turn on one launch of each side, as its start takes as long as a duet. The servers
-are killed at the end: that they stop when asked to is for launches to test.
+are killed at the end: launches of one server test whether it stops on request.
 
-Memory is shared: the two servers map the same files, and each counts for half of such a page (PSS),
-or not at all (USS), while the other lives: a tenth of the PSS of FastAPI's json. So the server that
-ends last is read once more when it is alone; what it gained then is added to both sides' figures.
+Memory is shared: the two servers map the same files. While both live, each counts for half of such
+a page (PSS) or not at all (USS): a tenth of the PSS of FastAPI's json. So the last server is read
+once more after the other has ended, and what it gained is added to both sides' figures.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ from duetbench.store.comparison import Duet, SideName
 
 _POLL_SECONDS: Final = 0.02
 _OF_ANSWERS: Final = frozenset({FlagName.WRONG_STATUS, FlagName.WRONG_BODY, FlagName.WRONG_SIZE})
-"""Failures of a request, after which a server answers others."""
+"""Failures of a single request. The server goes on with others."""
 
 _SHARED: Final = {"pss_idle": "pss", "pss_steady": "pss", "pss_peak": "pss", "uss_steady": "uss"}
-"""Metrics that the other side's server makes smaller, with what they are made of."""
+"""Metrics that the other side's server makes smaller, and the kind of memory that they measure."""
 
 
 def perform(
@@ -61,12 +60,11 @@ def perform(
     order: int = 0,
     seconds: float = DUET_SECONDS,
 ) -> tuple[Duet, ...]:
-    """Play a duet of each pair of base and head, with closed loads of at least `seconds` s.
+    """Run a duet of each pair of base and head, with closed loads of at least `seconds` s.
 
-    All on one launch of each side. The first duet that fails is the last, unless no more than its
-    answers were wrong; they are numbered from `order`. Output of a side's server goes to the file
-    `log(side)`. InterruptedRun leaves nothing running. ValueError: a side's cases cannot share a
-    server.
+    All run on one launch of each side, numbered from `order`. The first duet that fails is the
+    last, unless only its answers were wrong. A side's server writes to the file `log(side)`.
+    InterruptedRun leaves nothing running. Raises ValueError if cases cannot share a server.
     """
     began, started = time.monotonic(), utc_now()
     base, head = zip(*pairs, strict=True)
@@ -94,10 +92,10 @@ def perform(
 
 
 def drift(base: Rows, head: Rows, duration: float) -> float | None:
-    """Log of how much the ratio of throughputs, head to base, grew between a load's halves.
+    """Logarithm of the change of the throughput ratio, head over base, between a load's halves.
 
-    Both sides may still get quicker: as long as they do so together, their ratio is what it is.
-    None if a side has no answer in a half.
+    Both sides may get faster together; that leaves their ratio. None if a side has no answer in a
+    half.
     """
     sides = (base, head)
     first = [int((rows.end <= duration / 2).sum()) for rows in sides]
@@ -112,9 +110,9 @@ def unshared(
     beside: tree_usage.MemorySample,
     alone: tree_usage.MemorySample,
 ) -> dict[str, float]:
-    """Memory of a side as it would be without the other side's server, bytes by metric.
+    """Memory of a side without the effect of the other side's server, bytes by metric.
 
-    `beside` and `alone` are of either side's server, at the end of the duet and right after it.
+    `beside` and `alone` sample one server: at the end of the duet, and after the other's end.
     """
     memory = {}
     for name, kind in _SHARED.items():
@@ -125,7 +123,7 @@ def unshared(
 
 
 class SideRun:
-    """One side under way."""
+    """One side of a running duet."""
 
     def __init__(
         self, name: SideName, launched: Sequence[SideCase], loads: Sequence[Load], log: Path
@@ -141,41 +139,41 @@ class SideRun:
         self.take(0)
 
     def take(self, number: int) -> None:
-        """Turn to one of the cases; nothing that was found of another is said of it."""
+        """Switch to one of the cases, and reset everything that belongs to the previous one."""
         self.serving.take(self._cases[number])
         self.warming = self.serving.case.load
         self.work = 0.0  # core time of a request to the idle server, s
-        self.connections: int | None = None  # of its load, where they are fewer than declared
+        self.connections: int | None = None  # of its load, if fewer than declared
         self.warm_up = warmup.WarmUp(0.0, (), steady=False)
         self.metrics: dict[str, float] = {}
 
     def start(self, *, aside: bool) -> None:
-        """Start the server, `aside` on the client cores, which have nothing to do before the load.
+        """Start the server; `aside`: on the client cores, which are idle before the load.
 
-        That takes half the time on two cores. Only if they are as many: servers may count theirs.
+        That halves the time on two cores. Only on an equal number: servers may count their cores.
         """
         testbed, case = self.serving.testbed, self.serving.case
         here, there = testbed.server_cores(case), testbed.client_cores(case)
         self.serving.start(there if aside and len(there) == len(here) else here)
 
     def meet(self) -> None:
-        """Wait for the server to be ready, and see to it that it is where it belongs."""
+        """Wait until the server is ready, pin it to its own cores, and identify its workers."""
         self.serving.await_ready()
         if self.serving.testbed.machine.pinned:
             self.serving.session.move(self.serving.testbed.server_cores(self.serving.case))
         self.serving.meet()
 
     def verify(self) -> None:
-        """Check answers of the idle server, and see what one of them takes of the cores.
+        """Check answers of the idle server, and measure the core time of one.
 
-        The first may import something: of a target that seems to compute for long, more tell.
+        The first request may import something, so a target that seems slow gets more requests.
         """
         serving, self.work = self.serving, math.inf
         tree = tree_usage.TreeSampler(serving.session.members)
         light = DUET_QUEUE / 2 / serving.case.load.connections
         for _ in range(2):
             before, earlier = tree.edge(), len(serving.answers)
-            # No ceiling is judged that rests on single requests: slow ones need not be repeated.
+            # Single requests set no ceiling here, so slow ones need no repetition.
             serving.verify(1 if serving.slow else UNIT_REQUESTS)
             used = tree_usage.between(before, tree.edge()).cpu_seconds
             self.work = min(self.work, used / (len(serving.answers) - earlier))
@@ -183,7 +181,7 @@ class SideRun:
                 break
 
     def shorten(self, work: float) -> None:
-        """Load a target over fewer connections if requests, of `work` s on both sides, queue."""
+        """Reduce a target's connections if its requests, of `work` s on both sides, would queue."""
         serving, case = self.serving, self.serving.case
         if serving.testbed.target:
             least = case.workers * (case.threads or 1)
@@ -197,7 +195,7 @@ class SideRun:
 
 @dataclass(slots=True)
 class _Result:
-    """What one duet has given so far; the servers' end can still add to its flags and figures."""
+    """Result of one duet. The end of the servers can still add flags and figures."""
 
     flags: dict[SideName, list[Flag]]
     metrics: dict[SideName, dict[str, float]]
@@ -212,14 +210,14 @@ class _Result:
 
 
 class _Duets:
-    """Duets of one launch under way; `run` is the protocol, the other methods are its steps."""
+    """The duets of one pair of launches; `run` is the protocol, the other methods are its steps."""
 
     def __init__(self, order: tuple[SideRun, ...]) -> None:
         self.order = order
         self.beside: dict[SideName, tree_usage.MemorySample] = {}
 
     def run(self, number: int) -> list[_Result]:
-        """Start both servers, play so many duets or until one ends them, and end both."""
+        """Start both servers, run `number` duets or until one ends them, and end both."""
         results: list[_Result] = []
         with ExitStack() as stack:
             for side in self.order:
@@ -227,17 +225,17 @@ class _Duets:
             self._each(lambda side: side.start(aside=side is self.order[1]))
             self._each(SideRun.meet)
             while len(results) < number and not (results and self._over):
-                results.append(self._play(len(results)))
+                results.append(self._duet(len(results)))
             self._unshare(results)
         return results
 
-    def _play(self, number: int) -> _Result:
+    def _duet(self, number: int) -> _Result:
         """Verify, warm up, measure, verify: each step on both sides."""
         began = time.monotonic()
         if number:
             for side in self.order:
                 side.take(number)
-        # Each side is questioned even if the other has failed: is it only the other?
+        # Ask each side even if the other has failed: perhaps only the other fails.
         self._ask(SideRun.verify)
         self._compare_errors()
         work = sum(side.work for side in self.order)
@@ -259,19 +257,19 @@ class _Duets:
         )
 
     def _compare_errors(self) -> None:
-        """Fail a side that alone tells an error: an error is no faster answer.
+        """Fail a side if it alone answers with an error: an error is no faster answer.
 
-        Where both tell one, each has its warning.
+        If both do, each keeps its warning.
         """
-        told = [
+        reports = [
             (side.serving, flag.detail)
             for side in self.order
             for flag in side.serving.flags
             if flag.name is FlagName.ERROR_INSIDE
         ]
-        if len(told) == 1 and not self._void:
-            ((serving, detail),) = told
-            serving.fail(FlagName.WRONG_BODY, f"the other side tells no error; {detail}")
+        if len(reports) == 1 and not self._void:
+            ((serving, detail),) = reports
+            serving.fail(FlagName.WRONG_BODY, f"the other side answers without error; {detail}")
 
     def _each(self, step: Callable[[SideRun], None], *only: SideRun) -> None:
         for side in only or self.order:
@@ -280,18 +278,18 @@ class _Duets:
                     step(side)
 
     def _ask(self, step: Callable[[SideRun], None]) -> None:
-        """Question both sides, at once if handlers only wait: others would disturb each other."""
+        """Ask both sides; at once if handlers only wait, as others would disturb each other."""
         if self.order[0].serving.case.endpoint.floor < SLOW_SECONDS:
             self._each(step)
             return
-        # Daemons: an interrupt waits for none of them, and what they ask is killed.
-        asking = [
+        # Daemons: an interrupt does not wait for them, and their servers are killed.
+        threads = [
             threading.Thread(target=self._each, args=(step, side), daemon=True)
             for side in self.order
         ]
-        for thread in asking:
+        for thread in threads:
             thread.start()
-        for thread in asking:
+        for thread in threads:
             thread.join()
 
     @property
@@ -300,7 +298,7 @@ class _Duets:
 
     @property
     def _over(self) -> bool:
-        """Whether the launches serve no further case: not where nothing but answers was wrong."""
+        """Whether the launches cannot serve further cases: something beside answers went wrong."""
         flags = (flag for side in self.order for flag in side.serving.flags)
         return not _OF_ANSWERS.issuperset(f.name for f in flags if f.severity == "fail")
 
@@ -309,7 +307,7 @@ class _Duets:
             side.serving.kill()
 
     def _unshare(self, results: Sequence[_Result]) -> None:
-        """End one server, one that has died if there is one, and see what the other gains."""
+        """End one server, a dead one if there is one, and add what the other gains in memory."""
         last, other = sorted(self.order, key=lambda side: side.serving.ended)
         self._end(other)
         if last.name in self.beside:
@@ -320,7 +318,7 @@ class _Duets:
                         metrics.update(unshared(metrics, self.beside[last.name], alone))
 
     def _warm_up(self) -> bool:
-        """Warm up both at once, slow ones by one full wave; False if an answer was not good."""
+        """Warm up both at once, slow ones by one full wave; False if an answer was wrong."""
         bursts: dict[SideRun, warmup.Burst] = {}
         with ExitStack() as stack:
 
@@ -344,7 +342,7 @@ class _Duets:
         return any(side.serving.slow for side in self.order)
 
     def _measure(self) -> dict[SideRun, Observation] | None:
-        """Load both sides at once and look at everything together; None if one failed."""
+        """Load both sides at once and observe them together; None if one failed."""
         observations: dict[SideRun, Observation] = {}
         with ExitStack() as stack:
 
@@ -372,11 +370,11 @@ class _Duets:
         load = self.order[0].serving.case.load
         if observations is None or self._slow() or load.rate is not None:
             return None
-        rows = {side.name: observed.generation.rows for side, observed in observations.items()}
+        rows = {side.name: sample.generation.rows for side, sample in observations.items()}
         return drift(rows["base"], rows["head"], load.duration)
 
     def _await_loads(self, observations: Mapping[SideRun, Observation]) -> bool:
-        """Wait until both loads are over; returns False as soon as either side has failed."""
+        """Wait until both loads are over; False as soon as either side has failed."""
         pending = list(self.order)
         while pending and not self._void:
             for side in tuple(pending):
@@ -389,7 +387,7 @@ class _Duets:
         return not self._void
 
     def _finish(self, side: SideRun, observations: Mapping[SideRun, Observation]) -> None:
-        (other,) = (observed for key, observed in observations.items() if key is not side)
+        (other,) = (sample for key, sample in observations.items() if key is not side)
         neighbour = launch.Neighbour(
             other.usage.cores, other.generation.client_cores or 0.0, commands=other.commands
         )

@@ -1,4 +1,4 @@
-"""Who serves? Every worker is asked for its interpreter, packages and event loop."""
+"""Ask every worker of a server for its interpreter, packages and event loop."""
 
 import asyncio
 import ssl
@@ -18,17 +18,17 @@ from duetbench.store.files import first_problem
 BATCH: Final = 4  # connections opened at once, per expected worker
 
 MAX_OPEN: Final = 128
-"""Connections held open until all workers have answered: where workers share a socket, most go to
-one of them, and one at a time could meet the same worker for ever."""
+"""Connections held open until all workers have answered. If workers share a socket, most go to one
+of them, and single connections could meet the same worker for ever."""
 
 NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""For clients of servers on this machine: reading all root certificates would take 20 ms each."""
+"""For clients of servers on this machine: it spares reading all root certificates, 20 ms each."""
 
 _PAUSE: Final = 0.02  # s between two attempts to reach a server that does not listen yet
 
 
 class Identity(Frozen):
-    """What a worker says about itself; see `entry.duetbench_entry`."""
+    """A worker's description of itself; see `entry.duetbench_entry`."""
 
     pid: int
     python: str
@@ -39,8 +39,8 @@ class Identity(Frozen):
     loop: str | None
     worker: str
     imported: float = 0.0  # core time of importing the application, or making it, s
-    tasks: int = 0  # that its event loop has
-    files: tuple[str, ...] = ()  # that the process uses, where it was asked to watch that
+    tasks: int = 0  # of its event loop
+    files: tuple[str, ...] = ()  # that the process uses, if it watches them
 
 
 def probe(
@@ -50,31 +50,31 @@ def probe(
     timeout: float = 10.0,
     check: Callable[[], None] = lambda: None,
 ) -> tuple[Identity, ...]:
-    """Ask until every worker has answered; one identity per worker, ordered by it.
+    """Ask until every worker has answered; return one identity per worker, sorted by worker.
 
-    Threads that share a process and have no event loop cannot be told apart: expect one there.
-    `check` raises when there is nobody left to ask. LaunchError: not_ready if fewer answer in
+    Threads of one process without event loops cannot be distinguished: expect one worker there.
+    `check` raises an error when the server is gone. LaunchError: not_ready if fewer answer in
     `timeout` s, worker_restarted if more do, wrong_status or wrong_body if something else answers.
     """
-    url, found, problems = base_url + PATH, dict[str, Identity](), list[str]()
+    url, workers, problems = base_url + PATH, dict[str, Identity](), list[str]()
     expected, batch = f"expected {workers_expected} workers", BATCH * workers_expected
 
     async def search() -> None:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-        while len(found) < workers_expected:
-            async with AsyncExitStack() as held:
+        while len(workers) < workers_expected:
+            async with AsyncExitStack() as clients:
                 for _ in range(max(1, MAX_OPEN // batch)):
-                    if len(found) >= workers_expected:
+                    if len(workers) >= workers_expected:
                         break
                     check()
-                    client = await held.enter_async_context(
+                    client = await clients.enter_async_context(
                         httpx.AsyncClient(timeout=60, limits=limits, trust_env=False, verify=NO_TLS)
                     )
-                    # Sent at once, they cannot share a connection, and the client keeps each open.
+                    # Requests sent at once cannot share a connection, and the client keeps each.
                     answers = await asyncio.gather(*(_ask(client, url) for _ in range(batch)))
-                    found.update((one.worker, one) for one in answers if isinstance(one, Identity))
-                    problems.extend(one for one in answers if isinstance(one, str))
-                    if all(isinstance(one, str) for one in answers):
+                    workers.update((a.worker, a) for a in answers if isinstance(a, Identity))
+                    problems.extend(answer for answer in answers if isinstance(answer, str))
+                    if all(isinstance(answer, str) for answer in answers):
                         await asyncio.sleep(_PAUSE)
 
     try:
@@ -82,20 +82,21 @@ def probe(
     except TimeoutError as error:
         raise LaunchError(
             FlagName.NOT_READY,
-            f"{expected} to answer GET {PATH} within {timeout:g} s, found {len(found)} "
-            f"({', '.join(sorted(found)) or 'none'})"
+            f"{expected} to answer GET {PATH} within {timeout:g} s, found {len(workers)} "
+            f"({', '.join(sorted(workers)) or 'none'})"
             f"{'; last: ' + problems[-1] if problems else ''}; see the server's log",
         ) from error
-    if len(found) > workers_expected:
+    if len(workers) > workers_expected:
         raise LaunchError(
             FlagName.WORKER_RESTARTED,
-            f"{expected}, found {len(found)} ({', '.join(sorted(found))}); see the server's log",
+            f"{expected}, found {len(workers)} ({', '.join(sorted(workers))}); "
+            "see the server's log",
         )
-    return tuple(found[key] for key in sorted(found))
+    return tuple(workers[key] for key in sorted(workers))
 
 
 async def _ask(client: httpx.AsyncClient, url: str) -> Identity | str:
-    """Who answers, or why nobody does."""
+    """The identity of the worker that answers, or the reason why none does."""
     try:
         answer = await client.get(url)
     except httpx.HTTPError as error:
@@ -125,13 +126,13 @@ def check_identity(
     loop: str | None = None,
     jit: bool | None = False,
 ) -> None:
-    """Compare every worker with what the case names; LaunchError gil_mismatch or version_mismatch.
+    """Compare every worker with the case; LaunchError gil_mismatch or version_mismatch.
 
-    A universal lock (`packages`) also holds packages of other systems, so only those that are
-    installed are compared; `required` ones must be. `jit`: whether it is on; None: either will do.
+    A universal lock (`packages`) also has packages of other systems, so only installed ones are
+    compared; `required` ones must be installed. `jit`: whether it is on; None: either is right.
     """
     lock: dict[str, str] = {canonicalize_name(name): version for name, version in packages.items()}
-    needed = {canonicalize_name(name) for name in required}
+    names = {canonicalize_name(name) for name in required}
     for identity in identities:
         if problem := _wrong_gil(identity, free_threaded):
             raise LaunchError(FlagName.GIL_MISMATCH, f"worker {identity.worker}: {problem}")
@@ -139,10 +140,10 @@ def check_identity(
             canonicalize_name(name): version for name, version in identity.packages.items()
         }
         problems = [
-            f"{name}: expected {expected}, found {found} installed"
-            for name in sorted({*needed, *(lock.keys() & installed.keys())})
+            f"{name}: expected {expected}, found {actual} installed"
+            for name in sorted({*names, *(lock.keys() & installed.keys())})
             if (expected := lock.get(name, "it in the lock"))
-            != (found := installed.get(name, "none"))
+            != (actual := installed.get(name, "none"))
         ]
         if identity.python != python_version:
             problems.append(f"expected Python {python_version}, found {identity.python}")
@@ -165,7 +166,7 @@ def _wrong_gil(identity: Identity, free_threaded: bool) -> str | None:
             f"expected the GIL to be {expected}, found it {actual} ({identity.python}, "
             f"{identity.build}); is PYTHON_GIL set, or does an extension module switch it on?"
         )
-    # PYTHON_GIL=1 on a free-threaded build is not the build with the GIL.
+    # PYTHON_GIL=1 on a free-threaded build is not a build with the GIL.
     build = f"Py_GIL_DISABLED={int(free_threaded)}"
     if build not in identity.build:
         return f"expected a build with {build}, found {identity.build}; run `duetbench setup`"

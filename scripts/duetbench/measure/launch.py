@@ -1,7 +1,7 @@
 """One launch: server start → verify → warm-up → measure → verify → stop.
 
-It ends with figures, or with a fail flag and a reason; in both cases nothing of it is left. What is
-seen while load is on, and the figures and flags that follow from it, are a duet's as well.
+It ends with figures, or with a fail flag and a reason, and leaves nothing running in either case.
+Duets use the same observation under load, and derive figures and flags from it in the same way.
 """
 
 import time
@@ -31,11 +31,11 @@ def perform(
     number: int = 0,
     order: int = 0,
 ) -> Launch:
-    """Do one launch; its server's output goes to `log`. Only `InterruptedRun` is raised.
+    """Do one launch; its server's output goes to `log`. Raises only `InterruptedRun`.
 
-    `window` is that of the warm-up, s. `count`: the server counts its requests too; its metrics
-    exporter then runs beside it, right for proving that nothing is lost, not for figures to keep.
-    `number` is its round, `order` its place in the run.
+    `window` is that of the warm-up, s. With `count` the server counts its requests too, by its
+    metrics exporter: that proves that nothing is lost, but distorts the figures. `number` is the
+    launch's round, `order` its place in the run.
     """
     began, started = time.monotonic(), utc_now()
     serving = Serving(case, testbed, log, count=count)
@@ -65,7 +65,7 @@ def perform(
 
 def _measure(serving: Serving, window: float) -> "Observation":
     with serving.watch() as tree:
-        if serving.slow:  # by one full wave, all others until steady
+        if serving.slow:  # one full wave; others warm up until they are steady
             with warmup.Burst(serving.client, requests=warmup.wave_size(serving.case)) as wave:
                 warm = wave.collect()
         else:
@@ -84,9 +84,9 @@ class Observation:
     """Observes a server and its generator, from before the first request until the last answer.
 
     `load` starts the generator, `end` follows its last answer, `collect` takes its result. Usage,
-    host and memory span that time, and so do the cores that the case's `commands` have used;
-    `connections` are per process in the middle of it (empty: nobody looked); `opened` are those
-    that clients opened, for spot checks too; `handled` is the server's own count.
+    host, memory and the cores that the case's `commands` used span that time. `connections` are
+    per process in the middle of it (empty: not counted). `opened` are the connections that clients
+    opened, spot checks included. `handled` is the server's own count.
     """
 
     handled: int | None = None
@@ -104,7 +104,7 @@ class Observation:
 
     @contextmanager
     def load(self, *, count: bool = True) -> Iterator[oha.Generation]:
-        """Offer the load, `count` connections in the middle of it, and check answers meanwhile."""
+        """Run the load, `count` connections in the middle of it, and check answers meanwhile."""
         serving, case, windows = self.serving, self.serving.case, self.warm_up.windows
         checks = SpotChecks(
             serving.request,
@@ -120,12 +120,12 @@ class Observation:
             yield self.generation
 
     def _count_connections(self) -> bool:
-        found = ports.connections_per_process(self.serving.port, self.serving.session.members())
-        self.connections.update(found)
-        return bool(found)
+        counts = ports.connections_per_process(self.serving.port, self.serving.session.members())
+        self.connections.update(counts)
+        return bool(counts)
 
     def end(self) -> None:
-        """The last request has ended. All checks must, too, before anything else is read."""
+        """Read usage and host after the last request, and end the checks before that."""
         self.checks.end()
         self.after = self.tree.edge()
         self.usage = tree_usage.between(self.before, self.after)
@@ -136,18 +136,18 @@ class Observation:
         self.opened = len(ports.clients(self.serving.port, seconds) - self._earlier)
 
     def collect(self) -> None:
-        """Take the result; LaunchError if generator or server failed, or another one listens."""
+        """Take the result; LaunchError if generator or server failed, or others use the port."""
         self.serving.load_seconds = self.generation.collect().summary.seconds
         self.memory = self.tree.memory(self.before.at, self.after.at)
         self.serving.require_alive()
         self.serving.require_ours()
-        if problem := self.checks.problem:  # the first answer under load that was not right
+        if problem := self.checks.problem:  # the first wrong answer under load
             self.serving.fail(problem.flag, problem.detail)
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """What else of ours worked at the same time, in cores; `client` on the same client cores."""
+    """Cores used by another server, generator and commands of ours; `client`: of the same cores."""
 
     server: float = 0.0
     client: float = 0.0
@@ -158,11 +158,11 @@ ALONE = Neighbour()
 
 
 def finish(observation: Observation, neighbour: Neighbour = ALONE) -> dict[str, float]:
-    """Verify once more, and conclude; LaunchError as `Serving.verify` and `require_same`."""
+    """Verify once more, and compute figures; LaunchError as `Serving.verify` and `require_same`."""
     try:
         observation.serving.verify(repeats=1)
     finally:
-        # What was wrong with the load explains why the server is not right after it.
+        # A problem of the load explains why the server is not right after it.
         metrics, flags = _conclude(observation, neighbour)
         for flag in flags:
             observation.serving.fail(flag.name, flag.detail)
@@ -173,7 +173,7 @@ def finish(observation: Observation, neighbour: Neighbour = ALONE) -> dict[str, 
 def _conclude(
     observation: Observation, neighbour: Neighbour
 ) -> tuple[dict[str, float], tuple[Flag, ...]]:
-    """Compute the metrics of a measurement, and all flags that they call for."""
+    """Compute the metrics of a measurement, and raise its flags."""
     serving, result = observation.serving, observation.generation
     case, testbed, unit = serving.case, serving.testbed, serving.unit
     status = case.endpoint.expect.status
@@ -186,19 +186,19 @@ def _conclude(
     )
     figures |= {"ready_time": serving.ready_time, "import_time": serving.import_time}
     figures |= {"unit_service": unit, "warm_up": observation.warm_up.seconds}
-    # Of each worker process; of none where workers share a process.
+    # Per worker process; unknown if workers share a process.
     pids = {worker.pid for worker in serving.workers}
     alone = observation.connections and len(pids) == len(serving.workers)
-    held = tuple(observation.connections.get(pid, 0) for pid in sorted(pids) if alone)
-    if any(held):
-        figures["connections_max_share"] = max(held) / sum(held)
+    counts = tuple(observation.connections.get(pid, 0) for pid in sorted(pids) if alone)
+    if any(counts):
+        figures["connections_max_share"] = max(counts) / sum(counts)
     ceiling, sure = (testbed.ceiling(case, value) for value in (unit, NO_UNIT))
     if ceiling is not None:
         figures["ceiling"] = ceiling
         if "throughput" in figures:
             figures["efficiency"] = figures["throughput"] / ceiling
     thirds = oha_results.throughput_thirds(result.rows, case.load, status=status)
-    judged = validity.judge(
+    flags = validity.judge(
         validity.Facts(
             case=case,
             figures=figures,
@@ -212,20 +212,20 @@ def _conclude(
             counted=min((r.share for r in observation.usage.counts.values()), default=1.0),
             pids_before=frozenset(process.stat.pid for process in observation.before.processes),
             pids_after=frozenset(process.stat.pid for process in observation.after.processes),
-            connections=held,
+            connections=counts,
             steady=observation.warm_up.steady,
             backpressure=serving.server.backpressure(case.workers),
             server_handled=observation.handled,
             client_total=result.summary.answered + observation.checks.sent,
             right_sizes=serving.right_sizes,
             sizes=oha_results.sizes(result.rows, status),
-            throughputs=thirds if neighbour is ALONE else (),  # else the ratio has to be steady
+            throughputs=thirds if neighbour is ALONE else (),  # in duets only the ratio is steady
             times=oha_results.time_thirds(result.rows, case.load, status=status),
         )
     )
     changes = machine.environment_changes(testbed.machine, machine.fingerprint())
-    changed = (Flag(name=FlagName.ENV_CHANGED, detail=change) for change in changes)
-    return figures, (*judged, *changed)
+    env_flags = (Flag(name=FlagName.ENV_CHANGED, detail=change) for change in changes)
+    return figures, (*flags, *env_flags)
 
 
 def _costs(
@@ -234,7 +234,7 @@ def _costs(
     used, result = observation.usage, observation.generation
     memory, host = observation.memory, observation.host
     costs: dict[str, float] = {
-        # The whole load, with the drain after the deadline: its answers cost core time as well.
+        # The whole load, with the drain after the deadline: its answers cost core time too.
         "server_cores": used.cpu_seconds / result.summary.seconds,
         "rss_steady": memory.rss.steady,
         "threads_peak": memory.threads_peak,
@@ -259,10 +259,10 @@ def _costs(
         ours += neighbour.server + neighbour.client + neighbour.commands
         costs["host_other"] = max(0.0, (host.busy - host.harness) / host.at - ours)
     if result.began is not None:
-        grown = oha_results.growth(memory.course, result.rows.end, result.began)
-        if grown is not None:
+        growth = oha_results.growth(memory.course, result.rows.end, result.began)
+        if growth is not None:
             ends = ("", "_low", "_high", "_late")
-            costs |= zip((f"memory_per_request{end}" for end in ends), grown, strict=True)
+            costs |= zip((f"memory_per_request{end}" for end in ends), growth, strict=True)
     if memory.pss is not None:
         pss = memory.pss
         costs |= {"pss_idle": pss.idle, "pss_steady": pss.steady, "pss_peak": pss.peak}

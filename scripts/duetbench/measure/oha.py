@@ -1,7 +1,7 @@
-"""Offering load with oha, and no figure from a generator that failed.
+"""The load from oha. A generator that failed gives no figures.
 
-oha writes its summary when the load is over and its rows after that (measured: 3 to 4 µs a row,
-nothing while it sends), so a launch can go on with the server between the two: see `Generation`.
+oha writes its summary when the load is over and its rows after that (measured: 3 to 4 µs per row,
+nothing while it sends). So a launch can use the server between the two: see `Generation`.
 """
 
 import os
@@ -21,22 +21,22 @@ from duetbench.host.command import free_gb, last_words, read_log
 from duetbench.host.process_session import Session
 from duetbench.measure.oha_results import OhaSummary, Rows, read_rows, read_summary
 
-START_SECONDS: Final = 10.0  # for oha to begin: 5 ms measured, more on a busy machine
+START_SECONDS: Final = 10.0  # for oha to start: 5 ms measured, more on a busy machine
 STORE_SECONDS: Final = 120.0  # for oha to store its rows: 4 s per million measured
-_POLL_SECONDS: Final = 0.05  # reading one clock and one file size: 0.1 % of a core
+_POLL_SECONDS: Final = 0.05  # between readings of a clock and a file size: 0.1 % of a core
 SUMMARY: Final = "summary.json"
 URLS: Final = "urls.txt"
 _BODY: Final = "body"
 PREFIX: Final = "duetbench-load"
 _SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder with a secret name is made in it
-_ROOM_GB: Final = 0.5  # of rows of the longest load; a container has 64 MB of such memory
+_ROOM_GB: Final = 0.5  # for the rows of the longest load; a container has 64 MB of such memory
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What a generator asks of the server at `base`, and on which cores (None: any).
+    """The requests of a generator to the server at `base`, and its cores (None: any).
 
-    `public` is the request with what may be recorded of it; None: all may.
+    `public` is the request without private values, for records; None: it has none.
     """
 
     oha: Path
@@ -47,7 +47,7 @@ class Client:
     public: Endpoint | None = None
 
     def write(self, folder: Path) -> None:
-        """Write the files that its command line names."""
+        """Write the files that oha's command line names."""
         if self.request.body:
             (folder / _BODY).write_bytes(to_bytes(self.request.body))
         if self.request.paths:
@@ -56,23 +56,23 @@ class Client:
 
 
 def command(client: Client, shape: Sequence[str] = (), *, inline: bool = False) -> list[str]:
-    """Write oha's command line for a load; `rows.sqlite` must not exist in its working folder.
+    """Return oha's command line for a load; `rows.sqlite` must not exist in its working folder.
 
-    That folder has the files of `Client.write`; `inline`: the body is in the command line instead.
-    `shape` are the options that say how much is sent, in place of the client's load.
+    That folder has the files of `Client.write`; with `inline` the command line contains the body
+    instead. `shape` are the options for the amount of load; they replace the client's load.
     """
     load, request = client.load, client.request
     paced = [] if load.rate is None else ["-q", f"{load.rate:.15g}", "--latency-correction"]
-    # -w: requests in flight at the deadline are waited for, not counted as errors.
+    # -w: oha waits for requests in flight at the deadline, instead of counting them as errors.
     whole = [*("-c", str(load.connections), "-z", milliseconds(load.duration), "-w"), *paced]
     headers = [f"{name}: {text}" for name, text in request.headers.items()]
     body = ["-d", request.body] if inline else ["-D", _BODY]
     return [
         *(str(client.oha), "--no-tui", "--output-format", "json"),
-        # As many as there are cores: oha would take one per core of the machine, pinned or not.
+        # One per core: oha would start one per core of the machine, pinned or not.
         *("--worker-threads", str(1 if client.cores is None else len(client.cores))),
         *("-t", milliseconds(load.timeout)),
-        # Answers count as they come.
+        # Answers count as they are.
         *("--redirect", "0", "--disable-compression"),
         *(["-m", request.method] if request.method != "GET" else []),
         *(word for header in headers for word in ("-H", header)),
@@ -83,17 +83,17 @@ def command(client: Client, shape: Sequence[str] = (), *, inline: bool = False) 
 
 
 def milliseconds(seconds: float) -> str:
-    """A duration as oha reads it, 1 ms at least."""
+    """Format a duration for oha, at least 1 ms."""
     return f"{max(1, round(seconds * 1000))}ms"
 
 
 class Generator:
-    """A generator at work, with the folder of its files; use it as a context manager."""
+    """A running generator, with the folder of its files; use it as a context manager."""
 
     def __init__(self, client: Client, shape: Sequence[str] = ()) -> None:
-        """Start oha, with a load of another `shape` than the client's; LaunchError client_failed.
+        """Start oha; `shape` replaces the client's load. LaunchError client_failed.
 
-        What is private in its command line is in no record of the session.
+        Records of the session contain no private values of its command line.
         """
         self.client, self.folder = client, proc.make_scratch(PREFIX, scratch_base())
         public = replace(client, request=client.public or client.request)
@@ -104,7 +104,7 @@ class Generator:
                 recorded=[*command(public, shape), "-o", SUMMARY],
                 role="client",
                 cores=client.cores,
-                # Nothing of ours may change what oha does (TOKIO_WORKER_THREADS, …).
+                # Our variables must not change what oha does (TOKIO_WORKER_THREADS, …).
                 env={"PATH": os.environ.get("PATH", os.defpath)},
                 cwd=self.folder,
                 log=self.folder / "oha.log",
@@ -126,7 +126,7 @@ class Generator:
         self.stop()
 
     def failed(self, expected: str, actual: str) -> LaunchError:
-        """The error of a generator that did something else, with its own words."""
+        """The error of a generator that did something else, with its output."""
         words = last_words(read_log(self.session.log))
         return LaunchError(
             FlagName.CLIENT_FAILED, f"oha: expected {expected}, found {actual}; it said: {words}"
@@ -134,18 +134,18 @@ class Generator:
 
 
 class Generation(Generator):
-    """A load with rows: `wait_load`, `collect`. Two may work side by side (duets)."""
+    """A load with rows: `wait_load`, `collect`. Duets run two side by side."""
 
-    rows: Rows  # one per answered request; only of a load that was offered in full
+    rows: Rows  # one per answered request; set only after a complete load
     summary: OhaSummary
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)
         self.load = client.load
-        # Called from the middle of the load on, until it gives something.
+        # Called from the middle of the load on, until it returns something true.
         self.midway: Callable[[], object] = lambda: False
-        # When the clock of the rows began, on the monotonic clock (s; up to 50 ms late); None: the
-        # load was over before anybody looked.
+        # Start of the rows' clock, on the monotonic clock (s; up to 50 ms late); None: the load
+        # was over before the first poll.
         self.began: float | None = None
         self._clock: list[tuple[float, float]] = []
 
@@ -155,9 +155,9 @@ class Generation(Generator):
             self.session.wait(_POLL_SECONDS)
 
     def over(self) -> bool:
-        """Look whether the last request has ended; ask at least every 50 ms while it sends.
+        """Whether the last request has ended; call it at least every 50 ms while oha sends.
 
-        LaunchError client_failed: the generator has ended badly or not in time.
+        Raises LaunchError client_failed if the generator failed or is late.
         """
         summary = self.folder / SUMMARY
         if summary.exists() and summary.stat().st_size:
@@ -174,9 +174,9 @@ class Generation(Generator):
         return False
 
     def collect(self) -> Self:
-        """Wait for the end, read everything and remove the folder.
+        """Wait for the end, read all results and remove the folder.
 
-        LaunchError client_failed: the generator failed in any way; no result is partial.
+        Raises LaunchError client_failed if the generator failed; no result is partial.
         """
         self.wait_load()
         code = self.session.wait(STORE_SECONDS)
@@ -185,7 +185,7 @@ class Generation(Generator):
         if code != 0:
             raise self.failed("exit code 0", f"{code}")
         summary = self.summary = read_summary(read_log(self.folder / SUMMARY))
-        # Interrupted, oha stores what it has and reports success.
+        # An interrupted oha stores what it has and reports success.
         if summary.seconds < 0.99 * self.load.duration:
             raise self.failed(f"{self.load.duration:g} s of load", f"{summary.seconds:g} s")
         rows = self.rows = read_rows(self.folder / "rows.sqlite")
@@ -199,7 +199,7 @@ class Generation(Generator):
     def _sample(self, summary: Path) -> None:
         """Read the generator's CPU clock, but only while it sends.
 
-        oha makes the summary's file right before it starts, and computes and stores afterwards.
+        oha creates the summary's file right before it starts, and computes and stores afterwards.
         """
         now = time.monotonic()
         if self.began is None:
@@ -214,15 +214,15 @@ class Generation(Generator):
 
     @property
     def client_cores(self) -> float | None:
-        """Cores that it used while it sent; None if the load was too short to tell (0.2 s)."""
-        if len(self._clock) < 4:  # with less the poll itself matters
+        """Cores that it used while it sent; None if the load was too short (0.2 s)."""
+        if len(self._clock) < 4:  # with fewer, the polls themselves matter
             return None
         (begin, before), (finish, after) = self._clock[0], self._clock[-1]
         return (after - before) / (finish - begin)
 
 
 def scratch_base() -> Path:
-    """Where generators write: in memory, where that disturbs no disk, if there is room for it."""
+    """The folder for generators' files: in memory, to spare the disk, if there is room."""
     usable = os.access(_SHARED_MEMORY, os.W_OK | os.X_OK)
     if usable and free_gb(_SHARED_MEMORY) >= _ROOM_GB:
         return _SHARED_MEMORY

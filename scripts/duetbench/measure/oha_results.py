@@ -1,7 +1,7 @@
-"""What the load generator recorded, request by request, and the figures that follow from it.
+"""What the load generator recorded, request by request, and the figures computed from it.
 
-oha's own summary counts errors and aborted requests as throughput, takes wrong answers into its
-percentiles and cannot tell queueing from service. Every figure here is computed from its rows.
+oha's own summary counts errors and aborted requests as throughput, includes wrong answers in its
+percentiles, and does not separate queueing from service. duetbench computes every figure from rows.
 
 The clock of all rows starts when oha starts its load: it sends nothing after `Load.duration` on
 that clock, and ticks of a rate are due at i / rate.
@@ -27,15 +27,15 @@ from duetbench.store.files import first_problem
 Floats = NDArray[np.float64]
 
 LAST_WAVE: Final = 1.5
-"""The window may end with the last answer that was at most so many service times before its end.
+"""Service times before its end within which the last answer may end the window.
 
-One service time is what an unfinished wave explains; the half more is for the spread within one.
+One service time explains an unfinished wave; the half more allows for the spread within one.
 """
 
-THIRD_WINDOWS: Final = 4  # of which a third's level is the median
-WAVES_PER_WINDOW: Final = 4  # at least, or a window more or less is seen as another level
-THIRD_ANSWERS: Final = 5  # at least, for a median of times
-GROWTH_WINDOWS: Final = 5  # at least, for an interval
+THIRD_WINDOWS: Final = 4  # windows whose median is the level of a third
+WAVES_PER_WINDOW: Final = 4  # at least, or one wave more or less would look like another level
+THIRD_ANSWERS: Final = 5  # fewest for a median of times
+GROWTH_WINDOWS: Final = 5  # fewest for an interval
 
 RECORD: Final = np.dtype(
     [("start", "f8"), ("scheduled", "f8"), ("end", "f8"), ("status", "i8"), ("length", "i8")]
@@ -50,7 +50,7 @@ had arrived, s. length: bytes of the body as received, without frames of chunks.
 
 
 class OhaSummary(BaseModel):
-    """The part of oha's JSON that the rows do not hold."""
+    """The part of oha's JSON that the rows lack."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -70,7 +70,7 @@ class OhaSummary(BaseModel):
 
     @property
     def errors(self) -> int:
-        """Count the requests that failed otherwise: refused, reset, cut off."""
+        """The number of requests that failed otherwise: refused, reset, cut off."""
         return sum(self.failures.values()) - self.timeouts
 
 
@@ -89,7 +89,7 @@ def read_summary(text: str) -> OhaSummary:
 def read_rows(database: Path) -> Rows:
     """Read oha's SQLite database (1 s per million rows).
 
-    LaunchError client_failed: it is missing, not oha's, or holds impossible times.
+    Raises LaunchError client_failed if it is missing, not oha's, or holds impossible times.
     """
     try:
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as file:
@@ -103,31 +103,31 @@ def read_rows(database: Path) -> Rows:
             FlagName.CLIENT_FAILED,
             f"expected oha's rows in {database.name}, found {error}; is the disk full?",
         ) from error
-    # NULL, read as NaN, without a rate.
+    # Without a rate it is NULL, read as NaN.
     rows.scheduled = np.where(np.isnan(rows.scheduled), rows.start, rows.scheduled)
     ordered = (rows.scheduled <= rows.start) & (rows.start <= rows.end) & np.isfinite(rows.end)
     if not ordered.all():
         raise LaunchError(
             FlagName.CLIENT_FAILED,
             f"expected scheduled <= start <= end in all rows of oha, found "
-            f"{int((~ordered).sum())} of {len(rows)} otherwise",
+            f"{int((~ordered).sum())} of {len(rows)} rows with another order",
         )
     return rows
 
 
 def window(rows: Rows, load: Load, *, status: int, floor: float) -> tuple[float, float]:
-    """Choose the time that throughput refers to, its begin and its end on the clock of the rows, s.
+    """Choose the time that throughput refers to: begin and end on the clock of the rows, s.
 
     It ends at the deadline, with two exceptions; `floor` is the service floor, s.
 
-    Where requests take long, answers come in waves. The deadline cuts the last one, and N/t would
-    fall short of what the server does by up to a service time over the duration. There it ends with
-    the last good answer before the deadline. That can never flatter: a slot gives at most t/floor
-    answers in any time t, so N(t)/t <= slots/floor for every t. And a server that stalls cannot
-    hide in it: with more than `LAST_WAVE` service times of silence, the deadline counts.
+    Slow requests are answered in waves. The deadline cuts the last wave, and N/t would fall short
+    by up to a service time over the duration. So the window ends with the last good answer before
+    the deadline. That never flatters: a slot gives at most t/floor answers in any time t, so
+    N(t)/t <= slots/floor for every t. Nor does it hide a stall: after more than `LAST_WAVE` service
+    times of silence, the deadline counts.
 
-    An open load is over when all that it sent has been answered, and not before one floor after the
-    deadline. It begins one floor late as well, since no answer can come before.
+    An open load ends when all its requests have been answered, but not before one floor after the
+    deadline. It also begins one floor late, since no answer can come before.
     """
     begin, deadline = float(rows.start.min()), load.duration
     good = rows.status == status
@@ -138,7 +138,7 @@ def window(rows: Rows, load: Load, *, status: int, floor: float) -> tuple[float,
     if not in_time.any():
         return begin, deadline
     last = float(rows.end[in_time].max())
-    # Of those in time only: the ones that a stall held up would excuse it.
+    # Only answers in time: those that a stall delayed would excuse it.
     usual = max(floor, float(np.median((rows.end - rows.start)[in_time])))
     return begin, last if deadline - last <= LAST_WAVE * usual else deadline
 
@@ -148,8 +148,8 @@ def figures(
 ) -> dict[str, float]:
     """Compute the metrics of one load, by the names of `metrics.py`. `floor` is in s.
 
-    Requests that end after the deadline count for latencies, not for throughput. Only good answers
-    enter latencies. Without any good answer before the deadline there are counts only.
+    Requests that end after the deadline count for latencies, but not for throughput. Only good
+    answers count for latencies. Without any good answer before the deadline there are only counts.
     """
     good = rows.status == status
     figures: dict[str, float] = {
@@ -172,8 +172,8 @@ def figures(
 
 
 def ticks(load: Load) -> int:
-    """Count the requests that a rate asks for: ticks i / rate before the deadline, from i = 0."""
-    # 10/s for 0.7 s are 7 ticks, although 10 * 0.7 is a little more than 7 in binary.
+    """The requests that a rate asks for: ticks i / rate before the deadline, from i = 0."""
+    # 10/s for 0.7 s is 7 ticks, although 10 * 0.7 is a little more than 7 in binary.
     return math.ceil(round((load.rate or 0.0) * load.duration, 9))
 
 
@@ -184,9 +184,9 @@ def sizes(rows: Rows, status: int) -> dict[int, int]:
 
 
 def throughput_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
-    """Good answers/s in the thirds of a closed loop's load; none where windows are too short.
+    """Good answers/s in the thirds of a closed loop's load; empty if windows are too short.
 
-    Of each third the median of four windows, so that a pause of the machine is no change of level.
+    Each is the median of four windows, so a pause of the machine is no change of level.
     """
     end = rows.end[rows.status == status]
     length = load.duration / (3 * THIRD_WINDOWS)
@@ -200,7 +200,7 @@ def throughput_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ..
 
 
 def time_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
-    """Median service times, s, of what was sent in each third; none with fewer than five in one."""
+    """Median service times by third of sending, s; empty if a third has fewer than five answers."""
     good = rows.status == status
     start, times = rows.start[good], (rows.end - rows.start)[good]
     third = np.minimum(start / load.duration * 3, 2).astype(int)
@@ -212,45 +212,44 @@ def time_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
 def growth(
     course: Sequence[tuple[float, int]], ends: Floats, began: float
 ) -> tuple[float, float, float, float] | None:
-    """Estimate by how many bytes memory grew per answer, as `per_answer`, and in the later half.
+    """Estimate the growth of memory in bytes per answer, as `per_answer`, and in the later half.
 
     None with fewer than five windows, or without answers in them.
 
-    `course` has moments of the monotonic clock and the bytes held at each, `ends` when answers had
-    arrived on the clock of the rows, which `began` on the monotonic clock (s).
+    `course` has moments of the monotonic clock and the bytes held at each. `ends` are the arrivals
+    of answers on the clock of the rows, which `began` on the monotonic clock (s).
     """
-    inside = [(at - began, held) for at, held in course if at >= began]
+    inside = [(at - began, size) for at, size in course if at >= began]
     if len(inside) <= GROWTH_WINDOWS:
         return None
-    at, held = (np.asarray(column, dtype=float) for column in zip(*inside, strict=True))
-    answered = np.diff(np.searchsorted(np.sort(ends), at)).astype(float)
-    grown, half = np.diff(held), len(held) // 2
-    whole, late = per_answer(grown, answered), per_answer(grown[half:], answered[half:])
+    at, sizes = (np.asarray(column, dtype=float) for column in zip(*inside, strict=True))
+    answers = np.diff(np.searchsorted(np.sort(ends), at)).astype(float)
+    increases, half = np.diff(sizes), len(sizes) // 2
+    whole, late = per_answer(increases, answers), per_answer(increases[half:], answers[half:])
     return None if whole is None else (*whole, (late or whole)[0])
 
 
-def per_answer(grown: Floats, answered: Floats) -> tuple[float, float, float] | None:
-    """Estimate by how many bytes memory grew per answer: estimate, lower and upper end (95 %).
+def per_answer(increases: Floats, answers: Floats) -> tuple[float, float, float] | None:
+    """Estimate the growth of memory in bytes per answer: estimate, lower and upper end (95 %).
 
-    The ratio of both sums over windows, with Student's t interval from what single windows differ
-    from it (the ratio estimator; Cochran, Sampling Techniques, 1977, 6.3). Steps, such as an arena
-    that is filled, make the interval wide; memory that is kept for every answer does not. None
-    without answers, or with one window.
+    The ratio of both sums over windows, with Student's t interval from the windows' deviations (the
+    ratio estimator; Cochran, Sampling Techniques, 1977, 6.3). Steps, such as a filled arena, widen
+    the interval; memory kept for every answer does not. None without answers, or with one window.
     """
-    count, total = len(grown), float(answered.sum())
+    count, total = len(increases), float(answers.sum())
     if not total or count < 2:
         return None
-    ratio = float(grown.sum()) / total
-    scatter = math.sqrt(float(((grown - ratio * answered) ** 2).sum()) * count / (count - 1))
+    ratio = float(increases.sum()) / total
+    scatter = math.sqrt(float(((increases - ratio * answers) ** 2).sum()) * count / (count - 1))
     half = student(count - 1) * scatter / total
     return ratio, ratio - half, ratio + half
 
 
 def times(kind: str, seconds: Floats) -> dict[str, float]:
-    """Give min, mean, the supported percentiles and max as `<kind>_<point>`, in s.
+    """Return min, mean, the supported percentiles and max as `<kind>_<point>`, in s.
 
-    A percentile is the smallest of the times that so many of them do not exceed: a time that was
-    measured, never one in between.
+    A percentile is the smallest time that its share of the times does not exceed: a measured time,
+    never one in between.
     """
     supported = [(name, part) for name, part, fewest in PERCENTILES if len(seconds) >= fewest]
     parts = np.quantile(seconds, [part for _, part in supported], method="inverted_cdf")
@@ -282,8 +281,8 @@ def _throughput(rows: Rows, good: NDArray[np.bool_], span: tuple[float, float]) 
 def _latencies(rows: Rows, good: NDArray[np.bool_], load: Load) -> dict[str, float]:
     response = times("response", (rows.end - rows.scheduled)[good])
     if load.rate is None:
-        return response  # a closed loop schedules nothing: service would be the same figures
-    # The queue is first in, first out, and only its end is dropped: the i-th tick is the i-th row.
+        return response  # a closed loop schedules nothing: service times would be the same
+    # The queue is first in, first out, and only its end is dropped: row i is tick i.
     lag = np.sort(rows.scheduled) - np.arange(len(rows)) / load.rate
     return {
         **response,

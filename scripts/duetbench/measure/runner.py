@@ -39,7 +39,7 @@ def assemble(
 ) -> Testbed:
     """Resolve everything that the cases need, from a checkout; errors as `equip`.
 
-    With a narrator, environments that are not there are made.
+    With a narrator, missing environments are made.
     """
     locked = {name: project.lock(name) for name in sorted({case.stack for case in cases})}
     require_packages(cases, locked)
@@ -57,10 +57,10 @@ def unattainable(
     lock: Callable[[str], Stack],
     narrator: Narrator,
 ) -> dict[str, str]:
-    """Make the optional interpreters of cases, and their environments, as far as they can be had.
+    """Make the optional interpreters of cases and their environments, as far as possible.
 
-    Gives case → why it cannot be measured here. `configured` are the settings that an interpreter
-    is made by.
+    Returns case → reason why it cannot be measured here. `configured` returns the settings that an
+    interpreter is made by.
     """
     reasons: dict[tuple[str, str], str] = {}
     for python, stack in sorted({(case.python, case.stack) for case in cases}):
@@ -73,22 +73,22 @@ def unattainable(
         except SetupError as error:
             reasons[python, stack] = f"no {python}: {error}"
             narrator.say(f"not measured: {reasons[python, stack]}")
-    found = {case.id: reasons.get((case.python, case.stack)) for case in cases}
-    return {case: reason for case, reason in found.items() if reason}
+    by_case = {case.id: reasons.get((case.python, case.stack)) for case in cases}
+    return {case: reason for case, reason in by_case.items() if reason}
 
 
 def require_packages(cases: Iterable[Case], locked: Mapping[str, Stack]) -> None:
-    """Prove that the stacks have what the servers of the cases import; DeclarationError if not."""
+    """Check that stacks have what the servers of the cases import; DeclarationError if not."""
     for case in cases:
         server, stack = SERVERS[case.server], locked[case.stack]
-        needed = {server.name, *server.loads(case)}
-        if lacking := sorted(needed - {canonicalize_name(name) for name in stack.packages}):
+        names = {server.name, *server.loads(case)}
+        if absent := sorted(names - {canonicalize_name(name) for name in stack.packages}):
             raise DeclarationError(
                 str(stack.lock),
                 "packages",
-                f"no {' and no '.join(lacking)}",
+                f"no {' and no '.join(absent)}",
                 f"what {case.id} needs, served by {server.name} on the loop {case.loop}: "
-                f"{', '.join(sorted(needed))}; add it to the dependency group {case.stack} of "
+                f"{', '.join(sorted(names))}; add it to the dependency group {case.stack} of "
                 f"apps/pyproject.toml, then `duetbench stack lock {case.stack}`",
             )
 
@@ -102,16 +102,17 @@ def equip(
     interpreters: Mapping[str, Interpreter],
     generator: Path,
 ) -> Testbed:
-    """Put together what the cases of a project need; SetupError: an environment is missing.
+    """Collect what the cases of a project need; SetupError if an environment is missing.
 
-    A private variable that the target does not give is our environment's; UsageError: it has none.
+    A private variable that the target does not set comes from our environment; UsageError if it is
+    missing there.
     """
     hidden, deployment = dict(project.target.env if project.target else {}), project.deployment
     for case in cases:
         for name in case.env_names:
             if name not in hidden and name not in os.environ:
                 raise UsageError(
-                    f"{case.id} wants the variable {name}: set it, or give it with --env "
+                    f"{case.id} needs the variable {name}: set it, or give it with --env "
                     f"{name}=… or --env-file"
                 )
             hidden.setdefault(name, os.environ.get(name, ""))
@@ -154,7 +155,7 @@ def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
 
 
 def _conditions(testbed: Testbed, root: Path) -> dict[str, Any]:
-    """What must be as it was for a run to go on, beside the machine."""
+    """What must not change before a run is resumed, beside the machine."""
     return {
         "commit": revision(root)[0],
         "oha": tools.oha_version(testbed.oha),
@@ -165,7 +166,7 @@ def _conditions(testbed: Testbed, root: Path) -> dict[str, Any]:
 
 
 def revision(root: Path) -> tuple[str | None, bool]:
-    """Commit of the checkout, and whether tracked files differ from it, results left out."""
+    """Commit of the checkout, and whether tracked files differ from it, results excluded."""
     status = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
     try:
         return git.ask_or_none(root, "rev-parse", "HEAD"), bool(git.ask_or_none(root, *status))
@@ -174,19 +175,19 @@ def revision(root: Path) -> tuple[str | None, bool]:
 
 
 def require_resumable(run: Run, testbed: Testbed, root: Path) -> None:
-    """Refuse to go on with a run whose conditions are no longer there (UsageError)."""
+    """Refuse to resume a run if its conditions have changed (UsageError)."""
     now = {"machine": testbed.machine.id, **_conditions(testbed, root)}
     then = {**dict(run), "machine": run.machine.id}
-    moved = sorted({name.partition("_")[0] for name, value in now.items() if value != then[name]})
-    if moved:
+    changes = sorted({name.partition("_")[0] for name, value in now.items() if value != then[name]})
+    if changes:
         raise UsageError(
-            f"run {run.id} cannot be resumed: its {' and '.join(moved)} differ from what is here "
-            "now. Go back to them, or start a new run"
+            f"run {run.id} cannot be resumed: its {' and '.join(changes)} differ from the current "
+            "ones. Restore them, or start a new run"
         )
 
 
 def resumable(run: Run) -> Iterator[Launch]:
-    """The launches of a partial run that need not be repeated."""
+    """The launches of a partial run that need no repetition."""
     for result in run.results:
         yield from result.usable
 
@@ -205,22 +206,22 @@ def execute(
     """Do all launches of `plan` that `header`, a run without results or a partial one, lacks.
 
     `perform` does a launch of a case, given its round and its place in the sequence, and raises
-    nothing but `InterruptedRun`. `commands` are for the record, `expected` the seconds of a launch.
-    `missing` cases, which have a reason, are not launched.
+    only `InterruptedRun`. `commands` are for the record, `expected` gives the seconds of a launch.
+    `missing` cases have a reason, and no launch.
 
-    InterruptedRun, NothingMeasuredError (no launch was usable): what there is has been saved.
-    RecordError: it could not be saved at its end; earlier failures are only noted.
+    InterruptedRun, NothingMeasuredError (no launch was usable): the results so far are saved.
+    RecordError: the run could not be saved at its end; earlier failures are only reported.
     """
-    begun, notes = time.monotonic(), list(header.notes)
+    began, notes = time.monotonic(), list(header.notes)
     launches = {(launch.case, launch.round): launch for launch in resumable(header)}
 
     def snapshot(status: RunStatus) -> Run:
-        done = sorted(launches)
+        keys = sorted(launches)
         results = tuple(
             CaseResult(
                 case=case,
                 commands=commands(case),
-                launches=tuple(launches[key] for key in done if key[0] == case.id),
+                launches=tuple(launches[key] for key in keys if key[0] == case.id),
                 missing=missing.get(case.id, ""),
             )
             for case in plan.cases
@@ -230,7 +231,7 @@ def execute(
             "results": results,
             "notes": tuple(notes),
             "finished": utc_now() if status is RunStatus.COMPLETE else None,
-            "wall_seconds": rounded(header.wall_seconds + time.monotonic() - begun),
+            "wall_seconds": rounded(header.wall_seconds + time.monotonic() - began),
         }
         return header.model_copy(update=changes)
 
@@ -242,20 +243,20 @@ def execute(
         if (case.id, number) not in launches
     ]
     left, late = [expected(case) for _, case, _ in todo], 0.0
-    counted = f"{len(steps)} launch{'es' * (len(steps) != 1)}"
-    progress.start(f"{counted}, about {duration(sum(left))}", sum(left), len(steps))
+    size = f"{len(steps)} launch{'es' * (len(steps) != 1)}"
+    progress.start(f"{size}, about {duration(sum(left))}", sum(left), len(steps))
     try:
         for done, (order, case, number) in enumerate(todo):
-            # How much slower this machine starts servers is an overhead per launch.
+            # A machine that starts servers more slowly adds a constant to each launch.
             extra = late / (done + PRIOR_LAUNCHES)
-            progress.work(case.id, order, sum(max(0.0, one + extra) for one in left[done:]))
+            progress.work(case.id, order, sum(max(0.0, each + extra) for each in left[done:]))
             launch = launches[case.id, number] = perform(case, number, order)
             late += launch.seconds - left[done]
             progress.say(_line(launch, len(steps)))
             try:
                 run_files.save_partial(results, snapshot(RunStatus.PARTIAL))
-            except RecordError as error:  # a full disk: what was measured is still in memory
-                progress.note(f"not saved yet, going on: {error}")
+            except RecordError as error:  # a full disk: the results are still in memory
+                progress.note(f"not saved yet, continuing: {error}")
     except InterruptedRun as interruption:
         notes.append(f"interrupted by {interruption} at {utc_now()}")
         run_files.save_partial(results, snapshot(RunStatus.PARTIAL))
@@ -266,7 +267,7 @@ def execute(
     path = run_files.finalise(results, run)
     if not any(result.usable for result in run.results):
         raise NothingMeasuredError(
-            f"none of {len(steps)} launches was usable; the reasons: `duetbench show {path}`"
+            f"none of {len(steps)} launches was usable; for the reasons: `duetbench show {path}`"
         )
     return run, path
 

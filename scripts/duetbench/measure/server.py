@@ -1,4 +1,4 @@
-"""One server under way for one case: started, questioned, watched, stopped, and proven gone."""
+"""One server of one case: started, verified, watched, stopped, and proven to be gone."""
 
 import math
 import re
@@ -26,14 +26,14 @@ from duetbench.measure.testbed import JIT, Testbed, Workspace
 from duetbench.project.servers import SERVERS
 
 FREE_SECONDS: Final = 5.0  # for the kernel to close a stopped server's listening socket
-_SEE_LOG: Final = "see the server's log"  # ends messages that a server's own words may explain
+_SEE_LOG: Final = "see the server's log"  # end of messages that the server's output may explain
 _POLL_SECONDS: Final = 0.02
 _TRACEBACK_SECONDS: Final = 0.5
-_EXPORTER_SECONDS: Final = 2.2  # it collects from the workers once a second
+_EXPORTER_SECONDS: Final = 2.2  # it collects from the workers every second
 
 
 class Serving:
-    """The server of one case, and what was found wrong with it so far."""
+    """The server of one case, with the flags raised so far."""
 
     def __init__(self, case: Case, testbed: Testbed, log: Path, *, count: bool = False) -> None:
         self.testbed, self.log = testbed, log
@@ -50,20 +50,20 @@ class Serving:
         self.take(case)
 
     def take(self, case: Case) -> None:
-        """Turn to a case that is served with the same command; nothing is known of it yet."""
+        """Switch to a case with the same server command, and reset what the previous one left."""
         self.case, testbed = case, self.testbed
-        # What is really sent: no place is left to be filled, so it is recorded nowhere.
+        # As it is sent, with all values filled in, so it is recorded nowhere.
         self.request = request = self.workspace.fill_in(case.endpoint)
         self.flags: list[Flag] = []
-        self.answers: list[verify.Answer] = []  # the right ones that verification has had
+        self.answers: list[verify.Answer] = []  # right answers from verification
         self.unit = math.inf  # s of the fastest single request to the idle server
         self.load_seconds = 0.0  # of measured load
-        self._earlier = len(read_log(self.log))  # letters of the log that are of cases before
+        self._earlier = len(read_log(self.log))  # characters of the log from previous cases
         cores = testbed.client_cores(case) if testbed.machine.pinned else None
         self.client = Client(testbed.oha, case.load, self.base, request, cores, case.endpoint)
 
     def offer(self, load: Load) -> None:
-        """Have the generator offer this load from now on."""
+        """Make the generator use this load from now on."""
         self.case = self.case.model_copy(update={"load": load})
         self.client = replace(self.client, load=load)
 
@@ -78,38 +78,38 @@ class Serving:
         return any(flag.severity == "fail" for flag in self.flags)
 
     def fail(self, flag: FlagName, detail: str) -> None:
-        """Raise a flag, without what is private in its detail; a warning fails nothing.
+        """Raise a flag, with private values hidden in its detail; a warning fails nothing.
 
-        What refers to the server's log gets what the log says of a failure, and its place.
+        A detail that refers to the server's log gets its traceback, if there is one, and its path.
         """
         if detail.endswith(_SEE_LOG):
             detail = f"{detail.removesuffix(f'; {_SEE_LOG}')}{self._traceback()}{AT}{self.log}"
         self.flags.append(Flag(name=flag, detail=scrub(self.workspace.hide(detail))))
 
     def _traceback(self) -> str:
-        """Quote the server's traceback, for which it is given a moment: it follows the answer."""
+        """Quote the server's traceback; wait for it for a moment, as it follows the answer."""
         latest, deadline = "", time.monotonic() + _TRACEBACK_SECONDS
         while (log := read_log(self.log)[self._earlier :]) != latest or "Traceback" not in log:
             if time.monotonic() > deadline:
                 break
             latest = log
             time.sleep(_POLL_SECONDS)
-        # Of a server that works as usual there is nothing to be repeated.
+        # Other output of a server is not worth quoting.
         return f"; the server said: {last_words(log)}" if "Traceback" in log else ""
 
     @contextmanager
     def blamed(self) -> Iterator[None]:
-        """Note what goes wrong in the block as this server's failure, and go on behind it."""
+        """Record exceptions of the block as this server's failure, and continue after it."""
         try:
             yield
         except LaunchError as error:
             code = None if self._session is None or self._ending else self._session.poll()
-            # Whatever fails while the server is dead fails because it is dead: that comes first.
+            # A dead server is the cause of whatever fails, so its flag comes first.
             if code is not None and error.flag not in {FlagName.NOT_READY, FlagName.SERVER_DIED}:
                 self.fail(FlagName.SERVER_DIED, f"exit code {code}; {log_words(self.log)}")
             self.fail(error.flag, error.detail)
         except Exception as error:
-            # One launch must not end all of them, not even by a mistake of ours.
+            # A defect of ours must not end all launches.
             with self.log.open("a") as file:
                 traceback.print_exc(file=file)
             self.fail(
@@ -119,9 +119,9 @@ class Serving:
             )
 
     def start(self, cores: Sequence[int] | None = None) -> None:
-        """Do what its case asks for before, prove the ports free, and start the server.
+        """Run the case's commands `before`, check that the ports are free, and start the server.
 
-        On its own cores unless others are named.
+        On its own cores unless others are given.
         """
         server_cores = self.testbed.server_cores(self.case)
         cores = cores or server_cores
@@ -160,10 +160,10 @@ class Serving:
         self.import_time = fmean(worker.imported for worker in self.workers)
 
     def identify(self) -> tuple[identity.Identity, ...]:
-        """Ask every worker who it is, and compare it with what the case names."""
+        """Ask every worker for its identity, and compare it with the case."""
         case, python = self.case, self.testbed.interpreters[self.case.python]
         asgi = case.endpoint.interface == "asgi"
-        # Threads of one process can be told apart by their event loops, which WSGI does not have.
+        # Event loops distinguish the threads of one process; WSGI has none.
         visible = asgi or self.server.worker_kind(python.free_threaded) == "process"
         identities = identity.probe(
             self.base,
@@ -183,11 +183,11 @@ class Serving:
         return identities
 
     def watch(self) -> TreeSampler:
-        """Watch what its processes use; enter it before the load."""
+        """Return a sampler of its processes' usage; enter it before the load."""
         return TreeSampler(self.session.members, self.session.counts.read)
 
     def require_running(self, what: str = "an answer", flag: FlagName = FlagName.NOT_READY) -> None:
-        """Prove that the server lives, as long as `what` is expected of it; LaunchError `flag`."""
+        """Check that the server runs while `what` is expected of it; LaunchError `flag`."""
         if (code := self.session.poll()) is not None:
             how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
             raise LaunchError(
@@ -195,35 +195,35 @@ class Serving:
             )
 
     def require_alive(self) -> None:
-        """Prove that the load did not end the server; LaunchError server_died."""
+        """Check that the server survives the load; LaunchError server_died."""
         self.require_running("it to live under load", FlagName.SERVER_DIED)
 
     def require_same(self) -> None:
-        """Identify the workers once more; LaunchError worker_restarted if they are others."""
-        was, now = {w.worker for w in self.workers}, {w.worker for w in self.identify()}
-        if was != now:
+        """Identify the workers once more; LaunchError worker_restarted if they have changed."""
+        before, now = {w.worker for w in self.workers}, {w.worker for w in self.identify()}
+        if before != now:
             raise LaunchError(
                 FlagName.WORKER_RESTARTED,
-                f"expected the workers {sorted(was)} to the end, found {sorted(now)}",
+                f"expected the workers {sorted(before)} to stay, found {sorted(now)}",
             )
 
     def verify(self, repeats: int) -> None:
         """Check the answers of the idle server."""
         timeout = self.case.load.timeout
         answers = verify.verify(self.request, self.base, repeats=repeats, timeout=timeout)
-        # The fastest of all: a disturbed unit would be a ceiling that is too low.
+        # The fastest of all: a disturbed unit would set the ceiling too low.
         self.unit = min(self.unit, *(answer.seconds for answer in answers))
         self.answers += answers
         wrong = next((answer for answer in answers if answer.tells_error), None)
         if wrong and not any(flag.name is FlagName.ERROR_INSIDE for flag in self.flags):
             self.fail(
                 FlagName.ERROR_INSIDE,
-                f"{wrong.path}: found {wrong.excerpt} with status {self.request.expect.status}: if "
-                f"that is no answer, mend the request, or declare the body; {_SEE_LOG}",
+                f"{wrong.path}: found {wrong.excerpt} with status {self.request.expect.status}; if "
+                f"that is an error, fix the request, or declare the body; {_SEE_LOG}",
             )
 
     def handled(self) -> int:
-        """Requests that the server has counted, 0 unless asked to; LaunchError count_mismatch."""
+        """Requests that the server counted, 0 if it does not count; LaunchError count_mismatch."""
         if self.metrics_port is None:
             return 0
         time.sleep(_EXPORTER_SECONDS)
@@ -231,9 +231,9 @@ class Serving:
 
     @property
     def right_sizes(self) -> frozenset[int]:
-        """Bytes that right bodies have under load; none: nobody can tell.
+        """Sizes in bytes of right bodies under load; empty if unknown.
 
-        Without an expectation a body says so only if it has always been the same.
+        Without an expectation they are known only if the body was always the same.
         """
         expect, bodies = self.request.expect, {answer.body for answer in self.answers}
         if self.request.paths or not (expect.tells_body or len(bodies) == 1):
@@ -242,11 +242,11 @@ class Serving:
 
     @property
     def slow(self) -> bool:
-        """Too slow for windows: one full wave warms it up."""
+        """Whether it is too slow for windows; then one full wave warms it up."""
         return max(self.unit, self.case.endpoint.floor) >= SLOW_SECONDS
 
     def require_ours(self) -> None:
-        """Prove that only our server listens on its port; LaunchError foreign_listener."""
+        """Check that only our server listens on its port; LaunchError foreign_listener."""
         if foreign := ports.foreign_listeners(self.port, self.session.members()):
             raise LaunchError(
                 FlagName.FOREIGN_LISTENER,
@@ -255,24 +255,24 @@ class Serving:
 
     @property
     def ended(self) -> bool:
-        """Whether its master does not run, or not any more."""
+        """Whether its master does not run."""
         return self._session is None or self._session.poll() is not None
 
     def abandon(self) -> None:
-        """Stop a server after a failure, unless it is ended: how it ends says nothing more."""
+        """Stop a server after a failure, unless it has ended; ignore how it ends."""
         if not self._ending:
             with suppress(LaunchError):
                 self._end(self.server.grace)
 
     def kill(self) -> None:
-        """End the server at once, if it was started; LaunchError as `stop`, but for server_died."""
+        """End the server at once, if it was started; LaunchError as `stop`, except server_died."""
         self._end(0)
 
     def stop(self) -> None:
-        """Stop the server, if it was started, and prove that nothing of it is left.
+        """Stop the server, if it was started, and check that nothing of it is left.
 
-        One that hangs when it is asked to end gets a warning, stop_timeout. LaunchError
-        not_stopped, server_died (a bad exit code), foreign_listener or setup_failed.
+        A server that hangs on SIGTERM gets a warning, stop_timeout. LaunchError not_stopped,
+        server_died (a bad exit code), foreign_listener or setup_failed.
         """
         server, report = self.server, self._end(self.server.grace)
         if report is None:
@@ -282,7 +282,7 @@ class Serving:
                 f"expected {server.name} to end by itself within {server.grace:g} s of SIGTERM, "
                 f"but {len(report.killed)} of its processes had to be killed"
             )
-            if self.session.pid not in report.killed:  # what it left may have taken load unseen
+            if self.session.pid not in report.killed:  # its orphans may have served requests
                 raise LaunchError(FlagName.NOT_STOPPED, detail)
             self.fail(FlagName.STOP_TIMEOUT, detail)
         elif report.exit_code not in server.exit_codes:
@@ -293,7 +293,7 @@ class Serving:
             )
 
     def _end(self, grace: float) -> StopReport | None:
-        """End the server, and close its workspace however it went."""
+        """End the server, and close its workspace even if that fails."""
         report, self._ending = None, True
         try:
             if self._session is not None:
@@ -312,9 +312,9 @@ def read_counter(port: int, name: str) -> int:
     try:
         page = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).raise_for_status()
     except httpx.HTTPError as error:
-        found = f"the server's metrics, found {error}"
+        expected = f"the server's metrics, found {error}"
     else:
         if values := re.findall(rf"^{name}(?:_total)?(?:{{.*}})? (\S+)", page.text, re.MULTILINE):
             return int(sum(map(float, values)))
-        found = f"{name} among the server's metrics, found none"
-    raise LaunchError(FlagName.COUNT_MISMATCH, f"expected {found}")
+        expected = f"{name} among the server's metrics, found none"
+    raise LaunchError(FlagName.COUNT_MISMATCH, f"expected {expected}")

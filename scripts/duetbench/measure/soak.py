@@ -1,7 +1,7 @@
-"""A soak: one server, loaded by burst after burst, and what it holds after each of them.
+"""A soak: one server, loaded in bursts, and the memory that it holds after each of them.
 
-Between two bursts no request is under way, so what a server holds then is kept. A duet's load of
-two seconds cannot tell memory that is kept for every request from a pool that still fills.
+Between two bursts no request is in progress, so the server holds only what it keeps. The load of a
+duet, two seconds, cannot distinguish memory kept for every request from a pool that still fills.
 """
 
 import time
@@ -19,10 +19,10 @@ from duetbench.measure.testbed import Testbed
 from duetbench.store.comparison import Curve
 
 BURSTS: Final = 24
-"""In a soak: eight for each third of it, of which the first fifth is set aside."""
+"""Bursts of a soak: eight for each third of it. The first fifth is discarded."""
 
-SHORTEST: Final = 0.2  # s of a burst
-ROOM: Final = 0.5  # share of the free memory that a server may take before its soak ends early
+SHORTEST: Final = 0.2  # s of a burst, at least
+ROOM: Final = 0.5  # share of the free memory at which a soak ends early
 
 Look = Callable[[float, Curve], None]
 
@@ -34,9 +34,9 @@ def perform(
     seconds: float,
     look: Look = lambda _seconds, _curve: None,
 ) -> Curve:
-    """Load a server for so many seconds; `look` gets the seconds so far and the curve so far.
+    """Load a server for `seconds` s; `look` gets the seconds and the curve so far.
 
-    Only `InterruptedRun` is raised: what ended a soak early is the curve's `problem`.
+    Raises only `InterruptedRun`: the curve's `problem` says what ended a soak early.
     """
     serving, each = Serving(case, testbed, log), max(SHORTEST, seconds / BURSTS)
     curve = Curve()
@@ -65,7 +65,7 @@ def perform(
 
 
 def _next(serving: Serving, curve: Curve, requests: int) -> Curve:
-    """The curve with what the server holds now, after so many more requests."""
+    """Extend the curve by what the server holds now, after `requests` more requests."""
     members = serving.session.members()
     held = sum(proc.anonymous(member.pid, exact=True) or 0 for member in members)
     threads = sum(len(proc.threads(member.pid)) for member in members)

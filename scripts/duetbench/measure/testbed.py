@@ -1,10 +1,10 @@
-"""What launches need from the machine and the checkout, and what one launch has for itself.
+"""What launches need from the machine and the checkout, and the surroundings of a single launch.
 
-The first is a `Testbed`, the other a `Workspace`: scratch folder, working copy, variables, and
-commands. An application that keeps a database finds it as it was, or newly made, at each start: a
-target is started in a fresh copy of its files, `{tmp}` is an empty folder, and the commands
-`before` make in it what the application needs. What they leave running, such as a database's
-server, runs on the server's cores, is no noise of the machine's, and ends with the launch.
+The first is a `Testbed`, the second a `Workspace`: scratch folder, working copy, variables, and
+commands. An application with a database finds it unchanged, or newly made, at each start: a target
+starts in a fresh copy of its files, `{tmp}` is an empty folder, and the commands `before` create in
+it what the application needs. A process that they leave running, such as a database server, runs on
+the server's cores, does not count as noise, and ends with the launch.
 """
 
 import os
@@ -34,19 +34,19 @@ from duetbench.project.settings import Interpreter
 from duetbench.project.stacks import Stack
 
 INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
-"""What servers and benchmarks get of our environment. Anything else (PYTHON_GIL, UVICORN_WORKERS, a
-proxy) could change what is measured without anybody seeing it in the record."""
+"""Variables of our environment that servers and benchmarks get. Any other (PYTHON_GIL,
+UVICORN_WORKERS, a proxy) could change the measurement without a trace in the record."""
 
 JIT: Final = "PYTHON_JIT"
-"""Switches the JIT of an interpreter that was built with one."""
+"""Switches the JIT on, in an interpreter that has one."""
 
 ENTRY: Final = Path(entry.__file__).parent
-"""The folder with the module that servers serve, which has the application; see there."""
+"""The folder of the module that servers serve, and that wraps the application."""
 
-COMMAND_SECONDS: Final = 300.0  # for one before or after a server: time to fill a data base
+COMMAND_SECONDS: Final = 300.0  # for a command before or after a server: it may fill a database
 HIDDEN: Final = 4
-"""Letters from which on a private value is taken out of what is said: shorter ones are everywhere,
-and no secrets."""
+"""Fewest characters of a private value that messages hide: shorter ones occur everywhere, and are
+no secrets."""
 
 _PREFIX: Final = "duetbench-launch"
 
@@ -58,13 +58,13 @@ _IMPORT_SECONDS: Final = 120.0
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Put values in the places of their `{names}`; all other braces stay as they are."""
+    """Replace each `{name}` by its value; all other braces stay."""
     names = "|".join(map(re.escape, values))
     return re.sub(rf"\{{({names})\}}", lambda match: values[match[1]], text) if names else text
 
 
 def _variables(case: Case, values: Mapping[str, str]) -> dict[str, str]:
-    """What a case adds to the environment of its server."""
+    """The variables that a case adds to its server's environment."""
     variables = {name: fill(text, values) for name, text in case.env.items()}
     return {**variables, **{name: values[name] for name in case.env_names}}
 
@@ -78,7 +78,7 @@ def _filled(endpoint: Endpoint, values: Mapping[str, str]) -> Endpoint:
 class Testbed:
     """Tools, interpreters, stacks and cores for all launches of a run."""
 
-    apps: Path  # the applications of a checkout, or a copy of it; of a target it need not exist
+    apps: Path  # the applications of a checkout, or a copy; for a target it need not exist
     oha: Path
     machine: Machine
     pythons: Mapping[tuple[str, str], Path]  # executables of each (stack, interpreter)
@@ -87,13 +87,13 @@ class Testbed:
     logs: Path
     inherited: Mapping[str, str]  # environment of servers
     private: Mapping[str, str] = field(default_factory=dict)
-    """Variables that are recorded by their names only; `{tmp}` and `{port}` are filled in them."""
+    """Variables recorded by name only; `{tmp}` and `{port}` are filled in their values."""
     imports: tuple[str, ...] = ()
-    """Folders that a target is imported from, from the root of its copy; empty: of experiments."""
+    """Folders that a target is imported from, from the root of its copy; empty for experiments."""
     within: Path = Path()
-    """The folder of its repository that a target is: launches copy all of that."""
+    """The target's folder in its repository; launches copy the whole repository."""
     lane: Cores | None = None
-    """Cores of a pair beside which another one is measured; None: it has the machine."""
+    """The cores of a pair with another one beside it; None: all of the machine's."""
 
     @property
     def _place(self) -> Cores:
@@ -107,17 +107,17 @@ class Testbed:
         return self._place.client if case.cores == "split" else self.server_cores(case)
 
     def ceiling(self, case: Case, unit: float) -> float | None:
-        """Requests/s that arithmetic allows with single requests of `unit` s; None: undeclared."""
+        """Requests/s that arithmetic allows if one request takes `unit` s; None: undeclared."""
         cores = len(self.server_cores(case))
         return ceiling(case, unit=unit, cores=cores, rate=case.load.rate)
 
     @property
     def target(self) -> bool:
-        """Whether what is served is the project itself, and no experiment of `apps/`."""
+        """Whether this serves the project itself, not an experiment of `apps/`."""
         return bool(self.imports)
 
     def folder(self, case: Case) -> Path:
-        """Where the application is, and where its server is started."""
+        """The application's folder, in which its server starts."""
         return self.apps.parent if self.target else self.apps / case.experiment
 
     def environment(
@@ -125,7 +125,7 @@ class Testbed:
     ) -> dict[str, str]:
         """The variables of a case's server, in a copy of its folder if there is one.
 
-        `values` are those of the placeholders: of all private variables, and of the launch's own.
+        `values` fill the placeholders: those of all private variables, and the launch's own.
         """
         values = self.private if values is None else values
         place = folder or self.folder(case)
@@ -147,23 +147,23 @@ class Testbed:
         }
 
     def _switches(self, case: Case) -> dict[str, str]:
-        """What switches on what an interpreter is measured with; a case may switch it off again."""
+        """The variables that enable an interpreter's features; a case may disable them again."""
         python = self.interpreters.get(case.python)
         return {JIT: "1"} if python is not None and python.jit else {}
 
     def server_argv(self, case: Case, port: int, metrics_port: int | None = None) -> list[str]:
-        """What starts a case's server, told to serve our module, which has the application."""
+        """The command that starts a case's server with our module, which wraps the application."""
         server = SERVERS[case.server]
-        served = {"app": f"{entry.__name__.rpartition('.')[2]}:app", "factory": False}
-        wrapped = case.model_copy(update={"endpoint": case.endpoint.model_copy(update=served)})
+        wrapper = {"app": f"{entry.__name__.rpartition('.')[2]}:app", "factory": False}
+        wrapped = case.model_copy(update={"endpoint": case.endpoint.model_copy(update=wrapper)})
         python = self.pythons[case.stack, case.python]
         arguments = server.arguments(wrapped, port, metrics_port)
         return [str(python), "-m", server.name, *server.settings, *arguments]
 
     def commands(self, case: Case) -> Commands:
-        """The case's command lines for people: the bare application, without what is ours.
+        """The case's command lines for people: the bare application, without our module.
 
-        Names stand in place of this machine's paths, and of what is private.
+        Names replace this machine's paths and private values.
         """
         server, port = SERVERS[case.server], 65_000
         names = {name: f"${name}" for name in case.env_names}
@@ -188,7 +188,7 @@ class Testbed:
 
 
 class Workspace:
-    """The surroundings of one launch; `open` before its server starts, `close` when it is gone."""
+    """The surroundings of one launch; `open` before its server starts, `close` after it stopped."""
 
     def __init__(self, testbed: Testbed, case: Case, port: int, log: Path) -> None:
         """Make an empty folder; `close` removes it. Cases that share a server share a workspace."""
@@ -210,34 +210,34 @@ class Workspace:
         return self._testbed.environment(self._case, self.folder, self._values)
 
     def fill_in(self, endpoint: Endpoint) -> Endpoint:
-        """Give an endpoint as it is really asked, with all values in their places."""
+        """Return an endpoint as the generator requests it, with all values filled in."""
         return _filled(endpoint, self._values)
 
     def hide(self, text: str) -> str:
-        """Take private values, and the names of this workspace's folders, out of a text."""
+        """Remove private values, and the names of this workspace's folders, from a text."""
         for name, value in sorted(self._private.items(), key=lambda item: -len(item[1])):
             if len(value) >= HIDDEN:
                 text = text.replace(value, f"{{{name}}}")
         return text.replace(str(self._tmp), "{tmp}").replace(str(self._place / "copy"), ".")
 
     def open(self, cores: Sequence[int] | None) -> None:
-        """Copy the files and do what is to be done before; LaunchError setup_failed."""
+        """Copy the files and run the commands `before`; LaunchError setup_failed."""
         if self._testbed.target:
             folder = self._testbed.folder(self._case)
             _copy_around(folder, self._testbed.within, self._place / "copy")
         self._opened = True
         for command in self._case.before:
-            self._do(command, "before", cores)
+            self._execute(command, "before", cores)
 
     def cpu_seconds(self) -> float:
-        """Core time so far of what the commands have left running, s."""
-        left = (stat for command in self._commands for stat in command.stats())
-        return sum(process.ticks + process.children_ticks for process in left) * proc.TICK
+        """Core time so far of the processes that the commands left running, s."""
+        stats = (stat for command in self._commands for stat in command.stats())
+        return sum(process.ticks + process.children_ticks for process in stats) * proc.TICK
 
     def close(self) -> None:
-        """Do what is to be done after, end what is left running, and remove all.
+        """Run the commands `after`, end what still runs, and remove all files.
 
-        LaunchError setup_failed, or not_stopped; again it does nothing.
+        LaunchError setup_failed, or not_stopped. A second call does nothing.
         """
         if self._closed:
             return
@@ -246,14 +246,14 @@ class Workspace:
             stack.callback(shutil.rmtree, self._place, ignore_errors=True)
             try:
                 for command in self._case.after if self._opened else ():
-                    self._do(command, "after", None)
+                    self._execute(command, "after", None)
             finally:
                 for session in self._commands:
                     stack.callback(session.stop, 0)
 
-    def _do(self, command: str, when: str, cores: Sequence[int] | None) -> None:
+    def _execute(self, command: str, when: str, cores: Sequence[int] | None) -> None:
         """Run a command to its end; what it leaves running stays until the workspace is closed."""
-        # `python` is the application's; the server itself gets no other PATH by it.
+        # `python` is the application's; the server's own PATH stays as it is.
         programs = self._testbed.pythons[self._case.stack, self._case.python].parent
         variables = self.environment()
         variables["PATH"] = os.pathsep.join((str(programs), variables.get("PATH", os.defpath)))
@@ -270,16 +270,16 @@ class Workspace:
         self._commands.append(session)
         code = session.wait(COMMAND_SECONDS)
         if code != 0:
-            still = f"it still running after {COMMAND_SECONDS:.0f} s"
-            found = still if code is None else f"exit code {code}"
+            running = f"it still running after {COMMAND_SECONDS:.0f} s"
+            outcome = running if code is None else f"exit code {code}"
             raise LaunchError(
                 FlagName.SETUP_FAILED,
-                f"{when} {command!r}: expected exit code 0, found {found}; {log_words(log)}",
+                f"{when} {command!r}: expected exit code 0, found {outcome}; {log_words(log)}",
             )
 
 
 def sweep() -> None:
-    """Remove what launches of killed processes have left: in memory it would stay for ever."""
+    """Remove the files of killed launches: in memory they would stay for ever."""
     proc.sweep_scratch(_PREFIX, Path(tempfile.gettempdir()))
     proc.sweep_scratch(load.PREFIX, load.scratch_base())
 
@@ -288,7 +288,7 @@ def sweep() -> None:
 class SideCase:
     """A case as one side defines it, with the testbed that it is launched on.
 
-    `job`: a unit of work in its environment whose instructions are counted, in place of a request.
+    `job`: a unit of work in its environment, to count its instructions instead of a request's.
     """
 
     case: Case
@@ -301,7 +301,7 @@ class SideCase:
 
 
 def server_of(case: Case) -> Hashable:
-    """What the case's server is started with; cases for which it is equal can share one."""
+    """The key of a case's server; cases with equal keys can share one."""
     return *_OF_SERVERS(case), tuple(sorted(case.env.items()))
 
 
@@ -315,10 +315,10 @@ def find_interface(
     env: Mapping[str, str],
     within: Path = Path(),
 ) -> Interface:
-    """Import an application in a copy of its repository, as a launch has it; tell what it speaks.
+    """Import an application in a copy of its repository, as launches do; return its interface.
 
-    What that leaves (compiled modules, a data base) is in no side of a comparison. UsageError: it
-    cannot be imported, or is neither.
+    No side of a comparison contains what that leaves (compiled modules, a database). Raises
+    UsageError if the application cannot be imported, or has neither interface.
     """
     with tempfile.TemporaryDirectory() as folder:
         tmp, copy = Path(folder, "tmp"), Path(folder, "copy") / within
@@ -327,7 +327,7 @@ def find_interface(
         search = os.pathsep.join(map(str, (ENTRY, *(copy / name for name in imports))))
         variables = {name: fill(text, {"tmp": str(tmp), "port": "0"}) for name, text in env.items()}
         try:
-            done = subprocess.run(
+            child = subprocess.run(
                 [python, "-m", entry.__name__.rpartition(".")[2]],
                 cwd=copy,
                 capture_output=True,
@@ -347,26 +347,26 @@ def find_interface(
                 f"{app}: expected an application, found an import that goes on after "
                 f"{_IMPORT_SECONDS:.0f} s"
             ) from error
-    answer = done.stdout.strip().rpartition("\n")[2]
+    answer = child.stdout.strip().rpartition("\n")[2]
     for interface in get_args(Interface):
-        if done.returncode == 0 and answer == interface:
+        if child.returncode == 0 and answer == interface:
             return interface  # type: ignore[no-any-return]
-    raise UsageError(f"{app}: expected an application, found: {last_words(done.stderr or answer)}")
+    raise UsageError(f"{app}: expected an application, found: {last_words(child.stderr or answer)}")
 
 
 def _copy_around(folder: Path, within: Path, place: Path) -> None:
-    """Copy the repository of which a folder is the one `within` it."""
+    """Copy a whole repository; `within` is the path of `folder` in it."""
     depth = len(within.parts)
     shutil.copytree(folder.parents[depth - 1] if depth else folder, place, symlinks=True)
 
 
 def inherited() -> dict[str, str]:
-    """What servers get of our environment."""
+    """The variables of our environment that servers get."""
     return {name: os.environ[name] for name in INHERITED if name in os.environ}
 
 
 def _word(text: str, private: Iterable[str]) -> str:
-    """Quote for a shell, but let it fill in the placeholders: a declaration is anybody's."""
+    """Quote a word for a shell that fills in the placeholders: declarations are not trusted."""
     names = "|".join(("PORT", "PYTHON", "TMP", *sorted(private)))
     parts = [part for part in re.split(rf"(\$(?:{names})\b)", text) if part]
     plain = {"$PORT", "$PYTHON", "$TMP"}

@@ -1,6 +1,6 @@
-"""What was wrong with a launch: every flag that follows from what it saw, the whole list.
+"""What was wrong with a launch: the checks that raise its flags, from the facts that it recorded.
 
-Flags that end a launch at once (a wrong body, a server that died) are raised where they are seen.
+Flags that end a launch at once (a wrong body, a server that died) are raised on the spot.
 """
 
 import math
@@ -17,98 +17,98 @@ from duetbench.host.counters import WHOLE
 from duetbench.host.machine import STEAL
 
 LITTLES_LAW: Final = 0.05
-"""The connections of a closed loop may be idle, between two requests, so much of the time."""
+"""Share of the time that the connections of a closed loop may be idle between two requests."""
 
 TURNAROUND: Final = 50e-6
-"""s that the generator may take between an answer and the next request, beside that: where answers
-take 0.1 ms that pause alone would look like a violation."""
+"""Seconds that the generator may take between an answer and the next request, in addition: if an
+answer takes 0.1 ms, that pause alone would look like a violation."""
 
 CEILING: Final = 1.01
-"""Above its ceiling by so much a throughput is impossible: clocks and timers are that good."""
+"""Factor above its ceiling from which a throughput is impossible: clocks are that good."""
 
 CEILING_MEASURED: Final = 1.05
-"""The same where the ceiling rests on a measured unit, the fastest of a few requests. That is a
-warning: the unit may have been slow (a busy host, a cold cache), and the throughput is right."""
+"""The same if the ceiling rests on a measured unit, the fastest of a few requests. This is only a
+warning: the unit may have been slow (a busy host, a cold cache) and the throughput right."""
 
 FLOOR_SLACK: Final = 0.001
-"""How much faster than its floor an answer may seem, s: timers of a millisecond exist."""
+"""Seconds by which an answer may seem faster than its floor: some timers have millisecond steps."""
 
 ROUNDING: Final = 1e-6  # relative, between figures that are ordered by definition
 
-CORES: Final = 1.05  # more than the pinned cores have: a wrong clock, or unpinned processes
+CORES: Final = 1.05  # factor; above it a clock is wrong, or processes are not pinned
 
 SATURATED: Final = 0.95
-"""Share of its cores from which on the generator, not the server, may be what was measured. The
-rest is what the kernel's own work and our readings take."""
+"""Share of its cores from which the generator, not the server, may be the bottleneck. The kernel's
+own work and our readings need the rest."""
 
-KEPT_UP: Final = 0.95  # of what is offered; the rest is in flight
+KEPT_UP: Final = 0.95  # share of the offered requests that must be answered; the rest is in flight
 
 SCHEDULE_LAG: Final = (0.010, 0.10)
-"""s, and share of the median response, that 99 % of the ticks may be late by: a late tick hides
-waiting from the response times. Timers of the generator have a resolution of 1 ms; and a virtual
-machine pauses for some 20 ms now and then, which moves no percentile below the 99th."""
+"""Seconds, and share of the median response, that 99 % of the ticks may be late by: a late tick
+hides waiting from the response times. The generator's timers have a resolution of 1 ms. A virtual
+machine sometimes pauses for some 20 ms, which moves only percentiles above the 99th."""
 
 IMBALANCE: Final = 1.25
-"""Times the fair share of the connections that the busiest worker may hold. Two workers at 160 and
-40 connections are measured as little more than one; 53 to 47 is chance."""
+"""Multiple of the fair share of the connections that the busiest worker may hold. Two workers with
+160 and 40 connections act like little more than one; 53 to 47 is chance."""
 
-OTHER_CORES: Final = 0.1  # that processes other than server and generator may use
-SIZES_SHOWN: Final = 3  # wrong sizes of bodies that a flag names
+OTHER_CORES: Final = 0.1  # cores that processes other than server and generator may use
+SIZES_SHOWN: Final = 3  # wrong body sizes that a flag names
 
 MOVED: Final = 1.25
-"""Factor by which the throughput of a load's thirds may differ. Windows of a sixth of a second that
-scatter by 5 % give thirds that differ by 1.05 on average, and by 1.25 never (simulated); a server
-that becomes twice as fast before the last sixth of the load gives 1.4 or more."""
+"""Factor by which the throughput of a load's thirds may differ. If windows of a sixth of a second
+scatter by 5 %, thirds differ by 1.05 on average and never by 1.25 (simulated). A server that gets
+twice as fast before the last sixth of the load gives 1.4 or more."""
 
 QUICKER: Final = 3.0
-"""The same of median service times, where throughput says nothing, as with a rate."""
+"""The same for median service times, for loads whose throughput is fixed by a rate."""
 
 GROWTH_PER_REQUEST: Final = 1000.0
 GROWTH_TOTAL: Final = 16e6
 """Bytes that a server may keep per request, and in one load; more of both is growth. Pools that
 fill are none: without the GIL, Granian's 64 blocking threads keep some 550 bytes of each of the
-first 10,000 requests and 200 of each of the first 120,000 (5 and 24 MB), and a paced load keeps
-2.6 kB of each of the first 600. All other handlers of ours keep less than 3 MB."""
+first 10,000 requests and 200 of each of the first 120,000 (5 and 24 MB). With a paced load they
+keep 2.6 kB of each of the first 600. All other handlers here keep less than 3 MB."""
 
 REOPENED: Final = 0.001
-"""Connections per request that may be opened again. One costs a server about two requests (see
+"""Connections per request that may be reopened. One costs a server about two requests (see
 `protocol.SPOT_SHARE`), so these cost 0.2 % of its core time: the smallest change that matters."""
 
-IDLE: Final = 0.25  # cores that server, its commands and the generator use where nobody is busy
-WAITS: Final = 0.005  # s of a median answer from which on a wait is worth a word
-POOL: Final = (1.5, 0.75)  # it looks like one: from so many requests at a time to such a share
-FEW: Final = 10  # good answers without which not even a p90 exists; see `metrics.PERCENTILES`
+IDLE: Final = 0.25  # cores that server, its commands and the generator use at most when all wait
+WAITS: Final = 0.005  # median answer time in s from which a wait is reported
+POOL: Final = (1.5, 0.75)  # requests at once, and share of the connections: between them, a pool
+FEW: Final = 10  # good answers that even a p90 needs; see `metrics.PERCENTILES`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a launch saw. Defaults are of what was not looked at: nothing is judged from it."""
+    """What a launch recorded. A default means that nobody looked; checks then raise no flag."""
 
     case: Case
     figures: Mapping[str, float]  # metrics, as far as they exist
     ceiling: float | None = None  # requests/s that arithmetic allows
-    ceiling_unit: float | None = None  # requests/s that a measured unit allows, where that is less
+    ceiling_unit: float | None = None  # requests/s that a measured unit allows, if that is less
     server_cores: int
     client_cores: int
-    commands: float = 0.0  # cores that what the case's commands left running used
-    client_beside: float = 0.0  # cores that another generator of ours used of the client's
+    commands: float = 0.0  # cores used by processes that the case's commands left running
+    client_beside: float = 0.0  # client cores used by another generator of ours
     pinned: bool = True
     counted: float = 1.0  # share of the time that the processor's counters counted
     pids_before: frozenset[int] = frozenset()
     pids_after: frozenset[int] = frozenset()
-    connections: tuple[int, ...] = ()  # that each worker process held under load
+    connections: tuple[int, ...] = ()  # per worker process, under load
     steady: bool = True
     backpressure: int | None = None  # connections that the server accepts at once
     server_handled: int | None = None  # requests that the server counted, of `client_total`
     client_total: int = 0
-    right_sizes: frozenset[int] = frozenset()  # bytes of bodies that verification found right
+    right_sizes: frozenset[int] = frozenset()  # bytes of the bodies that passed verification
     sizes: Mapping[int, int] = field(default_factory=dict)  # bytes of a body → answers under load
     throughputs: tuple[float, ...] = ()  # in each third of the load, 1/s
-    times: tuple[float, ...] = ()  # median service time of what was sent in each third, s
+    times: tuple[float, ...] = ()  # median service time of the requests sent in each third, s
 
 
 def judge(facts: Facts) -> tuple[Flag, ...]:
-    """Give all flags that the facts call for, fails first, one per reason."""
+    """Return all flags that the facts call for: failures first, one per reason."""
     raised = (flag for check in CHECKS for flag in check(facts))
     return tuple(sorted(raised, key=lambda flag: flag.severity != "fail"))
 
@@ -131,7 +131,7 @@ def _answers(facts: Facts) -> Iterator[Flag]:
         yield _flag(
             FlagName.NO_ANSWER,
             f"expected good answers within {facts.case.load.duration:g} s, found all "
-            f"{good:.0f} of them later; load it for longer",
+            f"{good:.0f} of them later; prolong the load",
         )
     if requests > good:
         yield _flag(
@@ -151,12 +151,12 @@ def _sizes(facts: Facts) -> Iterator[Flag]:
         wrong = {s: n for s, n in facts.sizes.items() if sizes and s not in sizes}
     if wrong:
         often = sorted(wrong, key=lambda size: -wrong[size])
-        listed = ", ".join(f"{wrong[size]} of {size} bytes" for size in often[:SIZES_SHOWN])
+        examples = ", ".join(f"{wrong[size]} of {size} bytes" for size in often[:SIZES_SHOWN])
         yield _flag(
             FlagName.WRONG_SIZE,
             f"expected bodies of {right} bytes, found others in {sum(wrong.values())} of "
-            f"{sum(facts.sizes.values())} answers: {listed}"
-            f"{', …' if len(often) > SIZES_SHOWN else ''}; mend the handler, or declare the size "
+            f"{sum(facts.sizes.values())} answers: {examples}"
+            f"{', …' if len(often) > SIZES_SHOWN else ''}; fix the handler, or declare the sizes "
             "that its answers may have",
         )
 
@@ -167,12 +167,12 @@ def _server(facts: Facts) -> Iterator[Flag]:
         yield _flag(
             FlagName.COUNT_MISMATCH,
             f"expected the server to count the {sent} requests sent, found {handled}; "
-            "does something else serve on, or send to, its port?",
+            "does another program serve on its port, or send to it?",
         )
     if facts.pids_before != facts.pids_after:
         yield _flag(
             FlagName.WORKER_RESTARTED,
-            f"expected the processes {sorted(facts.pids_before)} to the end, found "
+            f"expected the processes {sorted(facts.pids_before)} to stay, found "
             f"{sorted(facts.pids_after)}; see the server's log",
         )
     limit, connections = facts.backpressure, facts.case.load.connections
@@ -239,7 +239,7 @@ def _contradictions(facts: Facts) -> Iterator[str]:
 
 
 def _ticks(facts: Facts) -> float:
-    """Requests/s that a schedule may seem to have too many: n ticks span n - 1 intervals."""
+    """Requests/s by which a schedule may seem too fast: n ticks span n - 1 intervals."""
     closed, window = facts.case.load.model is LoadModel.CLOSED, facts.figures.get("window")
     return 0.0 if closed or not window else 1 / window
 
@@ -250,7 +250,7 @@ def _unit(facts: Facts) -> Iterator[Flag]:
         yield _flag(
             FlagName.ABOVE_UNIT,
             f"the fastest single request allows {units.rate(limit)}, found "
-            f"{units.rate(throughput)}: single requests were slower than those of the load",
+            f"{units.rate(throughput)}: single requests were slower than those under load",
         )
 
 
@@ -258,7 +258,7 @@ def _client(facts: Facts) -> Iterator[Flag]:
     used = facts.figures.get("client_cores")
     if facts.case.cores != "split" or used is None:
         return
-    # Of two generators that share their cores, none is held back as long as some time is left.
+    # Two generators on the same cores do not slow each other down while any time is left.
     used += facts.client_beside
     if used >= SATURATED * facts.client_cores:
         yield _flag(
@@ -277,8 +277,8 @@ def _overload(facts: Facts) -> Iterator[Flag]:
     if unsent > (1 - KEPT_UP) * due:
         reasons.append(f"{unsent:.0f} of {due:.0f} requests were never sent")
     if "achieved" in figures:
-        # Even an idle server answers nothing in the first moments; open windows leave the floor
-        # out already.
+        # Even an idle server answers nothing in the first moments; the windows of open loads
+        # already leave the floor out.
         idle = figures.get("service_min", 0.0)
         if load.model is LoadModel.OPEN:
             idle -= facts.case.endpoint.floor
@@ -305,12 +305,12 @@ def _schedule(facts: Facts) -> Iterator[Flag]:
 def _steady(facts: Facts) -> Iterator[Flag]:
     if not facts.steady:
         length = units.seconds(facts.figures.get("warm_up", 0.0))
-        yield _flag(FlagName.NOT_STEADY, f"the throughput still moved after {length} of warm-up")
+        yield _flag(FlagName.NOT_STEADY, f"the throughput still changed after {length} of warm-up")
     levels, times = facts.throughputs, facts.times
     if levels and max(levels) > MOVED * min(levels):
         words = ", ".join(units.rate(level) for level in levels)
-        yield _flag(FlagName.NOT_STEADY, f"the throughput moved in the load, by thirds: {words}")
-    # Only quicker: where a queue grows, times do.
+        yield _flag(FlagName.NOT_STEADY, f"the throughput changed in the load, by thirds: {words}")
+    # Only faster answers: times also grow with a queue.
     elif times and times[0] > QUICKER * times[-1]:
         words = ", ".join(units.seconds(time) for time in times)
         yield _flag(FlagName.NOT_STEADY, f"answers became quicker in the load, by thirds: {words}")
@@ -333,15 +333,15 @@ def _waits(facts: Facts) -> Iterator[Flag]:
     if least <= together <= most * load.connections:
         yield _flag(
             FlagName.SMALL_POOL,
-            f"{waits}: about {together:.0f} of {load.connections} requests were under way at a "
-            f"time (one alone takes {units.seconds(single)}); is there a pool, of connections to a "
-            "data base or of threads, that is smaller than the connections?",
+            f"{waits}: about {together:.0f} of {load.connections} requests were in progress at a "
+            f"time (one alone takes {units.seconds(single)}); is there a pool, of database "
+            "connections or of threads, that is smaller than the connections?",
         )
         return
     yield _flag(
         FlagName.NOBODY_BUSY,
         f"{waits}: it waits for something else, such as a timer, a lock, another machine or a "
-        "delayed acknowledgement (40 ms), which throughput and latency tell of",
+        "delayed acknowledgement (40 ms); throughput and latency measure that wait",
     )
 
 
@@ -363,15 +363,15 @@ def _connections(facts: Facts) -> Iterator[Flag]:
         yield _flag(
             FlagName.CONNECTIONS_REOPENED,
             f"expected {facts.case.load.connections} connections kept alive, found "
-            f"{reopened:.0f} opened beside them for {requests:.0f} requests; who closes them?",
+            f"{reopened:.0f} more opened for {requests:.0f} requests; what closes them?",
         )
-    held = facts.connections
-    share = max(held) / sum(held) if any(held) else 0.0
-    if share * len(held) > IMBALANCE:
+    counts = facts.connections
+    share = max(counts) / sum(counts) if any(counts) else 0.0
+    if share * len(counts) > IMBALANCE:
         yield _flag(
             FlagName.WORKER_IMBALANCE,
-            f"the busiest of {len(held)} workers held {units.share(share)} of the "
-            f"connections ({', '.join(map(str, held))})",
+            f"the busiest of {len(counts)} workers held {units.share(share)} of the "
+            f"connections ({', '.join(map(str, counts))})",
         )
 
 
@@ -385,14 +385,14 @@ def _surroundings(facts: Facts) -> Iterator[Flag]:
         yield _flag(
             FlagName.COUNTERS_SHARED,
             f"expected the processor to count all the time, found {units.share(facts.counted)} "
-            "of it: does another program use its counters, or has it cores of two kinds?",
+            "of it; does another program use its counters, or does it have cores of two kinds?",
         )
     if facts.case.cores == "shared":
         yield _flag(
             FlagName.CORES_SHARED, "server and generator run on the same cores, as declared"
         )
     if not facts.pinned:
-        yield _flag(FlagName.UNPINNED, "the scheduler moved server and generator as it liked")
+        yield _flag(FlagName.UNPINNED, "the scheduler moved server and generator freely")
     steal, other = (facts.figures.get(name, 0.0) for name in ("host_steal", "host_other"))
     if steal > STEAL:
         yield _flag(
@@ -402,11 +402,11 @@ def _surroundings(facts: Facts) -> Iterator[Flag]:
         yield _flag(FlagName.HOST_NOISE, f"other processes used {units.cores(other)} cores")
     good = facts.figures.get("good", 0)
     if good < FEW:
-        yield _flag(FlagName.FEW_SAMPLES, f"{good:.0f} good answers; {FEW} are the least")
+        yield _flag(FlagName.FEW_SAMPLES, f"{good:.0f} good answers; at least {FEW} are needed")
 
 
 CHECKS: Final[tuple[Callable[[Facts], Iterator[Flag]], ...]] = (
     *(_answers, _sizes, _server, _littles_law, _impossible, _unit, _client, _overload, _schedule),
     *(_steady, _waits, _growth, _connections, _surroundings),
 )
-"""To add a flag of a single launch, add a check: it yields the flag, and why it is raised."""
+"""All checks. To add a flag of a single launch, add one: it yields the flag and the reason."""

@@ -1,4 +1,4 @@
-"""Is the right thing served? Status, content type, body, floor and concurrency of an endpoint."""
+"""Verify what an endpoint serves: status, content type, body, floor and concurrency."""
 
 import asyncio
 import hashlib
@@ -28,18 +28,18 @@ from duetbench.measure.validity import FLOOR_SLACK
 
 SERIAL_SHARE: Final = 0.75
 TOGETHER: Final = 1.8
-TOGETHER_SLACK: Final = (0.05, 0.002)  # s, and s per request: for our own client
+TOGETHER_SLACK: Final = (0.05, 0.002)  # s, and s per request, for our own client
 """k requests at once must take less than 0.75 of k in a row, and less than 1.8 of one (plus the
 slack): two batches instead of one would take 2."""
 
 _OVERLAP_TRIES: Final = 3
-_OVERLAP_SECONDS: Final = 3.0  # something else keeps a machine busy for a second or two
+_OVERLAP_SECONDS: Final = 3.0  # a machine may be busy with something else for a second or two
 _EXCERPT: Final = 80
 _EXCERPT_OF_PAGE: Final = 300
-_PAGE: Final = 100_000  # characters of a page that are read for its title and text
+_PAGE: Final = 100_000  # characters of a page that are searched for its title and text
 _ERROR: Final = re.compile(r"(?i)\b(error|exception|not found|forbidden|unavailable|denied)\b")
 
-MIXED: Final = 16  # paths of a mix that are asked for before and after a load, at most
+MIXED: Final = 16  # most paths of a mix that are requested before and after a load
 
 
 class Answer(NamedTuple):
@@ -48,13 +48,13 @@ class Answer(NamedTuple):
     seconds: float
     size: int  # bytes of its body as sent
     path: str
-    body: bytes  # a digest of it
+    body: bytes  # digest
     excerpt: str
-    tells_error: bool = False  # it says itself that it is no answer
+    tells_error: bool = False  # the body reports an error
 
 
 def chosen(endpoint: Endpoint) -> tuple[str, ...]:
-    """Different paths of an endpoint, the first of them among these, spread over all."""
+    """Different paths of an endpoint, spread over all of them, the first included."""
     paths = tuple(dict.fromkeys((endpoint.path, *endpoint.paths)))
     few = min(len(paths), MIXED)
     return tuple(paths[number * len(paths) // few] for number in range(few))
@@ -63,11 +63,11 @@ def chosen(endpoint: Endpoint) -> tuple[str, ...]:
 def verify(
     endpoint: Endpoint, base_url: str, *, repeats: int = 3, timeout: float = 60.0
 ) -> list[Answer]:
-    """Ask an idle server and check every answer; all connections are closed afterwards.
+    """Send requests to an idle server and check every answer; close all connections afterwards.
 
-    `repeats` requests go one after another, and one to each further path that is `chosen`; slow
-    endpoints that overlap need none: that shows everything. LaunchError wrong_status, wrong_body,
-    transport_errors, impossible (too fast to be true) or not_concurrent.
+    `repeats` requests go out one after another, and one to each further `chosen` path. Slow
+    endpoints that overlap need none of these, as overlapping shows everything. LaunchError
+    wrong_status, wrong_body, transport_errors, impossible (too fast to be true) or not_concurrent.
     """
     overlaps = endpoint.overlap > 1
     first, *others = chosen(endpoint)
@@ -75,14 +75,14 @@ def verify(
     paths = [first] * alone + (others if alone else [])
 
     async def ask() -> list[Answer]:
-        # No proxy of the environment: the server is on this machine.
+        # No proxy from the environment: the server is on this machine.
         async with httpx.AsyncClient(
             base_url=base_url,
             timeout=timeout,
             limits=httpx.Limits(max_connections=None),
             trust_env=False,
             verify=NO_TLS,
-            headers={"accept-encoding": "identity"},  # as the generator asks
+            headers={"accept-encoding": "identity"},  # like the generator
         ) as client:
             answers = [await _ask(client, endpoint, path) for path in paths]
             if overlaps:
@@ -104,11 +104,11 @@ def check_answer(expect: Expectation, where: str, answer: httpx.Response) -> Non
             f"{LIMITED.get(status, '')}see the server's log",
         )
     media = answer.headers.get("content-type", "")
-    actual, wanted = media.partition(";")[0].strip().lower(), expect.content_type
-    if wanted is not None and actual != wanted.lower():
+    actual, expected = media.partition(";")[0].strip().lower(), expect.content_type
+    if expected is not None and actual != expected.lower():
         raise LaunchError(
             FlagName.WRONG_BODY,
-            f"{where}: expected content type {wanted}, found {actual or 'none'}",
+            f"{where}: expected content type {expected}, found {actual or 'none'}",
         )
     problem = _body_problem(expect, body)
     if problem:
@@ -118,9 +118,9 @@ def check_answer(expect: Expectation, where: str, answer: httpx.Response) -> Non
 
 
 def difference(base: Iterable[Answer], head: Iterable[Answer]) -> str | None:
-    """Say what both sides answer differently, though each of them always the same; None: nothing.
+    """Describe an answer that differs between the sides, if each side repeats its own; else None.
 
-    It takes two answers of each side to tell.
+    It needs two answers of each side.
     """
     before, after = _always(base), _always(head)
     for path in before.keys() & after.keys():
@@ -145,9 +145,9 @@ def _always(answers: Iterable[Answer]) -> dict[str, Answer]:
 
 
 class SpotChecks:
-    """Asks a server now and then while it is loaded, and checks every answer in full.
+    """Sends a request to a loaded server from time to time, and checks every answer in full.
 
-    Each check has a connection of its own, so that all workers get some, and the next path.
+    Each check uses the next path, and a new connection, so that all workers get some.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class SpotChecks:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="spot checks", daemon=True)
         self.sent = 0  # requests so far
-        self.problem: LaunchError | None = None  # with the first answer that was not right
+        self.problem: LaunchError | None = None  # of the first wrong answer
 
     def __enter__(self) -> Self:
         if self._every < math.inf:
@@ -179,14 +179,14 @@ class SpotChecks:
             self.end()
 
     def end(self) -> None:
-        """Send no more, and wait for the answer to the last one."""
+        """Stop, and wait for the answer to the last request."""
         self._over.set()
         if self._thread.ident is not None:
             self._thread.join()
 
     def _run(self) -> None:
         if self._cores is not None:
-            os.sched_setaffinity(0, self._cores)  # of this thread alone
+            os.sched_setaffinity(0, self._cores)  # this thread only
         wait = self._every / 2
         while not self._over.wait(wait) and self.problem is None:
             wait = self._every
@@ -203,18 +203,18 @@ class SpotChecks:
 
 
 def ask(endpoint: Endpoint, path: str, port: int, where: str, *, timeout: float) -> None:
-    """Check the answer to one request on a connection of its own, quickly; LaunchError as `verify`.
+    """Send one request on a new connection and check its answer; LaunchError as `verify`.
 
-    Where there is no answer the LaunchError has its cause.
+    If there is no answer, the LaunchError has its cause.
     """
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
         with closing(connection):
             headers = {"accept-encoding": "identity", **endpoint.headers}
             connection.request(endpoint.method, path, to_bytes(endpoint.body) or None, headers)
-            came = connection.getresponse()
-            # With a compressed body as what it stands for.
-            answer = httpx.Response(came.status, headers=came.getheaders(), content=came.read())
+            reply = connection.getresponse()
+            # httpx decompresses the body.
+            answer = httpx.Response(reply.status, headers=reply.getheaders(), content=reply.read())
     except (OSError, http.client.HTTPException, httpx.DecodingError) as error:
         raise _unanswered(where, error) from error
     check_answer(endpoint.expect, where, answer)
@@ -234,13 +234,13 @@ def _body_problem(expect: Expectation, body: bytes) -> str | None:
         errors = jsonschema.Draft202012Validator(expect.json_schema).iter_errors(value)
         worst = jsonschema.exceptions.best_match(errors)
         return worst and f"expected JSON of the schema, but {worst.json_path}: {worst.message}"
-    # As text, since to Python 1 == True == 1.0.
-    wanted = json.dumps(expect.json_value, sort_keys=True)
-    return None if json.dumps(value, sort_keys=True) == wanted else f"expected {wanted}"
+    # As text, since 1 == True == 1.0 in Python.
+    expected = json.dumps(expect.json_value, sort_keys=True)
+    return None if json.dumps(value, sort_keys=True) == expected else f"expected {expected}"
 
 
 def tells_error(body: bytes) -> bool:
-    """Whether a body calls itself an error: JSON by its keys, a page by its title."""
+    """Whether a body reports an error: JSON by its keys, a page by its title."""
     text = body[:_PAGE].decode(errors="replace")
     if text.lstrip()[:1] == "<":
         return _ERROR.search(page_text(text).partition(":")[0]) is not None
@@ -287,34 +287,34 @@ async def _ask(client: httpx.AsyncClient, endpoint: Endpoint, path: str) -> Answ
         )
     size = answer.num_bytes_downloaded  # as received, like the generator's rows
     digest = hashlib.sha256(answer.content).digest()
-    told = not endpoint.expect.tells_body and tells_error(answer.content)
-    return Answer(seconds, size, path, digest, _excerpt(answer.content), told)
+    wrong = not endpoint.expect.tells_body and tells_error(answer.content)
+    return Answer(seconds, size, path, digest, _excerpt(answer.content), wrong)
 
 
 async def _overlap(client: httpx.AsyncClient, endpoint: Endpoint, answers: list[Answer]) -> None:
     """Send the overlapping requests, and append their answers; LaunchError not_concurrent.
 
-    A busy machine can make a try slow, never a serial server fast: the best of them counts, and
-    before a server is called serial there are at least three, over at least three seconds.
+    A busy machine can slow a try down, but not make a serial server fast. So the best try counts,
+    and a server is called serial after at least three tries over at least three seconds.
     """
-    wanted = endpoint.overlap
+    count = endpoint.overlap
     fixed, each = TOGETHER_SLACK
     totals: list[float] = []
     first = time.perf_counter()
     while True:
         began = time.perf_counter()
-        together = (_ask(client, endpoint, endpoint.path) for _ in range(wanted))
+        together = (_ask(client, endpoint, endpoint.path) for _ in range(count))
         answers += await asyncio.gather(*together)
         totals.append(time.perf_counter() - began)
         single = min(answer.seconds for answer in answers)
-        limit = min(SERIAL_SHARE * wanted * single, TOGETHER * single + fixed + each * wanted)
+        limit = min(SERIAL_SHARE * count * single, TOGETHER * single + fixed + each * count)
         if min(totals) < limit:
             return
         waited = time.perf_counter() - first
         if len(totals) >= _OVERLAP_TRIES and waited >= _OVERLAP_SECONDS:
             raise LaunchError(
                 FlagName.NOT_CONCURRENT,
-                f"{endpoint.method} {endpoint.path}: expected {wanted} requests at once within "
+                f"{endpoint.method} {endpoint.path}: expected {count} requests at once within "
                 f"{limit:.3f} s (one takes {single:.3f} s), found {min(totals):.3f} s as the best "
                 f"of {len(totals)} tries; does something block the server?",
             )

@@ -1,4 +1,4 @@
-"""Warming a server up: its first requests cost more than all later ones, and are never measured."""
+"""Warm up a server: its first requests cost more than all later ones, and are never measured."""
 
 import time
 from collections.abc import Sequence
@@ -16,18 +16,18 @@ from duetbench.measure.oha_results import read_summary
 
 STEADY_WINDOWS: Final = 5
 STEADY_SPREAD: Final = 0.05
-"""Of the windows' throughput: the largest distance from the mean, and the largest fitted change.
+"""Largest distance of a window's throughput from the mean, and largest fitted change, as shares.
 Windows of one second differ by 1 to 2 % on a quiet two-core machine."""
 
 RATE_CONNECTIONS: Final = 16
-"""Most connections that warm up a paced or open load: enough to reach every worker. Rates are often
-too low to tell a steady window from one more request in it, so their endpoints are warmed up in a
-closed loop; hundreds of connections there would be an overload."""
+"""Most connections that warm up a paced or open load: enough to reach every worker. At low rates
+one more request makes a window look unsteady, so these endpoints are warmed up in a closed loop.
+There hundreds of connections would be an overload."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """How a warm-up went: good answers/s by window; `steady`: its limit did not end it."""
+    """Result of a warm-up: good answers/s by window; `steady`: the limit did not end it."""
 
     seconds: float
     windows: tuple[float, ...]
@@ -35,9 +35,9 @@ class WarmUp:
 
 
 def is_steady(windows: Sequence[float]) -> bool:
-    """Tell whether the last five windows lie within 5 % of their mean and go nowhere.
+    """Whether the last five windows lie within 5 % of their mean, without a trend.
 
-    A slow climb can do so, so the change of a fitted line over them may not exceed 5 % either.
+    A slow climb would pass the first test, so the change of a fitted line has the same limit.
     """
     if len(windows) < STEADY_WINDOWS:
         return False
@@ -48,7 +48,7 @@ def is_steady(windows: Sequence[float]) -> bool:
     slope = float(np.polyfit(np.arange(STEADY_WINDOWS), last, 1)[0])
     change = abs(slope) * (STEADY_WINDOWS - 1)
     spread = float(np.abs(last - mean).max())
-    # Rounding may not decide where a window lies exactly on the limit.
+    # Rounding must not decide about a window exactly on the limit.
     return max(spread, change) <= STEADY_SPREAD * mean * (1 + 1e-9)
 
 
@@ -56,7 +56,7 @@ class Burst(Generator):
     """A load without rows, which is not measured."""
 
     def __init__(self, client: Client, *, seconds: float = 0.0, requests: int = 0) -> None:
-        """Send for so many seconds, or so many requests all at once, one per connection."""
+        """Send for `seconds` s, or send `requests` all at once, one per connection."""
         load = client.load
         self._limit, self._requests = seconds + load.timeout, requests
         if requests:
@@ -68,7 +68,7 @@ class Burst(Generator):
         super().__init__(client, shape)
 
     def collect(self) -> WarmUp:
-        """Wait until all have ended; a window of what was sent, or none of requests at once.
+        """Wait until all requests have ended; the result has one window, or none for `requests`.
 
         LaunchError client_failed; wrong_status or transport_errors unless all answers are good.
         """
@@ -81,12 +81,12 @@ class Burst(Generator):
             kinds = ", ".join(f"{number} times {text}" for text, number in summary.failures.items())
             raise LaunchError(
                 FlagName.TRANSPORT_ERRORS,
-                f"expected every request of the warm-up to be answered, found {kinds}; "
+                f"expected an answer to every request of the warm-up, found {kinds}; "
                 "see the server's log",
             )
         good, status = summary.answered, self.client.request.expect.status
         if summary.statuses.get(status, 0) != good:
-            hint = "".join(LIMITED.get(found, "") for found in summary.statuses)
+            hint = "".join(LIMITED.get(code, "") for code in summary.statuses)
             raise LaunchError(
                 FlagName.WRONG_STATUS,
                 f"expected status {status} for the {good} requests of the warm-up, "
@@ -94,7 +94,7 @@ class Burst(Generator):
             )
         if not good or good != (self._requests or good):
             raise self.failed(f"{self._requests or 'some'} requests to end", f"{good}")
-        # All that were sent, over the time until the last was answered: no cut waves.
+        # All requests, over the time until the last answer: no wave is cut.
         windows = () if self._requests else (good / summary.seconds,)
         return WarmUp(summary.seconds, windows, steady=True)
 
@@ -102,20 +102,20 @@ class Burst(Generator):
 def warm_up(client: Client, *, window: float = 1.0, limit: float = 20.0) -> WarmUp:
     """Load the server in windows until its throughput is steady, or the limit is reached.
 
-    Each window is a burst: between two of them lie about 20 ms. No window begins later than `limit`
-    s. LaunchError as of `Burst.collect`, at the first bad answer.
+    Each window is a burst, with about 20 ms between two of them. No window begins after `limit` s.
+    LaunchError as of `Burst.collect`, at the first wrong answer.
     """
     began = time.monotonic()
     windows: tuple[float, ...] = ()
     steady = False
     while not steady and time.monotonic() - began < limit:
-        with Burst(client, seconds=window) as running:
-            windows += running.collect().windows
+        with Burst(client, seconds=window) as burst:
+            windows += burst.collect().windows
         paced = client.load.rate is not None
         steady = len(windows) >= RATE_WINDOWS if paced else is_steady(windows)
     return WarmUp(time.monotonic() - began, windows, steady)
 
 
 def wave_size(case: Case) -> int:
-    """Requests that occupy every place of a case at once, and fill every pool: slots, or all."""
+    """The number of requests that occupies every slot of a case, or else every connection."""
     return min(case.load.connections, case.slots or case.load.connections)

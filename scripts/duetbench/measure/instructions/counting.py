@@ -1,10 +1,10 @@
 """Instructions per unit of work, counted by Valgrind's Callgrind in one process per target.
 
 The same program under the same interpreter executes the same instructions every time, however noisy
-the machine. Held still are the seed of hashes, random numbers, the layout of the address space, and
-the environment; garbage is collected between the counted phases. A unit's figure is the difference
-between doing it 2n and n times, divided by n: what is done once per phase is in no figure. Valgrind
-runs one thread at a time: the figures tell what work costs, and nothing about contention.
+the machine. duetbench fixes the hash seed, random numbers, the layout of the address space and the
+environment; it collects garbage between the counted phases. A unit's figure is the difference
+between doing it 2n and n times, divided by n, so what a phase does once is in no figure. Valgrind
+runs one thread at a time: the figures are the cost of work, and say nothing about contention.
 """
 
 import json
@@ -28,7 +28,7 @@ from duetbench.measure.instructions import phases
 ROUNDS: Final = 3
 TIMEOUT_S: Final = 1800.0
 # Rounds of one process differ by up to 3 %, always by the same: a table grows, memory is fetched.
-# What differs by more does something else every time.
+# A larger difference means that the unit does something else every time.
 SPREAD_LIMIT: Final = 0.05
 # A phase without work costs some hundred instructions, an unmarked one millions.
 _NOTHING_LIMIT: Final = 50_000
@@ -39,17 +39,17 @@ _DUMP: Final = re.compile(
     r"^part: *(\d+)$.*?^desc: Trigger: *([^\n]*)$.*?^events: *Ir$.*^totals: *(\d+)\n", re.M | re.S
 )
 
-# Programs that it takes, and Debian's packages of them.
+# The programs that counting needs, and their Debian packages.
 NEEDED: Final = {"valgrind": "valgrind", "setarch": "util-linux", "setpriv": "util-linux"}
 
-# Everything else that the caller's environment says must not reach the counted program.
-_KEPT: Final = ("PATH", "LD_LIBRARY_PATH")
+# Variables that the counted program inherits from the caller. It inherits no others.
+_INHERITED: Final = ("PATH", "LD_LIBRARY_PATH")
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
 _SOURCE: Final = Path(__file__).with_name("fixed_random.c")
 _MARKS: Final = Path(__file__).with_name("marks.c")
 
-# Options of a process whose instructions are counted; of one that `marks.c` has counted from the
-# first mark on, which is quicker; and told apart by all callers: six or so a Python function.
+# Valgrind's options: for counting; for counting with `marks.c`, which counts from the first mark on
+# and is quicker; and for profiles, which distinguish all callers (some six per Python function).
 COUNTED: Final = (f"--zero-before={phases.ZERO}", f"--dump-before={phases.DUMP}")
 SWITCHED: Final = ("--instr-atstart=no",)
 PROFILED: Final = (*SWITCHED, "--separate-callers=500", "--demangle=no")
@@ -65,24 +65,24 @@ class Dump(NamedTuple):
     number: int
     trigger: str
     instructions: int
-    """Of all threads since the dump before it, or since the last zero."""
+    """Instructions of all threads since the previous dump, or since the last zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstructionCount:
-    """How many instructions a unit of work takes: the median over the rounds."""
+    """Instructions of a unit of work: the median over the rounds."""
 
     per_unit: float
     spread: float  # largest minus smallest round, as a share of `per_unit`
     n: int  # units in a single phase
     seeded: bool = False
-    """Random numbers were those of every counting (`fixed_random`); else it repeats to 0.1 %."""
+    """Random numbers were those of every count (`fixed_random`); else it repeats to 0.1 %."""
     rounds: tuple[float, ...] = field(default=(), compare=False)  # instructions per unit in each
 
 
 @dataclass(frozen=True, slots=True)
 class Uncounted:
-    """Why a target has no figure; `unfit`: there cannot be one, as a matter of principle."""
+    """Why a target has no figure; `unfit`: it cannot have one in principle."""
 
     reason: str
     unfit: bool = False
@@ -94,7 +94,7 @@ Collect = Callable[[float], Outcomes]
 
 
 def missing() -> str | None:
-    """Say what counting needs and this machine has not; None if nothing."""
+    """Say what counting needs and this machine lacks; None if nothing."""
     absent = [tool for tool in NEEDED if shutil.which(tool) is None]
     if not absent:
         return None
@@ -114,7 +114,7 @@ def count(
     rounds: int = ROUNDS,
     timeout: float = TIMEOUT_S,
 ) -> Outcomes:
-    """Count the instructions of some units of work, called `targets`; CountError: of none.
+    """Count the instructions of units of work, called `targets`; CountError if none has a figure.
 
     `payload` are the interpreter's arguments: a program that calls `phases.run`. It gets PATH and
     `env`. Importing a web framework takes some 20 s.
@@ -134,11 +134,11 @@ def started(
     switched: bool = False,
     ends: float | None = None,
 ) -> Iterator[Collect]:
-    """Count as `count` does, beside other work; leaving ends it. CountError: impossible.
+    """Count as `count` does, beside other work; leaving ends it. CountError if it is impossible.
 
-    `switched`: twice as fast, and needs what `can_switch` tests. When the time is over, targets
-    that are done have their figures; what would take until after `ends`, by the monotonic clock,
-    is given up at its third call.
+    `switched` is twice as fast, and needs what `can_switch` tests. When the time is over, targets
+    that are done have their figures. A target that would take until after `ends`, by the monotonic
+    clock, is given up at its third call.
     """
     options = SWITCHED if switched else COUNTED
     with (
@@ -166,18 +166,18 @@ def started(
 
 
 def figure(parts: Sequence[Dump], n: int, rounds: int) -> InstructionCount | Uncounted:
-    """Compute a target's figure from its process: warm-up, nothing, n and 2n in turn.
+    """Compute a target's figure from the dumps of its process: warm-up, nothing, n and 2n in turn.
 
-    CountError: the parts are not those of such a process.
+    Raises CountError if the dumps are not those of such a process.
     """
     marked = [part for part in parts if part.trigger.startswith(_MARKED)]
     if len(marked) != 2 + 2 * rounds or len(marked) != len(parts):
         raise CountError(
-            f"expected Callgrind to write its counters down {2 + 2 * rounds} times, found "
+            f"expected Callgrind to write its counters {2 + 2 * rounds} times, found "
             f"{len(marked)} times because of {phases.DUMP} and {len(parts) - len(marked)} times "
             f"because of something else; does Valgrind know the symbols of this libc?"
         )
-    _warmup, nothing, *counted = (part.instructions for part in marked)
+    _warmup, nothing, *readings = (part.instructions for part in marked)
     if nothing > _NOTHING_LIMIT:
         raise CountError(
             f"expected at most {_NOTHING_LIMIT} instructions in a phase without work, found "
@@ -185,11 +185,11 @@ def figure(parts: Sequence[Dump], n: int, rounds: int) -> InstructionCount | Unc
             "this libc?"
         )
     costs = [
-        (double - single) / n for single, double in zip(counted[::2], counted[1::2], strict=True)
+        (double - single) / n for single, double in zip(readings[::2], readings[1::2], strict=True)
     ]
     per_unit = statistics.median(costs)
     if per_unit <= 0:
-        return Uncounted(f"{2 * n} units took no more instructions than {n}: {counted}")
+        return Uncounted(f"{2 * n} units took no more instructions than {n}: {readings}")
     spread = (max(costs) - min(costs)) / per_unit
     if spread > SPREAD_LIMIT:
         return Uncounted(
@@ -201,14 +201,14 @@ def figure(parts: Sequence[Dump], n: int, rounds: int) -> InstructionCount | Unc
 
 def parse_dump(text: str, name: str) -> Dump:
     """Read one dump, called `name` in errors; CountError if it does not count instructions."""
-    # Its totals end it: a file without them, or without their line end, was cut short.
-    found = _DUMP.search(text)
-    if found is None:
+    # The totals are its last line: a file without them, or without their line end, was cut short.
+    match = _DUMP.search(text)
+    if match is None:
         raise CountError(
             f"{name}: expected a dump of Callgrind that counts instructions, with part, trigger, "
             f"events and totals, found {len(text)} characters without; is the disk full?"
         )
-    return Dump(int(found[1]), found[2], int(found[3]))
+    return Dump(int(match[1]), match[2], int(match[3]))
 
 
 def read_dumps(folder: Path, process: int) -> tuple[Dump, ...]:
@@ -216,17 +216,17 @@ def read_dumps(folder: Path, process: int) -> tuple[Dump, ...]:
     files = folder.glob(f"{process}.*")
     parts = [parse_dump(file.read_text("utf-8", "replace"), file.name) for file in files]
     parts.sort(key=lambda part: part.number)
-    found = [part.number for part in parts]
-    if found != list(range(1, len(parts) + 1)):
+    numbers = [part.number for part in parts]
+    if numbers != list(range(1, len(parts) + 1)):
         raise CountError(
-            f"expected the dumps of process {process} to be numbered from 1 on, found {found}; "
+            f"expected the dumps of process {process} to be numbered from 1 on, found {numbers}; "
             "is the disk full?"
         )
     return tuple(parts)
 
 
 def report_of(file: Path) -> dict[str, Any]:
-    """Read what `phases.run` has written of a target; CountError if it is no report."""
+    """Read the report of a target by `phases.run`; CountError if it is no report."""
     try:
         report = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -249,7 +249,7 @@ def _outcome(report: dict[str, Any], folder: Path, rounds: int) -> InstructionCo
 def workspace(plan: Mapping[str, Any], padding: int = 0) -> Iterator[Path]:
     """Make the folder of a counted process, with its `plan.json` (`phases.run`), and remove it.
 
-    `padding` makes its path longer: memory then lies elsewhere.
+    `padding` makes its path longer, which moves memory.
     """
     base = Path(tempfile.gettempdir())
     proc.sweep_scratch(_PREFIX, base)
@@ -264,7 +264,7 @@ def workspace(plan: Mapping[str, Any], padding: int = 0) -> Iterator[Path]:
 
 
 class Process:
-    """A payload under Valgrind; use it as a context manager, which ends it whatever happened."""
+    """A payload under Valgrind; use it as a context manager, which always ends it."""
 
     _running: ClassVar[set["Process"]] = set()
 
@@ -281,8 +281,8 @@ class Process:
         CountError: a program is missing, or what `SWITCHED` and `PROFILED` processes need cannot
         be compiled.
         """
-        if (lacking := missing()) is not None:
-            raise CountError(lacking)
+        if (problem := missing()) is not None:
+            raise CountError(problem)
         self._argv, self._log = _argv(python, payload, folder, options), folder / "log"
         with self._log.open("wb") as output:
             self._popen = subprocess.Popen(
@@ -298,7 +298,7 @@ class Process:
 
     @classmethod
     def end_all(cls) -> None:
-        """End all that other threads wait for, each of which gets a CountError."""
+        """End all processes that other threads wait for; each thread gets a CountError."""
         for process in tuple(cls._running):
             process.end()
 
@@ -307,7 +307,7 @@ class Process:
             os.killpg(self._popen.pid, signal.SIGKILL)
 
     def wait(self, timeout: float) -> None:
-        """Wait for its end, for so many seconds; CountError if it failed or took too long."""
+        """Wait up to `timeout` s for its end; CountError if it failed or took too long."""
         try:
             code = self._popen.wait(max(timeout, 0))
         except subprocess.TimeoutExpired as error:
@@ -368,14 +368,14 @@ def can_switch() -> bool:
 
 
 def last_words(error: Exception) -> str:
-    """What a program said before it failed, or why it could not be started."""
-    said = (getattr(error, "stderr", None) or b"").decode("utf-8", "replace").strip()
-    return said[-LAST_WORDS:] or str(error)
+    """The last output of a program that failed, or why it could not be started."""
+    output = (getattr(error, "stderr", None) or b"").decode("utf-8", "replace").strip()
+    return output[-LAST_WORDS:] or str(error)
 
 
 def _argv(python: Path, payload: Sequence[str], folder: Path, options: Sequence[str]) -> list[str]:
     return [
-        # However we end, the kernel ends Valgrind: what ends us may reach our process group only.
+        # The kernel ends Valgrind with us: whatever ends us may reach only our process group.
         *("setpriv", "--pdeathsig", "KILL"),
         *("setarch", "-R"),  # no randomised addresses: the hashes of objects depend on them
         *("valgrind", "--quiet", "--vgdb=no", "--tool=callgrind"),
@@ -388,33 +388,33 @@ def _argv(python: Path, payload: Sequence[str], folder: Path, options: Sequence[
 
 def environment(env: Mapping[str, str], folder: Path, *, marks: bool = False) -> dict[str, str]:
     """The environment of a counted program whose plan is `plan.json` in `folder`."""
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     return {
-        **kept,
+        **inherited,
         **env,
-        "HOME": str(folder),  # where Valgrind would look for options of the user's
+        "HOME": str(folder),  # Valgrind would read the user's options there
         "LC_ALL": "C.UTF-8",
-        # setpriv and setarch load it as well, and draw nothing.
+        # setpriv and setarch load it as well, but use no random numbers.
         "LD_PRELOAD": _joined(fixed_random(folder, marks=marks), env.get("LD_PRELOAD")),
-        # The allocator of 3.14t asks for memory at random addresses, but not for so much at once.
+        # 3.14t's allocator asks for memory at random addresses, but not for so much at once.
         "MIMALLOC_ARENA_RESERVE": "2GiB",
-        # … and gives it back when the clock says so.
+        # It returns memory by the clock.
         "MIMALLOC_PURGE_DELAY": "-1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
         "PYTHONPATH": _joined(_packages(), env.get("PYTHONPATH")),
-        # Seen from the working directory: letters that change from count to count would be
-        # interned, and collide in tables now and then.
+        # A relative path: characters that change from count to count would be interned, and
+        # sometimes collide in tables.
         phases.PLAN: "plan.json",
     }
 
 
 def _packages() -> Path:
-    """Where the counted program finds duetbench, and nothing else that is not the stack's."""
+    """The folder from which the counted program imports duetbench, and only duetbench."""
     beside = _PACKAGE.parent
-    if beside.name == "scripts":  # of a checkout
+    if beside.name == "scripts":  # a checkout
         return beside
-    # Only where it is installed: the stacks' environments have not what this needs.
+    # Imported only by an installation: the stacks' environments lack what this needs.
     from duetbench.host import cache, paths  # noqa: PLC0415
 
     return cache.alone(_PACKAGE, paths.cache_dir() / "tools")

@@ -2,11 +2,11 @@
  * Random bytes that are the same in every process, for a program whose instructions are counted.
  *
  * Loaded before libc (LD_PRELOAD). Rust's hash tables draw their seeds with getrandom(), which
- * both its standard library and its crate `getrandom` look up so that it can be replaced; the
- * allocator of a free-threaded CPython draws with syscall(). The bytes go on from call to call, so
- * that who draws until two differ comes to an end. Not for secrets.
+ * both its standard library and its crate `getrandom` look up so that it can be replaced. The
+ * allocator of a free-threaded CPython draws with syscall(). The sequence continues from call to
+ * call, so that a program that draws until two differ comes to an end. Not for secrets.
  *
- * pidfd_open() is absent, as to older kernels: Valgrind does not know it, and asyncio does without.
+ * pidfd_open() is absent, as on older kernels: Valgrind lacks it, and asyncio can do without.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -44,7 +44,7 @@ long syscall(long number, ...)
 	va_list list;
 
 	va_start(list, number);
-	for (int at = 0; at < 6; at++) /* as libc's own does: the kernel ignores those too many */
+	for (int at = 0; at < 6; at++) /* as in libc: the kernel ignores surplus ones */
 		given[at] = va_arg(list, long);
 	va_end(list);
 	if (number == SYS_getrandom)

@@ -1,8 +1,8 @@
 /*
  * Marks that switch Callgrind's instrumentation on: imports before them are ten times as fast.
  *
- * Loaded before libc (LD_PRELOAD). getpgrp(), which nothing else calls, switches it on, where it is
- * not, and sets the counters to zero; getppid() writes them down.
+ * Loaded before libc (LD_PRELOAD). getpgrp(), which nothing else calls, switches it on, unless it
+ * is on, and sets the counters to zero; getppid() writes them to a dump.
  */
 #define _GNU_SOURCE
 #include <sys/syscall.h>

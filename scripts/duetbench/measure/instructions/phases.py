@@ -1,11 +1,11 @@
-"""What runs inside the counted process: pieces of work between two marks.
+"""The program that runs inside the counted process: units of work between marks.
 
 A mark is a call into libc that does nothing, and that nothing else makes: before `getpgrp`
-Callgrind sets its counters to zero, before `getppid` it writes them down.
+Callgrind sets its counters to zero, before `getppid` it writes them to a dump.
 
-Everything is imported once, in a parent that is forked for each target: importing under Valgrind
-takes 20 s, and no target sees what another has left behind (specialised bytecode, filled caches,
-most of the heap), so that adding a target changes no other's count by more than 0.2 %.
+Everything is imported once, in a parent that forks for each target: importing under Valgrind takes
+20 s. No target is affected by what another leaves behind (specialised bytecode, filled caches, most
+of the heap), so adding a target changes no other's count by more than 0.2 %.
 """
 
 import gc
@@ -33,22 +33,22 @@ LIBRARY: Final = "fixed_random.so"
 _PR_SET_PDEATHSIG: Final = 1  # prctl(2)
 _TOOL: Final = "duetbench"
 _OF_PLACES: Final = 0x10 | 0x8000000
-"""Flags that say where a function is written: in another one, or in a class."""
+"""Flags of the place of a function: nested in another one, or in a class."""
 
 SLOW: Final = 0.05
-"""Seconds of a call before the first mark from which on it is warmed up there, by `WARM` calls at
-most: counted ones take five to ten times as long."""
+"""Seconds of an uncounted call from which it is slow: at most `WARM` calls warm it up before the
+first mark, as counted calls take five to ten times as long."""
 
 WARM: Final = 3
 
 LONGER: Final = 5
-"""So many times the core time of a call before the first mark one takes at least after it."""
+"""A call after the first mark takes at least this many times the core time of one before."""
 
 SEVERAL: Final = 6
-"""Fewest calls of a single phase beside which what a phase itself costs does not scatter much."""
+"""Fewest calls in a single phase for which the cost of the phase itself scatters little."""
 
 BRIEF: Final = 4.0
-"""Seconds of counted calls that are enough where there is no time for all phases."""
+"""Seconds of counted calls that suffice if there is no time for all phases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,13 @@ class Unit:
     """A piece of work to count: n times in a single phase, 2·n times in a double one.
 
     Attributes:
-        warmup: So many calls before specialise bytecode and fill caches.
-        threads: It may have threads, for which nobody can say beforehand how well counts repeat.
-        once: It can be called once in a process, such as an import: a single phase has none, and
-            there is one round.
-        least: A phase has a multiple of so many calls, which differ from each other.
-        seconds: Wall time of a call that was made before, if somebody looked.
-        work: Its core time.
+        warmup: Calls that specialise bytecode and fill caches first.
+        threads: It may have threads; how well its counts repeat is then unknown beforehand.
+        once: It can be called only once per process, such as an import: a single phase has no call,
+            and there is one round.
+        least: The calls of a phase are a multiple of this, as they differ from each other.
+        seconds: Wall time of an earlier call, if it was measured.
+        work: Core time of that call.
     """
 
     call: Callable[[], object]
@@ -76,21 +76,21 @@ class Unit:
 
 
 class SlowError(Exception):
-    """Counting a target would take longer than there is time; the message says so."""
+    """Counting a target would take longer than there is time; the message gives the times."""
 
 
 class UnfitError(Exception):
-    """What a target does has no exact count, as a matter of principle; the message says why."""
+    """A target that has no exact count in principle; the message gives the reason."""
 
 
 def run(prepare: Callable[[str], Unit], preload: Callable[[], object] | None = None) -> None:
-    """Do the work of all planned targets, one process each; the main program of a payload.
+    """Do the work of all planned targets, one process each. This is a payload's main program.
 
     The plan is a JSON file named by `$DUETBENCH_ICOUNT_PLAN`: targets, rounds, and the folder for
-    the reports, one JSON file for each target. With `observe` n units are observed instead, without
-    Valgrind; with `profile` instructions are counted function by function. `preload` imports what
-    several targets need; `prepare` makes the unit of a target in its own process, and what it
-    raises is the reason why it has no figure.
+    the reports, one JSON file per target. With `observe` the interpreter observes n units, without
+    Valgrind; with `profile` Callgrind counts function by function. `preload` imports what several
+    targets need. `prepare` makes the unit of a target in its own process; an exception from it is
+    the reason why the target has no figure.
     """
     plan = json.loads(Path(os.environ[PLAN]).read_text("utf-8"))
     if preload is not None:
@@ -103,7 +103,7 @@ def run(prepare: Callable[[str], Unit], preload: Callable[[], object] | None = N
         child = os.fork()
         if child == 0:
             tie()
-            # As `os.getppid`, which is a mark.
+            # Not `os.getppid`, which is a mark.
             fields = Path("/proc/self/stat").read_text("utf-8", "replace").rpartition(")")[2]
             if int(fields.split()[1]) != parent:  # it ended before the tie
                 os._exit(1)
@@ -115,7 +115,7 @@ def run(prepare: Callable[[str], Unit], preload: Callable[[], object] | None = N
 
 
 def _tie() -> Callable[[], object]:
-    """Give what has the kernel end this process when its parent ends; no fork inherits that."""
+    """Return a call that makes the kernel end this process with its parent. Forks lose that."""
     try:
         import ctypes  # noqa: PLC0415 - an interpreter may have been built without it
 
@@ -128,17 +128,17 @@ def _tie() -> Callable[[], object]:
 def _work(
     prepare: Callable[[str], Unit], target: str, plan: dict[str, Any], parent: int, report: Path
 ) -> NoReturn:
-    code, here = 1, os.open(".", os.O_RDONLY)  # the target's code may go elsewhere
+    code, here = 1, os.open(".", os.O_RDONLY)  # the target's code may change the directory
     try:
         unit = prepare(target)
         if "observe" in plan:
-            found = _observed(unit)
+            content = _observed(unit)
         elif "profile" in plan:
-            found = _profiled(unit)
+            content = _profiled(unit)
         else:
-            found = _phases(unit, plan["rounds"], parent, plan.get("ends"))
+            content = _phases(unit, plan["rounds"], parent, plan.get("ends"))
         os.fchdir(here)
-        _write(report, found)
+        _write(report, content)
         code = 0
     except BaseException as error:  # the target's own code may raise anything
         traceback.print_exc()
@@ -160,14 +160,14 @@ def _observed(unit: Unit) -> dict[str, Any]:
     """Count function by function, by the interpreter's own events; exact.
 
     Each row is name, file, line, entries (starts and resumptions), bytecodes, calls of each C
-    function, and a digest that is equal where the code is, under whatever name and in any place.
+    function, and a digest of the code, independent of its name and place.
     """
     if sys.version_info < (3, 12):
         raise UnfitError("entries are counted from CPython 3.12 on")
     _warm(unit, _repeat)
     monitoring: Any = sys.monitoring
     events, tool = monitoring.events, monitoring.PROFILER_ID
-    codes: dict[int, CodeType] = {}  # hashing a code object itself goes through all its constants
+    codes: dict[int, CodeType] = {}  # by id: hashing a code object goes through all its constants
     entries: Counter[int] = Counter()
     bytecodes: defaultdict[int, int] = defaultdict(int)
     calls: defaultdict[int, Counter[str]] = defaultdict(Counter)
@@ -182,10 +182,10 @@ def _observed(unit: Unit) -> dict[str, Any]:
     def leave_python(code: CodeType, _offset: int, called: object, _argument: object) -> None:
         function = called.__func__ if isinstance(called, MethodType) else called
         if not isinstance(function, FunctionType):
-            # Of an instance the class tells: asked itself, it may do anything.
+            # Only the class of an instance is read: the instance's attributes may run any code.
             itself = isinstance(function, type) or "__qualname__" in vars(type(function))
-            named = function if itself else type(function)
-            calls[id(code)][named.__qualname__] += 1
+            owner = function if itself else type(function)
+            calls[id(code)][owner.__qualname__] += 1
 
     callbacks: dict[int, Callable[..., None]] = {
         events.PY_START: enter,
@@ -221,18 +221,18 @@ def _observed(unit: Unit) -> dict[str, Any]:
 
 
 def _digest(code: CodeType) -> str:
-    import hashlib  # noqa: PLC0415 - under Valgrind each import takes long, and nobody asks
+    import hashlib  # noqa: PLC0415 - under Valgrind each import is slow, and counts need none
 
-    constants = [_digest(one) if isinstance(one, CodeType) else one for one in code.co_consts]
+    constants = [_digest(item) if isinstance(item, CodeType) else item for item in code.co_consts]
     flags = code.co_flags & ~_OF_PLACES
     body = code.co_code, code.co_names, code.co_varnames, code.co_freevars, flags, constants
     return hashlib.sha256(repr(body).encode()).hexdigest()[:16]
 
 
 def _profiled(unit: Unit) -> dict[str, Any]:
-    """Do the work once more, with a stub of its own below each Python function.
+    """Run the work once more, with a stub of its own below each Python function.
 
-    CPython names the stubs in /tmp/perf-<process>.map.
+    CPython lists the stubs in /tmp/perf-<process>.map.
     """
     try:
         activate: Any = sys.activate_stack_trampoline  # type: ignore[attr-defined] # from 3.12 on
@@ -250,13 +250,13 @@ def _profiled(unit: Unit) -> dict[str, Any]:
 
 
 def _warm(unit: Unit, phase: Callable[[Callable[[], object], int], object]) -> None:
-    """Specialise bytecode, fill caches, and collect no garbage from now on; may raise UnfitError.
+    """Specialise bytecode, fill caches, and stop the garbage collector; UnfitError for threads.
 
-    A collection in a double phase and none in a single one would be counted as work of the unit.
+    A collection in a double phase but not in a single one would count as work of the unit.
     """
     phase(unit.call, unit.warmup)
     if threading.active_count() > 1 and not unit.threads:
-        raise UnfitError("it starts threads, and how these wait for each other is never the same")
+        raise UnfitError("it starts threads, and they never wait for each other in the same way")
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -265,7 +265,7 @@ def _warm(unit: Unit, phase: Callable[[Callable[[], object], int], object]) -> N
 def _phases(unit: Unit, rounds: int, parent: int, ends: float | None) -> dict[str, Any]:
     if ends is None or unit.once:
         _warm(unit, _phase)
-        # A phase without a call and one with one are a round.
+        # One round: a phase without a call, and one with a call.
         single, double, rounds = (0, 1, 1) if unit.once else (unit.n, 2 * unit.n, rounds)
     else:
         single, double = _warm_in_time(unit, rounds, ends)
@@ -273,18 +273,18 @@ def _phases(unit: Unit, rounds: int, parent: int, ends: float | None) -> dict[st
     for times in (0, *(single, double) * rounds):
         if _phase(unit.call, times) != parent:
             raise SystemExit("the counting process has ended")
-        if single or unit.once:  # it empties pools that single calls would have to fill again
+        if single or unit.once:  # a collection empties pools, which single calls would fill again
             gc.collect()
-    # Only now: what is read must not move what the phases allocate.
+    # Read last, because reading would change what the phases allocate.
     seeded = LIBRARY in Path("/proc/self/maps").read_text("utf-8", "replace")
     return {"process": os.getpid(), "n": double - single, "seeded": seeded, "rounds": rounds}
 
 
 def _warm_in_time(unit: Unit, rounds: int, ends: float) -> tuple[int, int]:
-    """Warm up, and give the calls of a single and a double phase that end before `ends`.
+    """Warm up; return the calls of a single and a double phase that end before `ends`.
 
-    The second counted call tells, as the first may have filled caches; of slow ones the first. What
-    will take more than half of the time is not begun: duets tell more in it.
+    The second counted call sets the time, as the first may have filled caches; for slow units, the
+    first. A unit that would take more than half of the time is not begun: duets use it better.
     """
     warmup, sizes = unit.warmup, (0, 0)
     if unit.seconds >= SLOW:
@@ -314,8 +314,8 @@ def _warm_in_time(unit: Unit, rounds: int, ends: float) -> tuple[int, int]:
 def planned(unit: Unit, rounds: int, each: float, left: float, more: int) -> tuple[int, int]:
     """Calls of a single and a double phase, of `each` s, after `more` calls and within `left` s.
 
-    If n and 2n take too long, fewer; of slow ones none and some, as beside these a phase itself
-    costs nothing. SlowError: these take too long, too.
+    If n and 2n take too long, fewer. For slow units, none and some: beside them a phase itself
+    costs nothing. Raises SlowError if these take too long, too.
     """
     slow = unit.seconds >= SLOW
     if each * (more + 3 * unit.n * rounds) <= (left / 2 if slow else left):
@@ -327,8 +327,8 @@ def planned(unit: Unit, rounds: int, each: float, left: float, more: int) -> tup
     times = max(unit.least, min(unit.n, fitting))
     if each * rounds * times > left:
         raise SlowError(
-            f"one takes {each:.2g} s under Valgrind, {rounds * times} of them longer than the "
-            f"{max(left, 0):.0f} s that counting may take: a larger budget counts them"
+            f"one takes {each:.2g} s under Valgrind, so {rounds * times} of them exceed the "
+            f"{max(left, 0):.0f} s for counting; a larger budget counts them"
         )
     return 0, times
 

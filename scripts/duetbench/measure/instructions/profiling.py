@@ -1,11 +1,11 @@
-"""Which functions the instructions of a unit of work are in, and how often each is entered.
+"""Which functions execute the instructions of a unit of work, and how often each is entered.
 
 A profile counts instructions by chain of calls: CPython runs each Python function through a stub
-(`sys.activate_stack_trampoline`) and names the stubs in a map; Callgrind tells all callers apart. A
-stub costs some hundred instructions per entry: figures are too large for what is entered often.
+(`sys.activate_stack_trampoline`) and lists the stubs in a map; Callgrind distinguishes all callers.
+A stub costs some hundred instructions per entry: frequently entered functions seem too expensive.
 
-Entries are counted by the interpreter's `sys.monitoring` instead of Valgrind, equal to the digit.
-They are blind to what compiled code costs: they confirm where a change is, and do not rank.
+The interpreter's `sys.monitoring` counts entries, exactly and without Valgrind. They do not include
+the cost of compiled code: they confirm where a change is, but do not rank.
 """
 
 import shutil
@@ -22,8 +22,8 @@ from duetbench.measure.instructions import counting
 
 PROFILE_S: Final = 180.0
 ENTRIES_S: Final = 120.0  # 3 s measured, most of them for imports
-TRAMPOLINE: Final = "trampoline"  # for the symbols of the stubs: no work of the program's own
-_STUB: Final = "py::"  # begins the names of stubs, before a function's qualified name and its file
+TRAMPOLINE: Final = "trampoline"  # for the symbols of the stubs, which are no work of the program
+_STUB: Final = "py::"  # start of a stub's name, before a function's qualified name and its file
 _EVALUATOR: Final = "py_trampoline_evaluator"
 _MAP: Final = "/tmp/perf-{}.map"  # noqa: S108 - where CPython writes it
 _COST: Final = frozenset("0123456789+-*")
@@ -38,9 +38,9 @@ class Code(NamedTuple):
 
 
 Chain = tuple[Code, ...]
-"""The Python functions that are active, from the outermost on. What compiled code executes is the
-innermost's, by symbol; an extension module of the packages stands in the chain as one function:
-their symbols are mostly stripped."""
+"""The active Python functions, the outermost first. Instructions of compiled code count for the
+innermost, by symbol. An extension module of the packages counts as one function of the chain, as
+most are stripped of symbols."""
 
 Chains = dict[Chain, Counter[str]]
 """Own instructions of each chain's innermost function, by the symbol that executes them."""
@@ -56,12 +56,12 @@ class Observed:
     bytecodes: float
     calls: Mapping[str, float]  # of compiled functions, by name
     code: str = field(default="", compare=False)
-    """Equal where functions are written in the same way; empty: it is that of several."""
+    """A digest, equal for functions with equal code; empty: several functions share the place."""
 
 
 class _Context(NamedTuple):
-    names: tuple[str, ...]  # from the outermost on
-    module: str  # that the innermost is from
+    names: tuple[str, ...]  # the outermost first
+    module: str  # of the innermost
     instructions: int
 
 
@@ -87,9 +87,9 @@ def profile(
     padding: int = 0,
     timeout: float = PROFILE_S,
 ) -> Profile:
-    """Profile a unit of work; arguments, surroundings and errors as of `counting.count`.
+    """Profile a unit of work; arguments, environment and errors as of `counting.count`.
 
-    `padding` makes the path of its folder longer: memory then lies elsewhere.
+    `padding` makes the path of its folder longer, which moves memory.
     """
     with counting.workspace({"targets": [target], "profile": True}, 1 + padding) as folder:
         with counting.Process(python, payload, folder, env or {}, counting.PROFILED) as process:
@@ -119,31 +119,31 @@ def _read_profile(folder: Path) -> Profile:
 
 
 def median(profiles: Sequence[Profile]) -> Profile:
-    """The median of what each symbol of each chain has in some profiles of the same code."""
+    """The median of each symbol of each chain over some profiles of the same code."""
     middle: defaultdict[Chain, dict[str, float]] = defaultdict(dict)
     for chain, symbol in dict.fromkeys(
-        (chain, symbol) for one in profiles for chain, own in one.chains.items() for symbol in own
+        (chain, symbol) for p in profiles for chain, own in p.chains.items() for symbol in own
     ):
-        values = [one.chains.get(chain, {}).get(symbol, 0.0) for one in profiles]
+        values = [p.chains.get(chain, {}).get(symbol, 0.0) for p in profiles]
         middle[chain][symbol] = statistics.median(values)
     return replace(profiles[0], chains=dict(middle))
 
 
 def read_stubs(text: str) -> dict[int, Code]:
-    """Read a map of CPython's: the function of each address."""
-    found = {}
+    """Read CPython's map of stubs: the function of each address."""
+    functions = {}
     for line in text.splitlines():
         address, _, name = line.split(" ", 2)
         if name.startswith(_STUB):
             qualified, _, file = name.removeprefix(_STUB).partition(":")
-            found[int(address, 16)] = Code(qualified, file)
-    return found
+            functions[int(address, 16)] = Code(qualified, file)
+    return functions
 
 
 def read_chains(lines: Iterable[str], named: Mapping[int, Code], packages: str) -> Chains:
     """Read a dump, with the names of the stubs; `packages` is the folder of extension modules.
 
-    CountError: it is none, or not all of it.
+    Raises CountError if it is no dump, or is incomplete.
     """
     contexts = _contexts(lines)
     modules: defaultdict[str, set[str]] = defaultdict(set)
@@ -163,18 +163,19 @@ def read_chains(lines: Iterable[str], named: Mapping[int, Code], packages: str) 
             known[name] = stub
         return known[name]
 
-    found: Chains = {}
+    chains: Chains = {}
     for names, module, instructions in contexts:
         chain: list[Code] = []
         for name in names:
-            one = code(name)
+            function = code(name)
             # A module's functions call each other.
-            if one is not None and not (chain and chain[-1] == one and one not in python):
-                chain.append(one)
-        own = found.setdefault(tuple(chain), Counter())
+            repeated = chain and chain[-1] == function and function not in python
+            if function is not None and not repeated:
+                chain.append(function)
+        own = chains.setdefault(tuple(chain), Counter())
         last = names[-1]
         own[_symbol(last, module, stub=code(last) in python)] += instructions
-    return found
+    return chains
 
 
 def _symbol(name: str, module: str, *, stub: bool) -> str:
@@ -186,7 +187,7 @@ def _symbol(name: str, module: str, *, stub: bool) -> str:
 
 
 def _contexts(lines: Iterable[str]) -> list[_Context]:
-    """Read what each context executes itself (Callgrind's manual, "Format Specification")."""
+    """Read the own instructions of each context (Callgrind's manual, "Format Specification")."""
     names: dict[str, str] = {}
     modules: dict[str, str] = {}
     place: dict[str, str] = {}  # context → its module
@@ -194,7 +195,7 @@ def _contexts(lines: Iterable[str]) -> list[_Context]:
     current, module, total, callee = "", "", None, False
     for line in lines:
         if line[:1] in _COST:
-            if not callee:  # else it is what a callee executes
+            if not callee:  # else the line is the cost of a callee
                 own[current] += int(line.split()[1])
             callee = False
             continue
@@ -233,12 +234,12 @@ def count_entries(
     env: Mapping[str, str] | None = None,
     timeout: float = ENTRIES_S,
 ) -> dict[str, dict[Place, Observed] | str]:
-    """Observe some units of work, or say of each why not; arguments as of `counting.count`.
+    """Observe units of work, or give each one's reason why not; arguments as of `counting.count`.
 
-    CountError: nothing could be observed.
+    Raises CountError if nothing could be observed.
     """
     with counting.workspace({"targets": list(targets), "observe": True}) as folder:
-        # Tables of objects are in the order of their addresses.
+        # Tables of objects are ordered by address.
         fixed = ["setarch", "-R"] if shutil.which("setarch") else []
         try:
             subprocess.run(
@@ -252,7 +253,7 @@ def count_entries(
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise CountError(
-                f"{python} … {payload[-1]}: expected to observe what is entered: "
+                f"{python} … {payload[-1]}: expected to observe the entered functions: "
                 f"{counting.last_words(error)}"
             ) from error
         reports = (folder / f"{index}.json" for index in range(len(targets)))
@@ -266,7 +267,7 @@ def _read_entries(report: Mapping[str, Any]) -> dict[Place, Observed] | str:
     n = report["n"]
     sums: dict[Place, tuple[int, int, Counter[str], str]] = {}
     for name, file, line, entries, bytecodes, calls, code in report["functions"]:
-        # Code that was compiled twice, or two lambdas of a line.
+        # The same code compiled twice, or two lambdas on one line.
         before = sums.get((name, file, line), (0, 0, Counter(), code))
         same = code if code == before[3] else ""
         both = before[0] + entries, before[1] + bytecodes, before[2] + Counter(calls), same
