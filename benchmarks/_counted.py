@@ -2,8 +2,8 @@
 
 `instructions.py` starts it under Valgrind, in the environment of the stack, as
 `python -P -m benchmarks._counted`. Its targets are `request/<endpoint>`, by the names of
-`handlers`, `pydantic/<what>/<size>/<form>`, the jobs of `pydantic_models`, `served/<name>`,
-requests to the application that servers would be told to serve, and `import` of that.
+`handlers`; `pydantic/<what>/<size>/<form>`, the jobs of `pydantic_models`; `served/<name>`,
+requests to the application that servers serve; and `import` of that application.
 """
 
 from __future__ import annotations
@@ -22,32 +22,29 @@ if TYPE_CHECKING:
 
     from duetbench.measure.instructions.phases import Unit
 
-# A JSON file that says what is asked of an application that is served: the fields of an `Ask`, and
-# the status of a right answer.
+# A JSON file with the request to a served application: the fields of an `Ask`, and the status of a
+# right answer.
 REQUEST = "DUETBENCH_REQUEST"
 
-# The folder in which an application is imported, and nothing of it before.
+# The folder for the import of an application; nothing of it is imported before.
 IMPORTED_IN = "DUETBENCH_IMPORTED_IN"
 
-# What applications need and import, some of it with their first request. The applications come
-# later, in a process of their own for each target.
+# Packages that applications import, partly with their first request. The applications themselves
+# are imported later, in a process for each target.
 _FRAMEWORKS = ("anyio._backends._asyncio", "fastapi.responses", "flask", "pydantic")
 
-# How often in a phase: so often that a count has six digits.
+# Calls in a phase: enough for a count with six digits.
 _VALIDATIONS = {"1": 200, "20": 20}
 _REQUESTS, _FEWEST = 30, 3
 
-# Calls of all functions in a request up to which it is counted so often: some simple requests.
-# Under Valgrind ten times as many take a second.
+# Function calls per request up to which a phase has `_REQUESTS`: some simple requests. Under
+# Valgrind ten times as many calls take a second.
 _CALLS = 3_000
 
 
 def preload() -> None:
-    """Import what the stack has of the frameworks, for all targets; an application is the only one.
-
-    It imports what it needs itself: under Valgrind all the others would take seconds.
-    """
-    if not os.environ.keys().isdisjoint({IMPORTED_IN, REQUEST}):
+    """Import the frameworks of the stack."""
+    if IMPORTED_IN in os.environ:
         return
     importlib.import_module(f"{__package__}._requests")
     for module in _FRAMEWORKS:
@@ -56,10 +53,10 @@ def preload() -> None:
 
 
 def prepare(target: str) -> Unit:
-    """Make what a target does once, and look at its result.
+    """Prepare a target's work, and check its result once.
 
     Raises:
-        ValueError: No such target, or it gives another result than it should.
+        ValueError: There is no such target, or its result is wrong.
     """
     from duetbench.measure.instructions.phases import Unit  # noqa: PLC0415 - not there when asv imports this
 
@@ -91,18 +88,18 @@ def prepare(target: str) -> Unit:
 
 
 def _served(unit: type[Unit]) -> Unit:
-    """Import the application that the environment names, in its folder, and ask for each path."""
+    """Import the application that the environment names, in its folder, and request each path."""
     from duetbench.core.text import to_bytes  # noqa: PLC0415 - as `Unit` is
     from duetbench.measure.instructions.phases import SLOW  # noqa: PLC0415
 
-    from . import _drivers, _project, _requests  # noqa: PLC0415 - no other target needs them all
+    from . import _drivers, _project, _requests  # noqa: PLC0415 - imported by preload
 
     fields = json.loads(Path(os.environ[REQUEST]).read_text("utf-8"))
     status, body = fields.pop("status"), to_bytes(fields.pop("body"))
     ask = _drivers.Ask(**fields, body=body)
     os.chdir(_project.checkout())
-    # Threads of the application take turns where one waits, and nowhere else: else the clock would
-    # say how often they do.
+    # The application's threads switch only where one waits: otherwise the clock would decide how
+    # often they switch.
     sys.setswitchinterval(60)
     import duetbench_entry as entry  # noqa: PLC0415 - it imports the application
 
@@ -121,13 +118,13 @@ def _served(unit: type[Unit]) -> Unit:
     if seconds < SLOW:
         calls = sum(_count_calls(request) for _ in paths) / len(paths)
         requests = max(_FEWEST, _REQUESTS // max(1, round(calls / _CALLS)))
-    rounds = -(-requests // len(paths))  # whole ones: each path is as often in every phase
+    rounds = -(-requests // len(paths))  # rounded up, so each path is as often in every phase
     n = rounds * len(paths)
     return unit(request, n=n, warmup=n, threads=True, least=len(paths), seconds=seconds, work=work)
 
 
 def _count_calls(request: Callable[[], object]) -> int:
-    """Count the calls of a request in this thread: as often on each side that has the same code."""
+    """Count the function calls of a request in this thread; equal code makes as many."""
     calls = 0
 
     def count(_frame: object, event: str, _argument: object) -> None:
@@ -143,7 +140,7 @@ def _count_calls(request: Callable[[], object]) -> int:
 
 
 def _times(request: Callable[[], object], calls: int) -> tuple[float, float]:
-    """Wall and core time of a request, s, on average over so many calls."""
+    """Wall and core time of a request, s: the mean over `calls` calls."""
     wall, work = time.perf_counter(), time.process_time()
     for _ in range(calls):
         request()

@@ -1,8 +1,8 @@
-"""One request to an application, without a socket: the least that ASGI and WSGI ask of a server.
+"""Send requests to an application without a socket: the least that ASGI and WSGI need of a server.
 
-Standard library only. `asgi(app, Ask(path))` and `wsgi(app, Ask(path))` give a callable that sends
-one request and returns (status, headers, body). Both check what an application may and may not do,
-for a driver that swallowed a broken answer would make the broken application the faster one.
+Standard library only. `asgi(app, Ask(path))` and `wsgi(app, Ask(path))` return a callable that
+sends one request and returns (status, headers, body). Both check that the application follows the
+rules: otherwise a broken application could look faster.
 
 Sources: ASGI 3.0, HTTP message format 2.5, lifespan protocol 2.0; PEP 3333.
 """
@@ -33,17 +33,17 @@ _HOST, _PORT, _CLIENT_PORT = "127.0.0.1", 80, 50_000
 
 
 class ProtocolError(RuntimeError):
-    """An application has broken the rules of its interface, or gave half an answer."""
+    """An application broke the rules of its interface, or gave an incomplete answer."""
 
 
 @dataclass(frozen=True)
 class Ask:
-    """What is asked for.
+    """A request.
 
     Attributes:
         path: With its query, percent-encoded.
-        paths: Further ones: requests take them in turn.
-        headers: By their names, beside host and accept or in place of them.
+        paths: Further paths: requests take all in turn.
+        headers: By name; they extend or replace host and accept.
     """
 
     path: str
@@ -53,7 +53,7 @@ class Ask:
     body: bytes = b""
 
     def all_headers(self) -> dict[str, str]:
-        """Everything that is sent, by names in small letters."""
+        """All headers of the request, by lower-case names."""
         length = {"content-length": str(len(self.body))} if self.body else {}
         headers = {name.lower(): value for name, value in self.headers.items()}
         return {"host": _HOST, "accept": "*/*", **length, **headers}
@@ -62,17 +62,17 @@ class Ask:
 def asgi(app: AsgiApp, ask: Ask, *, lifespan: bool = False) -> AsgiDriver:
     """Drive an ASGI application, with its lifespan or without.
 
-    ProtocolError: it says that it cannot start.
+    ProtocolError: the application reports that it cannot start.
     """
     return AsgiDriver(app, ask, lifespan=lifespan)
 
 
 class AsgiDriver:
-    """Send the same request again and again, on an event loop of its own.
+    """Sends the same request again and again, on its own event loop.
 
-    As in a server, the loop and the task that serves outlive the request: frameworks keep threads
-    for `def` handlers as long as that task lives, and would start one per request otherwise.
-    Between two requests the loop stands still.
+    As in a server, the loop and the serving task outlive the request: frameworks keep threads for
+    `def` handlers as long as that task lives, and would otherwise start one per request. The loop
+    stands still between requests.
     """
 
     def __init__(self, app: AsgiApp, ask: Ask, *, lifespan: bool) -> None:
@@ -100,14 +100,14 @@ class AsgiDriver:
         self._server = self._loop.create_task(self._serve())
         self._loop.call_soon(self._loop.stop)
         self._loop.run_forever()  # until the task waits for its first request
-        # Threads that a framework keeps end with that task, and the interpreter waits for them
-        # before it calls what `atexit` knows. The standard library has this hook for its own pools.
+        # A framework's threads end with that task, and the interpreter waits for them before it
+        # calls `atexit` functions. The standard library has this hook for its own pools.
         threading._register_atexit(self.close)  # type: ignore[attr-defined]
 
     def __call__(self) -> AsgiAnswer:
-        """Send one request; give status, headers as the application gave them, and body.
+        """Send one request; return status, the application's headers, and body.
 
-        Raises ProtocolError if the application has broken ASGI, or whatever it let escape.
+        Raises ProtocolError if the application breaks ASGI, or the exception that it lets escape.
         """
         exchange = _Exchange(self._body)
         self._next.set_result(exchange)
@@ -115,7 +115,7 @@ class AsgiDriver:
         return exchange.answer()
 
     def close(self) -> None:
-        """End the serving task, and with it the threads of the application, and the loop."""
+        """End the serving task, with the application's threads and the loop."""
         if self._loop.is_closed():
             return
         tasks = [task for task in (self._server, self._living) if task is not None]
@@ -135,18 +135,18 @@ class AsgiDriver:
                 scope["state"] = self._state.copy()
             try:
                 await self._app(scope, exchange.receive, exchange.send)
-            except (Exception, asyncio.CancelledError) as error:  # handed on to the caller
+            except (Exception, asyncio.CancelledError) as error:  # the caller raises it
                 exchange.failure = error
             self._loop.stop()
 
     async def _live(self, started: asyncio.Future[None]) -> None:
-        """Tell the application that its server starts; what knows no lifespan may fail at it."""
+        """Announce the server's start to the application, which may fail if it has no lifespan."""
         events: Iterator[Message] = iter([{"type": "lifespan.startup"}])
 
         async def receive() -> Message:
             for event in events:
                 return event
-            return await self._loop.create_future()  # no end is told: the process ends
+            return await self._loop.create_future()  # there is no shutdown: the process ends
 
         async def send(message: Message) -> None:
             if message["type"] == "lifespan.startup.failed":
@@ -156,7 +156,7 @@ class AsgiDriver:
                 started.set_result(None)
 
         scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}}
-        with contextlib.suppress(Exception):  # servers take that for "knows no lifespan", too
+        with contextlib.suppress(Exception):  # servers, too, take that for "no lifespan"
             await self._app({**scope, "state": self._state}, receive, send)
         if not started.done():
             started.set_result(None)
@@ -180,7 +180,7 @@ def _scope(method: str, path: str) -> dict[str, Any]:
 
 
 class _Exchange:
-    """One request and what is answered to it."""
+    """One request and its answer."""
 
     __slots__ = ("_asked", "_body", "_complete", "_gone", "_headers", "_sent", "_status", "failure")
 
@@ -195,7 +195,7 @@ class _Exchange:
         self._gone: asyncio.Event | None = None
 
     async def receive(self) -> Message:
-        """Give the whole request at once; after the answer, tell that the client is gone."""
+        """Return the whole request at once; after the answer, report that the client is gone."""
         if not self._asked:
             self._asked = True
             return {"type": "http.request", "body": self._sent, "more_body": False}
@@ -234,8 +234,8 @@ class _Exchange:
 def wsgi(app: WsgiApp, ask: Ask) -> Callable[[], WsgiAnswer]:
     """Drive a WSGI application.
 
-    The callable sends one request and returns status, headers and body. It raises ProtocolError
-    where the application has broken WSGI, and whatever the application lets escape.
+    The callable sends one request and returns status, headers and body. It raises ProtocolError if
+    the application breaks WSGI, or the exception that it lets escape.
     """
     environs = itertools.cycle([_environ(ask, path) for path in (ask.path, *ask.paths)])
 
@@ -262,7 +262,7 @@ def _environ(ask: Ask, path: str) -> dict[str, Any]:
     return {
         "REQUEST_METHOD": ask.method,
         "SCRIPT_NAME": "",
-        # WSGI text is bytes in disguise: each character is one byte.
+        # WSGI text represents bytes: each character is one byte.
         "PATH_INFO": unquote_to_bytes(raw).decode("latin-1"),
         "QUERY_STRING": query,
         "SERVER_NAME": _HOST,
@@ -280,7 +280,7 @@ def _environ(ask: Ask, path: str) -> dict[str, Any]:
 
 
 class _Reply:
-    """What a WSGI application answers."""
+    """The answer of a WSGI application."""
 
     __slots__ = ("_body", "_headers", "_status")
 
@@ -292,7 +292,7 @@ class _Reply:
     def start(
         self, status: str, headers: list[tuple[str, str]], exc_info: Any = None
     ) -> Callable[[bytes], None]:
-        """Be `start_response`; ProtocolError: it was called before, and no error explains it."""
+        """Be `start_response`; ProtocolError if it is called again without an error."""
         if exc_info is not None and self._body:
             raise exc_info[1].with_traceback(exc_info[2])  # too late for another status
         if exc_info is None and self._status is not None:
@@ -303,13 +303,13 @@ class _Reply:
         return self.write
 
     def write(self, chunk: bytes) -> None:
-        """Take a piece of the body; ProtocolError: it comes before the status."""
+        """Take a piece of the body; ProtocolError if it comes before the status."""
         if chunk and self._status is None:
             raise ProtocolError("expected start_response before the body, found the body first")
         self._body += chunk
 
     def answer(self) -> WsgiAnswer:
-        """Give the complete answer; ProtocolError: there is none."""
+        """Return the complete answer; ProtocolError if there is none."""
         if self._status is None:
             raise ProtocolError("the application returned without calling start_response")
         return int(self._status[:3]), self._headers, self._body

@@ -1,4 +1,4 @@
-"""The endpoints that `apps/*/experiment.toml` declare, as far as one request needs to know them.
+"""The endpoints that `apps/*/experiment.toml` declare, with the fields that one request needs.
 
 Standard library only, and lenient: the harness checks declarations, this only reads them.
 """
@@ -17,16 +17,16 @@ from typing import Any
 
 _NOT_PLAIN = ("paths", "headers", "body", "body_file", "factory", "before", "env_names")
 _AXES = ("endpoint", "python", "stack", "server", "loop", "load", "workers", "threads")
-_OF_LAUNCHES = {name: f"{{{name}}}" for name in ("tmp", "port")}  # which each launch fills in
+_OF_LAUNCHES = {name: f"{{{name}}}" for name in ("tmp", "port")}  # filled in by each launch
 
 
 @dataclass(frozen=True)
 class Endpoint:
     """One declared handler; `id` is experiment/name, `app` is module:attribute.
 
-    Waits that `env` sets are 0 s; `waits`: the handler waits all the same, so that wall time says
-    nothing. `stacks` are those on which some case loads it; if none does, all of the experiment's.
-    `plain`: it is one GET, and nothing has to be done or made for it before.
+    Waits that `env` sets are 0 s; `waits`: the handler still waits, so wall time says nothing.
+    `stacks` are those of the cases that load it, or else all of the experiment's. `plain`: a single
+    GET that needs no preparation.
     """
 
     id: str
@@ -60,7 +60,7 @@ def _of_experiment(experiment: str, document: Mapping[str, Any]) -> Iterable[End
         loaded = [block for block in blocks if name in _several(block["endpoint"])] or blocks
         templates = table.get("env", {})
         floor = str(table.get("floor", 0))
-        # A parameter that makes the floor and reaches the application is a wait: cut it to nothing.
+        # A parameter of the floor that reaches the application is a wait: cut it to zero.
         cut = dict.fromkeys(_names(floor) & _fields(templates) & parameters.keys(), 0)
         values = {**_axes(loaded[0]), **parameters, **cut}
         yield Endpoint(
@@ -84,7 +84,7 @@ def _several(value: Any) -> list[Any]:
 
 
 def _axes(block: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the first value of every axis of a block of cases."""
+    """The first value of every axis of a block of cases."""
     axes = {"workers": 1, **{name: block[name] for name in _AXES if name in block}}
     axes |= block.get("vary", {})
     axes |= block.get("pairs", [{}])[0]
@@ -107,10 +107,10 @@ def _plain(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _waits(floor: str, values: Mapping[str, Any]) -> bool:
-    """Work out whether the floor is above 0 s; what cannot be worked out counts as a wait."""
+    """Whether the floor is above 0 s; a floor that cannot be evaluated counts as a wait."""
     names = {"min": min, "max": max, "inf": math.inf, **values}
     try:
-        # Arithmetic from a file of this repository, which the harness has checked to be that.
+        # Arithmetic from a file of this repository, as the harness has checked.
         return bool(eval(floor, {"__builtins__": {}}, names) > 0)  # noqa: S307
     except NameError:
         return True

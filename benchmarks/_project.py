@@ -1,4 +1,4 @@
-"""Where a benchmark finds the code under test, on which stack it runs, and what it leaves out.
+"""The code under test, the stack that runs it, and a clock that leaves out preparations.
 
 Standard library only. asv's environment plugin sets two variables: `DUETBENCH_CHECKOUT`, the
 commit that is measured, and `DUETBENCH_STACK`, the stack whose packages are installed.
@@ -20,14 +20,14 @@ _Result = TypeVar("_Result")
 
 _CHECKOUT = "DUETBENCH_CHECKOUT"
 _STACK = "DUETBENCH_STACK"
-_applications: set[str] = set()  # names of the modules that `load_module` brought in
+_applications: set[str] = set()  # names of the modules that `load_module` imported
 
 
 def tree() -> Path:
     """The checkout that these suites belong to.
 
-    Parameters of benchmarks come from here: asv addresses them by their position, so the process
-    that lists them and those that run them, for whatever commit, must see the same ones.
+    Parameters of benchmarks come from here. asv addresses them by position, so the process that
+    lists them and those that run them must see the same ones, for any commit.
     """
     return Path(__file__).resolve().parents[1]
 
@@ -43,7 +43,7 @@ def under_asv() -> bool:
 
 
 def stack() -> str:
-    """The stack whose packages this interpreter has; RuntimeError if nobody said so."""
+    """The stack whose packages this interpreter has; RuntimeError if it is unknown."""
     try:
         return os.environ[_STACK]
     except KeyError:
@@ -54,10 +54,10 @@ def stack() -> str:
 
 
 def skip(reason: str) -> NoReturn:
-    """End a benchmark without a figure (asv shows n/a); from its body, never from a `setup`."""
+    """End a benchmark without a figure (asv shows n/a); call it in its body, never in a `setup`."""
     from asv_runner.benchmarks.mark import SkipNotImplemented  # noqa: PLC0415 - only asv has it
 
-    sys.stderr.write(f"skipped: {reason}\n")  # asv keeps it beside the n/a
+    sys.stderr.write(f"skipped: {reason}\n")  # asv stores it with the n/a
     raise SkipNotImplemented(reason)
 
 
@@ -70,8 +70,8 @@ def require_stack(*names: str) -> None:
 def load_app(experiment: str, app: str, env: Mapping[str, str] | None = None) -> Any:
     """Import an application (`module:attribute`) of an experiment of the commit under test.
 
-    `env` is set while it is imported. The same call returns the same object; another `env` imports
-    it again.
+    `env` is set during the import. The same call returns the same object; another `env` imports it
+    again.
     """
     module, _, attribute = app.partition(":")
     return getattr(load_module(experiment, module, env), attribute)
@@ -85,8 +85,8 @@ def load_module(experiment: str, module: str, env: Mapping[str, str] | None = No
 @functools.cache
 def _load_module(root: Path, experiment: str, module: str, env: tuple[tuple[str, str], ...]) -> Any:
     apps = root / "apps"
-    # Two experiments may have a module of the same name, and one may be wanted under two
-    # environments: what is imported here is never what an earlier call has left.
+    # Two experiments may have modules of the same name, or one is imported with two environments,
+    # so the modules of an earlier call are removed first.
     for name in _applications:
         sys.modules.pop(name, None)
     _applications.clear()
@@ -121,12 +121,12 @@ def _environment(env: Mapping[str, str]) -> Iterator[None]:
 
 
 class Clock:
-    """A `timer` for asv that stands still while a benchmark builds what it needs.
+    """A `timer` for asv that stands still while a benchmark builds its fixtures.
 
-    asv has a place to build fixtures, `setup`, and times a benchmark that has one call by call. So
-    they are built in the first call, off the clock: even the single call of `asv run --quick` holds
-    nothing but the work, cold. What takes longer than a benchmark's `warmup_time` to build has to
-    be imported before (`under_asv`), or asv takes the first call for a slow one.
+    asv would build fixtures in `setup`, but times a benchmark with a single call one by one. So the
+    first call builds them, off the clock: even the single call of `asv run --quick` measures only
+    the work, cold. Fixtures that take longer than a benchmark's `warmup_time` must be imported
+    before (`under_asv`), or asv takes the first call for a slow one.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -137,7 +137,7 @@ class Clock:
         return self._now() - self._left_out
 
     def leaves_out(self, build: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
-        """Decorate a function: its time is not counted. Put `functools.cache` on top of it."""
+        """Decorate a function whose time does not count. Put `functools.cache` on top of it."""
 
         @functools.wraps(build)
         def unseen(*args: _Args.args, **kwargs: _Args.kwargs) -> _Result:

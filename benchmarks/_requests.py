@@ -1,4 +1,4 @@
-"""Declared endpoints as callables that make one request each, checked once before they are used.
+"""Declared endpoints as callables that send one request each, checked once before use.
 
 Standard library only, until a request is opened.
 """
@@ -17,16 +17,16 @@ from . import _drivers, _endpoints, _project
 Request = Callable[[], tuple[int, list[Any], bytes]]
 
 BASELINES = ("driver/asgi", "driver/wsgi")
-"""Applications that answer and do nothing: what the drivers themselves cost."""
+"""Applications that do nothing but answer: the cost of the drivers themselves."""
 
 
 def names() -> list[str]:
-    """All that can be asked for: the baselines, and what the suites' own checkout declares."""
+    """All names of requests: the baselines, and the endpoints in the suites' own checkout."""
     return [*BASELINES, *_endpoints.declared(_project.tree())]
 
 
 def missing(name: str) -> str | None:
-    """Say why an endpoint cannot be asked in this commit and on this stack; None if it can."""
+    """Say why an endpoint cannot be requested in this commit and on this stack; None if it can."""
     if name in BASELINES:
         return None
     endpoint = _endpoints.declared(_project.checkout()).get(name)
@@ -38,14 +38,14 @@ def missing(name: str) -> str | None:
 
 
 def waits(name: str) -> bool:
-    """Whether an endpoint waits, however short its waits are cut: its wall time says nothing."""
+    """Whether an endpoint waits although its waits are cut, so its wall time says nothing."""
     return name not in BASELINES and _endpoints.declared(_project.checkout())[name].waits
 
 
 def preload() -> None:
     """Import the applications of this stack, so that opening a request takes milliseconds.
 
-    Where one cannot be imported, opening a request to it says why.
+    If an import fails, opening a request to the application reports the error.
     """
     for name, endpoint in _endpoints.declared(_project.checkout()).items():
         if missing(name) is None:
@@ -56,7 +56,7 @@ def preload() -> None:
 def open_request(name: str) -> Request:
     """Make the callable for one of `names()` that is not `missing`, and check its first answer.
 
-    From now on this process has the endpoint's variables: it is for one endpoint. Raises
+    It sets the endpoint's variables in this process, which then serves only that endpoint. Raises
     ValueError if the answer is not the declared one.
     """
     if name == "driver/asgi":
@@ -77,18 +77,18 @@ def open_request(name: str) -> Request:
 def check_answer(
     name: str, expect: Mapping[str, Any], status: int, headers: Iterable[Any], body: bytes
 ) -> None:
-    """Compare an answer with its declaration, but for JSON schemas; ValueError: they differ."""
+    """Compare an answer with its declaration, except JSON schemas; ValueError if they differ."""
     answer: dict[str, Any] = {"status": status, "content_type": _media_type(headers)}
-    wanted = {"status": expect.get("status", 200)}
-    wanted["content_type"] = expect.get("content_type", answer["content_type"])
-    if answer == wanted and "json_value" in expect:
-        answer["body"], wanted["body"] = json.loads(body), expect["json_value"]
-    if answer == wanted and "text" in expect:
-        answer["body"], wanted["body"] = body.decode(), expect["text"]
+    expected = {"status": expect.get("status", 200)}
+    expected["content_type"] = expect.get("content_type", answer["content_type"])
+    if answer == expected and "json_value" in expect:
+        answer["body"], expected["body"] = json.loads(body), expect["json_value"]
+    if answer == expected and "text" in expect:
+        answer["body"], expected["body"] = body.decode(), expect["text"]
         if re.fullmatch(expect["text"], body.decode()):
             return
-    if answer != wanted:
-        raise ValueError(f"{name}: expected {wanted}, found {answer} with body {body[:200]!r}")
+    if answer != expected:
+        raise ValueError(f"{name}: expected {expected}, found {answer} with body {body[:200]!r}")
 
 
 def _media_type(headers: Iterable[Any]) -> str:

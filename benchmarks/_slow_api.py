@@ -1,8 +1,7 @@
-"""A small JSON API that takes its time: `python _slow_api.py SECONDS`.
+"""A small, slow JSON API: `python _slow_api.py SECONDS`.
 
-Prints the port on which it listens (loopback only), answers every request after the same delay,
-any number of them at once, and ends when its standard input is closed: it cannot outlive whoever
-started it.
+It prints the port on which it listens (loopback only), answers every request after the same delay,
+any number of them at once, and ends when its standard input is closed, so with its parent.
 """
 
 from __future__ import annotations

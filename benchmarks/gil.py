@@ -1,11 +1,11 @@
-"""What the GIL does to threads, processes and coroutines inside one process.
+"""The effect of the GIL on threads, processes and coroutines inside one process.
 
-Three kinds of work, each done in several ways: counting (only the CPU is needed), files written and
-read back, and rounds of a file and an HTTP request to an API that takes its time. What the source
-of the experiment published, and where this differs from it, is in `gil.toml`.
+Three kinds of work, each done in several ways: counting (CPU only), files that are written and read
+back, and rounds of a file and an HTTP request to a slow API. `gil.toml` has the figures that the
+experiment's source published, and the differences from it.
 
-A call takes from tens of milliseconds to seconds, so every sample is one call (`number`). Threads
-and processes are made inside the timed part, as in the source.
+A call takes from tens of milliseconds to seconds, so every sample is one call (`number`). The timed
+part includes making threads and processes, as in the source.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ STACK = "gil-in-process"
 STEPS = 10**7
 FILES = 30
 MEGABYTE = 10**6
-LARGE = 100  # MB per file from which a run needs DUETBENCH_FULL=1, and room
+LARGE = 100  # MB per file from which a run needs DUETBENCH_FULL=1, and enough space
 ROUNDS = 10
-DELAY = 0.2  # s in which the API answers
+DELAY = 0.2  # s that the API takes to answer
 ONE_UNMEASURED_CALL = 0.001  # s of warm-up: less than any call takes, so it is exactly one
 CLOCK = Clock(time.perf_counter)
 
@@ -52,14 +52,14 @@ def count(steps: int) -> int:
 def in_mode(
     mode: str, task: Callable[[_Argument], _Result], arguments: Sequence[_Argument]
 ) -> list[_Result]:
-    """Do a task for every argument, in one of four ways; an error in any of them is raised."""
+    """Do a task for every argument, in one of four ways; raise any error."""
     if mode == "serial":
         return [task(argument) for argument in arguments]
     if mode == "threads":
         with ThreadPoolExecutor(len(arguments)) as threads:
             return list(threads.map(task, arguments))
     if mode == "processes":
-        # Forked, as the source's Python did by default; from 3.14 on it has to be asked for.
+        # Forked, as the source's Python did by default; from 3.14 on it must be requested.
         forked = multiprocessing.get_context("fork")
         with ProcessPoolExecutor(len(arguments), mp_context=forked) as processes:
             return list(processes.map(task, arguments))
@@ -91,7 +91,7 @@ class Cpu:
     timeout = 300
 
     def time_tasks(self, mode: str, tasks: int) -> None:
-        """Time so many tasks, done in this way."""
+        """Time `tasks` tasks in one mode."""
         require_stack(STACK)
         counted = in_mode(mode, count, [STEPS] * tasks)
         if counted != [STEPS] * tasks:
@@ -99,7 +99,7 @@ class Cpu:
 
 
 def round_trip(size: int, path: Path) -> int:
-    """Write random bytes to a file, read them back, remove it; the number of bytes read."""
+    """Write random bytes to a file, read them back, remove it; return the number of bytes read."""
     path.write_bytes(os.urandom(size))
     read = len(path.read_bytes())
     path.unlink()
@@ -120,7 +120,7 @@ class Files:
     timeout = 600
 
     def time_round_trips(self, mode: str, megabytes: int) -> None:
-        """Time 30 files of so many megabytes (10⁶ bytes), done in this way."""
+        """Time 30 files of `megabytes` MB (10⁶ bytes) in one mode."""
         require_stack(STACK)
         size = megabytes * MEGABYTE
         with tempfile.TemporaryDirectory() as folder:
@@ -133,9 +133,9 @@ class Files:
 
 
 def _require_room(folder: str, size: int) -> None:
-    """Skip unless the large files are asked for (DUETBENCH_FULL=1) and there is room for them.
+    """Skip unless DUETBENCH_FULL=1 asks for the large files and there is space for them.
 
-    In memory there has to be room for the bytes that are written and read at the same time, too.
+    Memory must hold the bytes that are written and read at the same time.
     """
     if os.environ.get("DUETBENCH_FULL") != "1":
         skip(f"{size / 1e9:g} GB of files: only with DUETBENCH_FULL=1")
@@ -162,7 +162,7 @@ class Network:
     timeout = 300
 
     def time_rounds(self, mode: str) -> None:
-        """Time the rounds, done in this way."""
+        """Time the rounds in one mode."""
         require_stack(STACK)
         url = _api()
         with tempfile.TemporaryDirectory() as folder:
@@ -228,19 +228,19 @@ def _check(read: int, answer: Any) -> None:
 @functools.cache
 @CLOCK.leaves_out
 def _library(name: str) -> Any:
-    """A package of the stack; asv lists the benchmarks where it may not be installed."""
+    """Import a package of the stack; it may be missing where asv lists the benchmarks."""
     return importlib.import_module(name)
 
 
 @functools.cache
 @CLOCK.leaves_out
 def _api() -> str:
-    """Address of the API; started once per process, with which it ends."""
+    """Address of the API. It starts once per process, and ends with it."""
     program = Path(__file__).with_name("_slow_api.py")
     server = subprocess.Popen(
         [sys.executable, "-I", program, str(DELAY)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    _servers.append(server)  # as long as this process lives the server's input stays open
+    _servers.append(server)  # keeps the server's input open while this process lives
     line = server.stdout.readline() if server.stdout else b""
     if not line.strip().isdigit():
         raise RuntimeError(f"expected {program.name} to print its port, found {line!r}")

@@ -1,7 +1,7 @@
-"""Whether the other figures are what their labels say: interpreter, GIL, and the lock's packages.
+"""Check that the other figures are what their labels say: interpreter, GIL, and locked packages.
 
-Versions are recorded as figures, so that a graph shows which version came with which commit. They
-are also checked: in an environment that is not the one of the commit's lock these benchmarks fail.
+Versions are recorded as figures, so a graph shows which version came with which commit. They are
+also checked: these benchmarks fail in an environment that does not match the commit's lock.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import tomllib
 from ._project import checkout, skip, stack, tree
 
 _INDIRECT = ("anyio", "httptools", "pydantic-core", "starlette", "werkzeug")
-"""What stacks bring along and what makes a difference."""
+"""Indirect packages of the stacks that affect the figures."""
 
 
 class EnvironmentMismatchError(Exception):
-    """The process runs something else than what its figures would be filed under."""
+    """The process runs something else than the labels of its figures say."""
 
 
 def _normalised(name: str) -> str:
@@ -31,7 +31,7 @@ def _normalised(name: str) -> str:
 
 
 def _of_interest() -> list[str]:
-    """Python, what the stacks name in their dependency groups, and what makes a difference."""
+    """Python, the packages in the stacks' dependency groups, and `_INDIRECT`."""
     with (tree() / "apps" / "pyproject.toml").open("rb") as file:
         groups = tomllib.load(file)["dependency-groups"]
     needs = (need for group in groups.values() for need in group if isinstance(need, str))
@@ -42,7 +42,7 @@ def _of_interest() -> list[str]:
 def as_figure(version: str) -> float:
     """Write a version as a number that grows with it: 2.14.3 is 2.014003.
 
-    A fourth part and the marks of pre-releases are left out.
+    A fourth part and pre-release marks are left out.
 
     Raises:
         ValueError: It does not begin with a number, or a part after the first has four digits.
@@ -57,7 +57,7 @@ def as_figure(version: str) -> float:
 
 
 def _locked() -> dict[str, tuple[str, bool]]:
-    """Name → version, and whether some platforms do without it, from the commit's lock."""
+    """Name → version, and whether some platforms lack it, from the commit's lock."""
     text = (checkout() / "apps" / "stacks" / f"{stack()}.txt").read_text("utf-8")
     lines = text.replace("\\\n", " ").splitlines()
     pinned = (re.match(r"([\w.-]+)==([^\s;]+)\s*(;?)", line) for line in lines)
@@ -66,7 +66,7 @@ def _locked() -> dict[str, tuple[str, bool]]:
 
 @functools.cache
 def _installed() -> dict[str, str]:
-    """Name → version of every package of this process; what is not as locked is an error.
+    """Name → version of every package of this process, which must be as locked.
 
     Raises:
         EnvironmentMismatchError: A package is missing, is another version, or is not in the lock.
@@ -89,7 +89,7 @@ def _installed() -> dict[str, str]:
 
 
 def _import_all() -> None:
-    """Import what is of interest of this stack: an extension module can switch the GIL on."""
+    """Import this stack's packages of interest: an extension module can switch the GIL on."""
     installed = _installed()
     for module, owners in importlib.metadata.packages_distributions().items():
         ours = {_normalised(owner) for owner in owners} & installed.keys()

@@ -1,9 +1,8 @@
-"""Every declared endpoint, in-process: what one request costs without a socket.
+"""Every declared endpoint, in-process: the cost of one request without a socket.
 
-The endpoints are those of `apps/*/experiment.toml`: a new one is measured without a line here.
-Waits are cut to nothing where the application lets them be; a handler that waits all the same has
-CPU time only. `driver/asgi` and `driver/wsgi` are what the driver and asv's own loop cost, which is
-part of every other figure.
+The endpoints are those of `apps/*/experiment.toml`, so new ones need no change here. Waits are cut
+to zero if the application allows it; a handler that still waits has only CPU time. `driver/asgi`
+and `driver/wsgi` are the cost of the driver and asv's own loop, which every other figure includes.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ import time
 
 from . import _project, _requests
 
-# Listed from the tree that the suites are in, asked in the commit under test (see _project.tree).
+# Listed from the suites' own tree, requested in the commit under test (see _project.tree).
 params = _requests.names()
 param_names = ["endpoint"]
 
-# By hand: the bodies below stay the same when what they measure changes. Raise it when the driver
-# or the choice of what is cut changes.
+# Raise it by hand when the driver or the choice of cut waits changes: the code below stays the
+# same then.
 version = "1"
 
-# s. Long enough for asv to see that only the first call of a process is slow: it opens the request.
+# Seconds, long enough for asv to see that only the first call, which opens the request, is slow.
 warmup_time = 0.3
 
 WALL = _project.Clock(time.perf_counter)

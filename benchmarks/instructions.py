@@ -1,13 +1,12 @@
-"""Instructions per request and per validation, counted by Valgrind: exact where clocks are noisy.
+"""Instructions per request and per validation, counted by Valgrind: exact even on noisy machines.
 
-A count repeats to 0.03 %, most of them exactly, whatever else the machine does, as long as
-interpreter, processor, packages and code are the same; without a C compiler (see
-`duetbench.measure.instructions.counting`) to 0.1 % where code draws random numbers, as Pydantic's
-JSON parser does. It says what one thread executes: no waiting, no contention, no memory latency;
-handlers that run in threads are left out. Everything of an environment is counted once, by
-`setup_cache`.
+A count repeats to 0.03 %, mostly exactly, if interpreter, processor, packages and code are equal.
+Without a C compiler (see `duetbench.measure.instructions.counting`) it repeats to 0.1 % for code
+that draws random numbers, as Pydantic's JSON parser does. It is the work of one thread, without
+waiting, contention and memory latency; handlers that run in threads are left out. `setup_cache`
+counts everything of an environment at once.
 
-What is counted is in `_counted.py`, how in `scripts/duetbench/measure/instructions`.
+The counted program is `_counted.py`; the counter is `scripts/duetbench/measure/instructions`.
 """
 
 from __future__ import annotations
@@ -25,23 +24,23 @@ from . import _endpoints, _project, _requests
 
 unit = "instructions"
 
-# By hand: raise it when the drivers, the jobs or the phases change.
+# Raise it by hand when the drivers, the jobs or the phases change.
 version = "2"
 
-# s a request may take without Valgrind, which takes 50 times as long and needs 120 of them.
+# Longest request without Valgrind, s; Valgrind takes 50 times as long and needs 120 requests.
 LONGEST = 0.05
 TIMEOUT_S = 1800
 EXPERIMENT = "pydantic-v1-v2"
 
 
 class Counted(TypedDict):
-    """What `setup_cache` found.
+    """Result of `setup_cache`.
 
     Attributes:
         figures: Target → instructions per unit.
-        failures: Target → why counting it went wrong.
-        unfit: Target → why it is not to be counted here.
-        seeded: Whether the figures were counted with the same random numbers as ever.
+        failures: Target → why counting failed.
+        unfit: Target → why it is not counted here.
+        seeded: Whether the figures have the same random numbers as always.
     """
 
     figures: dict[str, float]
@@ -73,7 +72,7 @@ class Pydantic:
 
 
 class Written:
-    """Instructions to write a document that was validated."""
+    """Instructions to write a validated document."""
 
     params = ([1, 20], ["python", "json"])
     param_names = ("size", "target")
@@ -84,7 +83,7 @@ class Written:
 
 
 def targets() -> list[str]:
-    """Name all that can be counted, on some stack."""
+    """All targets that can be counted, on some stack."""
     documents = itertools.product(*Pydantic.params)
     texts = itertools.product(["written"], *Written.params)
     return [
@@ -94,7 +93,7 @@ def targets() -> list[str]:
 
 
 def setup_cache() -> Counted:
-    """Count all that this environment can, in one start of Valgrind.
+    """Count all targets that this environment can, in one start of Valgrind.
 
     Raises:
         CountError: Nothing could be counted.
@@ -103,9 +102,9 @@ def setup_cache() -> Counted:
     unfit = {name: reason for name in targets() if (reason := _unfit(name)) is not None}
     fit = [name for name in targets() if name not in unfit]
     counted = Counted(figures={}, failures={}, unfit=unfit, seeded=True)
-    lacking = counting.missing()
-    if lacking is not None:
-        unfit |= dict.fromkeys(fit, lacking)
+    problem = counting.missing()
+    if problem is not None:
+        unfit |= dict.fromkeys(fit, problem)
         return counted
     results = counting.count(
         Path(sys.executable),
@@ -127,7 +126,7 @@ def setup_cache() -> Counted:
     return counted
 
 
-# asv takes it from the function.
+# asv reads it from the function.
 setup_cache.timeout = TIMEOUT_S  # type: ignore[attr-defined]
 
 
@@ -154,16 +153,16 @@ def _unfit(target: str) -> str | None:
 
 
 def _takes(name: str) -> float:
-    """Seconds that a request to an endpoint takes, if it does not just wait, as declared."""
+    """Declared seconds of a request to an endpoint that computes; 0 if undeclared."""
     experiment, _, endpoint = name.partition("/")
     file = _project.checkout() / "apps" / experiment / "experiment.toml"
     takes = tomllib.loads(file.read_text("utf-8"))["endpoints"][endpoint].get("takes", 0)
-    # A formula belongs to work that a parameter makes larger.
+    # A formula means that a parameter scales the work.
     return takes if isinstance(takes, int | float) else math.inf
 
 
 def _counting() -> Any:
-    """Import the counter from this tree: it is no package of the stack's."""
+    """Import the counter from this tree, as it is no package of the stack."""
     scripts = os.fspath(_project.tree() / "scripts")
     if scripts not in sys.path:
         sys.path.append(scripts)

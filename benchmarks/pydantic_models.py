@@ -1,8 +1,8 @@
-"""Pydantic alone, on the models of `apps/pydantic-v1-v2`: what a response consists of.
+"""Pydantic alone, on the models of `apps/pydantic-v1-v2`: the work behind a response.
 
 Compare the stacks pydantic-v1 and pydantic-v2, which differ in nothing else; `current` follows the
-newest release. Size 1 is one service, any other size a list model of so many services. Every figure
-holds about 0.1 µs of asv's own call.
+newest release. Size 1 is one service, any other size a list model of that many services. Every
+figure includes about 0.1 µs of asv's own call.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any
 from . import _endpoints, _project
 
 EXPERIMENT, MODULE = "pydantic-v1-v2", "services"
-BAD_VERSION = 0  # the model asks for 1 or more
+BAD_VERSION = 0  # the model requires 1 or more
 
-# By hand: raise it when what the jobs below do changes.
+# Raise it by hand when the jobs below change.
 version = "1"
 warmup_time = 0.2  # s; the first call of a process builds its documents
 WALL = _project.Clock(time.perf_counter)
@@ -55,7 +55,7 @@ class Reject:
 
 
 class Serialise:
-    """Seconds to turn a validated model back."""
+    """Seconds to convert a validated model back."""
 
     params = ([1, 20, 1000], ["python", "json"])
     param_names = ("size", "target")
@@ -84,19 +84,19 @@ class Import:
         _require_models()
         apps = _project.checkout() / "apps"
         search = [str(apps / EXPERIMENT), str(apps)]
-        # Pydantic 2 loads its parts when they are asked for.
+        # Pydantic 2 loads its parts on demand.
         statement = {"pydantic": "from pydantic import BaseModel, Field"}
         return statement.get(module, f"import {MODULE}"), f"import sys; sys.path[:0] = {search!r}"
 
 
 class Memory:
-    """Peak resident memory of the process, with so many lists of 1,000 services alive at once."""
+    """Peak resident memory of the process, with some lists of 1,000 services alive at once."""
 
     params = (1, 50)
     param_names = ("lists",)
 
     def peakmem_validated(self, lists: int) -> None:
-        """Bytes, the interpreter and all imports included: the difference is the models'."""
+        """Bytes, with interpreter and imports; the difference between parameters is the models'."""
         validate = _validation(1000, "python")
         alive = [validate() for _ in range(lists)]
         del alive
@@ -104,7 +104,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Methods:
-    """What the methods of a model are called."""
+    """The names of a model's methods."""
 
     validate: str
     validate_json: str
@@ -117,14 +117,14 @@ V2 = Methods("model_validate", "model_validate_json", "model_dump", "model_dump_
 
 
 def methods() -> Methods:
-    """Give the names of the version that is installed."""
+    """The names in the installed version."""
     import pydantic  # noqa: PLC0415 - not everywhere installed
 
     return V1 if pydantic.VERSION.startswith("1.") else V2
 
 
 def document(size: int) -> dict[str, Any]:
-    """Give one service or a list of services, as Python objects."""
+    """One service or a list of services, as Python objects."""
     services = _services()
     rows = [
         row
@@ -137,7 +137,7 @@ def document(size: int) -> dict[str, Any]:
 
 
 def model(size: int) -> Any:
-    """Give the model for a document of this size."""
+    """The model for a document of this size."""
     return _services().Service if size == 1 else _services().ServiceList
 
 
@@ -214,7 +214,7 @@ def _definition() -> Job:
 
 
 def _class_statements(module: Any) -> tuple[CodeType, list[str]]:
-    """Cut the models out of a module's source; returns them compiled, and their names."""
+    """Extract the models from a module's source; return the compiled code, and their names."""
     import pydantic  # noqa: PLC0415 - not everywhere installed
 
     models = {
@@ -255,5 +255,5 @@ def _require_models() -> None:
 
 
 if _project.under_asv() and _project.stack() in _stacks():
-    with contextlib.suppress(Exception):  # the benchmarks will say what is wrong
+    with contextlib.suppress(Exception):  # the benchmarks report the error
         _services()

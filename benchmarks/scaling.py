@@ -1,11 +1,10 @@
-"""How work spreads over threads: the time of t threads that each do the same fixed work.
+"""How work scales over threads: the time of t threads that each do the same fixed work.
 
-Ideal is a constant: t threads do t times as much, and take as long as one where there is a core for
-each. With the GIL they take t times as long. The kinds of work go from pure Python, which shares
-nothing, through C code of the standard library, to a framework answering requests in the process,
-where locks, caches and the reference counts of shared objects show. Threads are made inside the
-timed part and pinned to nothing.
-
+Ideally it is constant: with a core for each, t threads do t times as much in the time of one. With
+the GIL they take t times as long. The kinds of work are pure Python, which shares nothing; C code
+of the standard library; and a framework that answers requests in the process, with its locks,
+caches and reference counts of shared objects. The timed part includes making the threads, which are
+not pinned.
 A call takes tens of milliseconds, so every sample is one call (`number`).
 """
 
@@ -59,7 +58,7 @@ def _requests(drive: Callable[[], tuple[int, Any, bytes]]) -> None:
 @functools.cache
 @CLOCK.leaves_out
 def _works(kind: str, threads: int) -> list[Callable[[], None]]:
-    """What each of the threads does: with a document or driver of its own, but one application."""
+    """The work of each thread: its own document or driver, but one application."""
     if kind == "python":
         return [_count] * threads
     if kind == "json":
@@ -75,7 +74,7 @@ def _works(kind: str, threads: int) -> list[Callable[[], None]]:
 
 
 class Scaling:
-    """The same work on every one of so many threads."""
+    """The same work on each of some threads."""
 
     version = "1"
     params = (["python", "json", "fastapi", "flask"], THREADS)
@@ -88,12 +87,12 @@ class Scaling:
     timeout = 300
 
     def time_threads(self, work: str, threads: int) -> None:
-        """Time so many threads that do this work once each."""
+        """Time `threads` threads that do this work once each."""
         require_stack("current")
         cores = len(os.sched_getaffinity(0))
         if threads > cores:
-            skip(f"{threads} threads: {cores} cores may be used")
+            skip(f"{threads} threads: only {cores} cores are available")
         works = _works(work, threads)
         with ThreadPoolExecutor(threads) as pool:
-            for done in [pool.submit(each) for each in works]:
-                done.result()
+            for future in [pool.submit(each) for each in works]:
+                future.result()
