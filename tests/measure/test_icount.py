@@ -179,6 +179,7 @@ def test_counts_repeat_and_a_target_that_fails_spoils_none(payload: list[str]) -
     assert all(isinstance(one, InstructionCount) and one.seeded for one in first.values())
 
 
+@needs_compiler
 @needs_valgrind
 @pytest.mark.real
 def test_slow_calls_have_the_count_of_quick_ones_or_are_given_up_at_once(
@@ -187,7 +188,7 @@ def test_slow_calls_have_the_count_of_quick_ones_or_are_given_up_at_once(
     """There is no time for 290 calls of half a second, which are 145 s, nor for one of an hour."""
     executable, ends = Project.here().interpreter("3.14").executable, time.monotonic() + 200
     targets = ["hangs", "slow", "20000"]
-    with counting.started(executable, payload, targets, ends=ends) as collect:
+    with counting.started(executable, payload, targets, switched=True, ends=ends) as collect:
         hangs, slow, quick = collect(counting.TIMEOUT_S).values()
     assert isinstance(hangs, Uncounted)
     assert "one takes 3.6e+03 s under Valgrind, 3 of them longer than" in hangs.reason

@@ -18,6 +18,7 @@ from duetbench.host import paths
 from duetbench.measure import asv_runs as runs
 from duetbench.project.project import Project
 from duetbench.project.published import read_suites
+from repos import commit, git
 
 ROOT = paths.project_root()
 
@@ -87,9 +88,8 @@ def repository(tmp_path: Path) -> Path:
         shutil.copytree(ROOT / folder, root / folder, ignore=ignored)
     for file in ("pyproject.toml", "asv.conf.json"):
         shutil.copy(ROOT / file, root)
-    who = ("-c", "user.name=T", "-c", "user.email=t@example.org")
-    for arguments in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "-m", "first")):
-        subprocess.run(["git", "-C", root, *who, *arguments], check=True)
+    git(root, "init", "--quiet")
+    commit(root, "first")
     return root
 
 

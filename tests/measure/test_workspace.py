@@ -14,7 +14,7 @@ import pytest
 
 from bench import failures, failures_of
 from duetbench.core.errors import FlagName, UsageError
-from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load, LoadModel, Verdict
+from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load, LoadModel
 from duetbench.host import proc
 from duetbench.judge import counted
 from duetbench.measure import duet, launch
@@ -160,7 +160,7 @@ def test_without_a_server_it_answers_the_same_request_in_files_of_its_own(
 def test_instructions_of_an_application_are_counted_on_both_sides(
     case: Case, testbed: Testbed
 ) -> None:
-    """A loop of so many steps on either side, nothing, and what draws how much it does."""
+    """A loop of more steps on either side, and what draws how much it does."""
     drawn = case.endpoint.model_copy(update={"name": "drawn", "path": "/drawn"})
 
     def side(steps: int, **changes: Any) -> SideCase:
@@ -171,10 +171,7 @@ def test_instructions_of_an_application_are_counted_on_both_sides(
         return counted.instructions([(side(base, **changes), side(head, **changes))], 120)[0]
 
     refused = count(0, 0, endpoint=drawn)
-    more, same, less = count(100, 1100), count(1100, 1100), count(1100, 100)
-    assert isinstance(same, Instructions)
-    assert same.head / same.base == pytest.approx(1, abs=0.0005)
-    assert counted.judge(same).verdict is Verdict.NO_CHANGE
+    more, less = count(100, 1100), count(1100, 100)
     assert isinstance(refused, str)
     assert "units differ by" in refused
     assert isinstance(more, Instructions)

@@ -15,8 +15,7 @@ from duetbench.project.experiments import Experiment, load_experiments
 from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES, InterpreterSpec, StackSpec
 from duetbench.project.servers import SERVERS
-from foreign import make_testbed
-from synthetic import MACHINE
+from synthetic import MACHINE, make_testbed
 
 IDS = Path(__file__).parents[1] / "data" / "case_ids.txt"
 
@@ -112,7 +111,7 @@ def declared(profile: Profile) -> dict[str, Case]:
 def ceiling(case: Case, *, unit: float = 0.0, cores: int = 2) -> float:
     """A case's ceiling on a machine of so many cores."""
     machine = MACHINE.model_copy(update={"server_cores": tuple(range(cores)), "client_cores": ()})
-    found = make_testbed(machine).ceiling(case, unit)
+    found = make_testbed(machine=machine).ceiling(case, unit)
     assert found is not None
     return found
 
