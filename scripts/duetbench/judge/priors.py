@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Case
@@ -79,6 +79,8 @@ def fit(variances: Sequence[Variance]) -> Prior | None:
 
 
 def _inverse_trigamma(value: float) -> float:
+    from scipy import optimize  # noqa: PLC0415 - as in `statistics.likeliest`
+
     # Between 1/x and 1/x + 1/x².
     ends = 1 / value, 1 / value + 1 / math.sqrt(value)
     return float(optimize.brentq(lambda x: float(special.polygamma(1, x)) - value, *ends))

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special
+from scipy import special
 
 from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.core.model import Case
@@ -157,6 +157,7 @@ def likeliest(sample: Sample, last: Sample, edge: float) -> float:
     Ghosh, Zou & Wright, American Journal of Human Genetics 82 (2008) 1064; between 0 and the
     sample's own mean.
     """
+    from scipy import optimize  # noqa: PLC0415 - it takes 0.4 s, and only what moved waits for it
 
     def slope(true: float) -> float:
         ends = np.array([true - edge, -true - edge]) / last.error
