@@ -284,7 +284,7 @@ def test_interpreters_of_the_same_name_differ_by_version_or_build() -> None:
     base = [made.model_copy(update={"name": name}) for name in ("3.14", "3.15", "3.16")]
     newer = base[0].model_copy(update={"version": "3.14.8"})
     other = base[1].model_copy(update={"build": "-O2"})
-    told = {"3.14": "3.14.7 → 3.14.8", "3.15": "built otherwise"}
+    told = {"3.14": "3.14.7 → 3.14.8", "3.15": "built differently"}
     assert affected.interpreter_changes(base, [newer, other, made]) == told
 
 
@@ -301,7 +301,7 @@ def test_cases_are_compared_with_themselves_only() -> None:
     pairs, missing = pairs_.paired(base, head)
     assert pairs == ((base[0], head[0]),)
     assert [(one.case, one.reason) for one in missing] == [
-        ("one/b", "defined otherwise on head: env {} → {'WAIT': '3'}; load.connections 128 → 256"),
+        ("one/b", "differs on head: env {} → {'WAIT': '3'}; load.connections 128 → 256"),
         ("one/new", "only head has it"),
         ("one/old", "only base has it"),
     ]

@@ -129,8 +129,8 @@ def test_hinted_pairs_share_half_of_the_error_rate() -> None:
     assert {weights[CASE, CPU], weights[CASE, "throughput"]} == {3.0}
     assert weights[CASE, "pss_steady"] == weights[CASES[1], CPU] == 0.6
     assert test.level(CASE, CPU) == pytest.approx(0.05 * 3 / 12)
-    assert test.level(CASES[1], CPU, called=2) == pytest.approx(0.05 * 2 * 0.6 / 12)
-    assert test.level(CASE, CPU, called=12) == 0.05  # never more than an interval's
+    assert test.level(CASES[1], CPU, count=2) == pytest.approx(0.05 * 2 * 0.6 / 12)
+    assert test.level(CASE, CPU, count=12) == 0.05  # never more than an interval's
     for hinted in (CASES[:2], ()):
         assert set(sampled(*quiet[:2], cases=CASES[:2], hinted=hinted).weights().values()) == {1.0}
     broken = sampled(*quiet, *[duet(CASE, head_flags=[WRONG])] * 2, cases=CASES, hinted=[CASE])

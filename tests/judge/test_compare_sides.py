@@ -206,7 +206,7 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(
     refused("island and the main branch have no commit in common")
     write(repository, "apps/asgi-wsgi/experiment.toml", "question = 3\n")
     commit(repository, "Unreadable")
-    refused(r"HEAD cannot be read by this duetbench: apps/asgi-wsgi", "HEAD~1", "HEAD")
+    refused(r"this duetbench cannot read HEAD: apps/asgi-wsgi", "HEAD~1", "HEAD")
     # Of base it is no matter: head says what is measured.
     assert [case.id for case in revised(repository, "HEAD", "HEAD~1", scope).base.cases] == [JSON]
 

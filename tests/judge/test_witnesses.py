@@ -15,7 +15,7 @@ from duetbench.core.model import Verdict
 from duetbench.judge.pairs import CaseDuets, explaining
 from duetbench.judge.priors import Priors
 from duetbench.judge.sequential_test import SequentialTest, judge, judge_beside
-from duetbench.judge.wake_ups import Slope, kind, learned
+from duetbench.judge.wake_ups import Slope, kind, learn_slopes
 from duetbench.show.answer import exit_code
 from duetbench.show.comparison_text import as_markdown
 from duetbench.show.view import make_view
@@ -165,11 +165,11 @@ def test_without_a_price_nothing_is_taken_from_cpu(duets: list[Duet]) -> None:
 def test_a_price_is_of_one_machine_and_one_kind_of_server() -> None:
     case = judged_case(CASE).model_copy(update={"duets": tuple(batched(0.6, 0.1, 20))})
     made = comparison_of(case, method={"version": 4})
-    (slope,) = learned([made, made]).values()
+    (slope,) = learn_slopes([made, made]).values()
     assert slope.freedom == 38
     assert slope.price is not None
     assert slope.price.seconds == pytest.approx(PRICE, rel=0.05)
-    assert Priors.learned(MACHINE.id, [made]).slopes == learned([made])
+    assert Priors.learned(MACHINE.id, [made]).slopes == learn_slopes([made])
     assert Priors.learned("another", [made]).slopes == {}
     choice = made.model_copy(update={"cross": True})
     assert Priors.learned(MACHINE.id, [choice] * 3) == Priors.learned(MACHINE.id, [])

@@ -1,16 +1,16 @@
 """Finds the cases that a change can affect: only these are judged, and each says why.
 
-A wrong "not affected" would be the only harmful mistake, so what is unknown counts as affected.
+A wrong "not affected" would be the only harmful mistake, so anything unknown counts as affected.
 
 - A module affects the cases whose application imports it, or whose imports are not all known.
-- Any other file of an application affects every case of its experiment, and in other repositories
-  than ours any file around the applications every case. Declarations and locks affect nothing:
-  head's declarations hold for both sides (`lending`), and the packages of a lock tell.
+- Any other file of an application affects every case of its experiment. In other repositories than
+  ours, any file around the applications affects every case. Declarations and locks affect nothing:
+  head's declarations hold for both sides (`lending`), and a lock's packages are compared instead.
 - A package affects the cases that load it (`dependencies`): those that declare it, and those whose
-  servers have loaded it once they answer. One that came or went and that no case is known to load
-  affects its whole stack, since some packages pick up others when present.
+  servers have loaded it by their first answer. A package that came or went and that no case is
+  known to load affects its whole stack, since some packages pick up others when present.
 - An interpreter affects its cases.
-- The harness (in our own repository), documents, results, and files for git or CI affect nothing;
+- The harness (in our own repository), documents, results, and files for git or CI affect nothing,
   nor does a file whose code is the same on both sides.
 """
 
@@ -60,7 +60,7 @@ HARNESS: Final = frozenset(
 _DECLARING: Final = (
     TARGET, ".python-version", "pylock.toml", "pylock.*.toml", "requirements*.txt", *LOCKS
 )  # fmt: skip
-"""What of a target's files tells by packages and interpreters, or holds for both sides."""
+"""Files of a target that show in packages and interpreters, or hold for both sides."""
 
 _AROUND: Final = frozenset(
     {
@@ -72,10 +72,10 @@ _AROUND: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """In what the two sides differ.
+    """How the two sides differ.
 
-    `same` are files that differ in nothing that is executed; see `same_code`.
-    `new` are files lent to a side with applications of its own: they may have another name there.
+    `same` are files that do not differ in code that is executed; see `same_code`. `new` are files
+    lent to a side with its own applications, which may have them under another name.
     """
 
     files: tuple[str, ...] = ()
@@ -84,14 +84,14 @@ class Diff:
     interpreters: Mapping[str, str] = field(default_factory=dict)  # name → how it differs
     experiments: frozenset[str] = frozenset()  # folders of `apps/`, on either side
     own: bool = True  # whether it is our own repository, which holds the harness
-    target: bool = False  # whether the application is one that copies declare
+    target: bool = False  # whether options or a few keys declare the application
     new: frozenset[str] = frozenset()
 
 
 def find(sides: Sides, diff: Diff | None = None, *, everything: bool = False) -> Sides:
-    """Leave the cases that can be affected, by both sides' files and environments.
+    """Keep the cases that the change can affect, by both sides' files and environments.
 
-    `diff`: their `difference`, where it is known.
+    `diff` is the `difference` of the sides, if already known.
     """
     base, head, diff = sides.base, sides.head, diff or difference(sides)
     around = () if diff.own else SOURCES
@@ -108,7 +108,7 @@ def find(sides: Sides, diff: Diff | None = None, *, everything: bool = False) ->
 
 
 def difference(sides: Sides) -> Diff:
-    """Find in what both sides' files and environments differ."""
+    """Find how both sides' files and environments differ."""
     base, head = sides.base, sides.head
     trees = (base.tree, head.tree) if base.tree and head.tree else None
     changed = [
@@ -118,7 +118,7 @@ def difference(sides: Sides) -> Diff:
     ]
     same = tuple(path for path in changed if same_code(path, base.root, head.root))
     target = head.project.target is not None
-    ours = paths.others(sides.repository).get("project", {}).get("name") == "duetbench"
+    own = paths.others(sides.repository).get("project", {}).get("name") == "duetbench"
     return Diff(
         files=tuple(path for path in changed if path not in same),
         same=same,
@@ -129,7 +129,7 @@ def difference(sides: Sides) -> Diff:
             for side in (base, head)
             for file in (side.root / "apps").glob(f"*/{FILE}")
         ),
-        own=not target and ours,
+        own=not target and own,
         target=target,
         new=frozenset(path for side in (base, head) if side.declared for path in side.lent),
     )
@@ -138,52 +138,52 @@ def difference(sides: Sides) -> Diff:
 def watch_doubtful(
     diff: Diff, common: Sequence[Pair], readers: Sequence[Reader], loaded: dict[str, Dependencies]
 ) -> None:
-    """Add what servers load to what is known of cases that would else be left out, unproven."""
+    """Add what servers load to the dependencies of cases that seem unaffected, but might not be."""
     orphans = _orphans(diff.packages, common, loaded)
     groups: dict[Hashable, list[Pair]] = defaultdict(list)
     for pair in common:
         if pair.reason or reason_for(pair.case, diff, loaded[pair.case.id], orphans):
             continue
         cases = (pair.base.case, pair.head.case)
-        there = {
+        packages = {
             name
             for reader, case in zip(readers, cases, strict=True)
             for name in reader.environment(case).requires
         }
         moves = any(
-            move.stack == pair.case.stack and move.package in there for move in diff.packages
+            move.stack == pair.case.stack and move.package in packages for move in diff.packages
         )
         code = (path for path in diff.files if path.endswith(".py"))
         if moves or (diff.target and any(may_be_read(path, diff) for path in code)):
             groups[tuple(map(_loading, cases))].append(pair)
     for group in groups.values():
-        seen = readers[0].watch([pair.base.case for pair in group])
-        seen |= readers[1].watch([pair.head.case for pair in group])
+        dependencies = readers[0].watch([pair.base.case for pair in group])
+        dependencies |= readers[1].watch([pair.head.case for pair in group])
         for pair in group:
-            loaded[pair.case.id] |= seen
+            loaded[pair.case.id] |= dependencies
 
 
 def _loading(case: Case) -> Hashable:
-    """Equal of cases whose servers load the same."""
+    """Key that is equal for cases whose servers load the same."""
     return server_of(case.model_copy(update={"workers": 1, "threads": None, "cores": "split"}))
 
 
 def may_be_read(path: str, diff: Diff) -> bool:
-    """Whether an application may import or read a file: it is none for people, git or CI."""
+    """Whether an application may import or read a file: it is not for people, git or CI."""
     return _area(path, own=diff.own) in {APPLICATIONS, CODE}
 
 
 def _plain(path: str) -> str:
-    """A path as it is from the folder that it stands in, around or beside the application's."""
+    """Remove `../` from a path: its place around the application's folder does not matter."""
     return path.replace("../", "")
 
 
 def _without_effect(path: str, base: Side, head: Side) -> bool:
-    """Whether it was lent to a side as the other has it, or differs in what it tells us alone."""
+    """Whether a file is lent and equal on both sides, or differs only in settings of duetbench."""
     if path in base.lent | head.lent:
         return filecmp.cmp(base.root / path, head.root / path, shallow=False)
     plain = _plain(path)
-    if head.project.target is not None and any(fnmatchcase(plain, one) for one in _DECLARING):
+    if head.project.target is not None and any(fnmatchcase(plain, glob) for glob in _DECLARING):
         return True
     return path == "pyproject.toml" and paths.others(base.root) == paths.others(head.root)
 
@@ -191,7 +191,7 @@ def _without_effect(path: str, base: Side, head: Side) -> bool:
 def select(
     sides: Sides, diff: Diff, loaded: Mapping[str, Dependencies], *, everything: bool = False
 ) -> Sides:
-    """Choose the affected ones among the cases that both sides have. Pure."""
+    """Select the affected cases among those that both sides have. Pure."""
     orphans = _orphans(diff.packages, sides.pairs, loaded)
     pairs, untouched, missing = [], 0, list(sides.missing)
     for pair in sides.pairs:
@@ -219,8 +219,8 @@ def reason_for(
     """Say why a change can affect a case; empty if it cannot. `orphans`: see `_orphans`."""
     interpreter = diff.interpreters.get(case.python)
     moved = [
-        _moved(move)
-        # What the case asks for by itself is the better reason.
+        _describe(move)
+        # A package that the case itself asks for is the better reason.
         for move in sorted(diff.packages, key=lambda move: move.package not in loaded.direct)
         if move.stack == case.stack
         if loaded.unknown
@@ -240,10 +240,10 @@ def reason_for(
 def interpreter_changes(
     base: Sequence[InterpreterRecord], head: Sequence[InterpreterRecord]
 ) -> dict[str, str]:
-    """Tell in what interpreters of the same name differ: name → in words."""
+    """Describe how interpreters of the same name differ: name → description."""
     both = ((old, new) for old in base for new in head if old.name == new.name and old != new)
     return {
-        new.name: "built otherwise"
+        new.name: "built differently"
         if old.version == new.version
         else f"{old.version} → {new.version}"
         for old, new in both
@@ -253,7 +253,7 @@ def interpreter_changes(
 def _orphans(
     packages: Sequence[PackageChange], common: Sequence[Pair], loaded: Mapping[str, Dependencies]
 ) -> set[tuple[str, str]]:
-    """Stacks and packages that came or went there, and that no case is known to load."""
+    """Find packages that came to or went from a stack, and that no case is known to load."""
     known = {
         (pair.case.stack, package) for pair in common for package in loaded[pair.case.id].packages
     }
@@ -265,14 +265,14 @@ def _orphans(
 
 
 def _affects(path: str, case: Case, diff: Diff, loaded: Dependencies) -> bool:
-    """Whether a changed file is one that the case's application reads, or may read."""
+    """Whether the case's application reads a changed file, or may read it."""
     parts = PurePosixPath(path).parts
     if path in loaded.files:
         return True
     if not may_be_read(path, diff):
         return False
     if parts[0] == "apps" and not diff.target:
-        # Of packages, those that moved tell; what points stand against is loaded by nothing.
+        # Packages are compared one by one, and no application loads the anchor.
         if parts[1] == "stacks" or path in {"apps/pyproject.toml", f"apps/{ANCHOR}"}:
             return False
         if parts[1] in diff.experiments and parts[2:] in ((FILE,), (PUBLISHED,)):
@@ -284,7 +284,7 @@ def _affects(path: str, case: Case, diff: Diff, loaded: Dependencies) -> bool:
     return not path.endswith(".py") and not (parts[0] == "apps" and parts[1] in others)
 
 
-def _moved(move: PackageChange) -> str:
+def _describe(move: PackageChange) -> str:
     """Say what moved: `granian 2.7.8 → 2.8.7`."""
     if move.base == move.head:
         return f"{move.package} {move.head} from other files"
@@ -296,20 +296,20 @@ def _nothing(diff: Diff, *, lone: bool) -> str:
     areas = sorted({_area(path, own=diff.own) for path in diff.files})
     reasons = ["the sides have no case in common"] if lone else []
     if diff.packages:
-        moved = some([_moved(move) for move in diff.packages], _NAMED_OF_NONE)
+        moved = some([_describe(move) for move in diff.packages], _NAMED_OF_NONE)
         reasons.append(f"no measured case loads the packages that moved ({moved})")
     if areas == [_HARNESS]:
         reasons.append("only the harness differs, and the one that runs now measures both sides")
     elif areas:
         reasons.append(f"only {' and '.join(areas)} differ, and no measured case depends on them")
     if diff.same:
-        named = some(diff.same, _NAMED)
-        reasons.append(f"same code: of {named} only comments, layout or the version differ")
+        names = some(diff.same, _NAMED)
+        reasons.append(f"same code: only comments, layout or the version differ in {names}")
     return f"Nothing to judge: {'; '.join(reasons or ['base and head do not differ'])}."
 
 
 def _area(path: str, *, own: bool) -> str:
-    """The part of the checkout that a file belongs to, in words."""
+    """Name the part of the checkout that a file belongs to."""
     path = _plain(path)
     top = path.partition("/")[0]
     parts = (
@@ -324,27 +324,27 @@ def _area(path: str, *, own: bool) -> str:
 
 
 def same_code(path: str, base: Path, head: Path) -> bool:
-    """Whether a file, as a path from the root of both sides, is executed as the same code.
+    """Whether a file, as a path from the root of both sides, executes the same code on both.
 
-    Comments, layout and the version that a project states of itself are no part of what is
-    executed. Functions that differ are never the same, be they entered or not: what a single
-    request enters says nothing of what many at once do (a queue, a retry, a pool that is
-    exhausted). What cannot be read, or is no Python, differs.
+    Comments, layout and the version that a project states of itself are not executed. Functions
+    that differ are never the same, even if no request enters them: a single request does not show
+    what many at once enter (a queue, a retry, an exhausted pool). A file that cannot be read, or is
+    not Python, counts as different.
     """
     if path == "pyproject.toml":
         before, after = (paths.others(root) for root in (base, head))
-        return "project" in before and _unversioned(before) == _unversioned(after)
+        return "project" in before and _without_version(before) == _without_version(after)
     if not path.endswith(".py"):
         return False
     try:
-        trees = [ast.dump(parsed((root / path).read_bytes())) for root in (base, head)]
+        trees = [ast.dump(parse((root / path).read_bytes())) for root in (base, head)]
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return trees[0] == trees[1]
 
 
-def parsed(source: bytes) -> ast.Module:
-    """What a module executes: its syntax tree, with one version in place of each."""
+def parse(source: bytes) -> ast.Module:
+    """Parse a module to the syntax tree of what it executes, with its version replaced by 0."""
     tree = ast.parse(source)
     for node in tree.body:
         if (
@@ -364,6 +364,6 @@ def _is_version(value: object) -> bool:
         return False
 
 
-def _unversioned(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_version(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     project = {k: v for k, v in metadata.get("project", {}).items() if k != "version"}
     return {**metadata, "project": project}

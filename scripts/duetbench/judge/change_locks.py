@@ -1,10 +1,10 @@
-"""Locks other than those of the checkout: resolved otherwise, and those on both sides of a change.
+"""Locks that differ from the checkout's: newly resolved ones, or those on both sides of a change.
 
-A stack is resolved as of a date, or with some packages in other versions; its lock is kept in the
-cache, under its digest. Run files hold the digest of each lock, and git holds the locks: the text
-is right if its digest is. Where a clone is shallow the one commit is fetched. A lock that was
-resolved as of a date was never in git, and is resolved so again. One that cannot be found any more
-is resolved from the other side's, with the versions that the run recorded.
+A stack is resolved as of a date, or with other versions of some packages. The cache keeps its lock
+by its digest. Run files contain the digest of each lock, and git contains the locks: a text is
+right if its digest is. In a shallow clone, the one commit is fetched. A lock that was resolved as
+of a date was never in git, and is resolved again. A lock that cannot be found is resolved from the
+other side's, with the versions that the run recorded.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ _SEARCHED: Final = 2000  # commits of one lock: five years of nights
 def share_out(
     project: Project, names: Collection[str], pins: Sequence[Requirement]
 ) -> tuple[dict[str, list[Requirement]], tuple[str, ...]]:
-    """Decide which pins go into which stacks; a stack that declares a version of its own keeps it.
+    """Decide which pins go into which stacks; a stack that declares another version keeps its own.
 
     Raises:
         UsageError: A pin would change no stack.
@@ -52,10 +52,10 @@ def share_out(
         for pin in pins:
             package = canonicalize_name(pin.name)
             (version,) = (part.version for part in pin.specifier)
-            own = (one for one in declared if canonicalize_name(one.name) == package)
-            held = [one for one in own if not one.specifier.contains(version, prereleases=True)]
-            if package in packages and held:
-                notes.append(f"stack {name} declares {held[0]} and keeps it")
+            own = (r for r in declared if canonicalize_name(r.name) == package)
+            conflicts = [r for r in own if not r.specifier.contains(version, prereleases=True)]
+            if package in packages and conflicts:
+                notes.append(f"stack {name} declares {conflicts[0]} and keeps it")
             elif package in packages:
                 share.append(pin)
     for pin in pins:
@@ -66,18 +66,18 @@ def share_out(
 
 
 def _requirements(project: Project, stack: str) -> list[Requirement]:
-    """Requirements that a stack declares in this file alone."""
+    """Read the requirements that a stack declares itself, without those of stacks it includes."""
     if project.deployment is not None:
         lines = project.lock_file(stack).with_suffix(".in").read_text("utf-8").splitlines()
         return [Requirement(line) for line in lines if not line.startswith("-")]
     groups = read_toml(project.root / "apps" / "pyproject.toml").get("dependency-groups", {})
-    texts = [text for text in groups.get(stack, ()) if isinstance(text, str)]  # others include
+    texts = [text for text in groups.get(stack, ()) if isinstance(text, str)]  # a dict includes
     return [Requirement(text) for text in texts]
 
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Two states of a stack that were compared under an id, with what moved."""
+    """Two compared states of a stack, under an id, with the packages that moved."""
 
     id: str
     base: StackState
@@ -88,16 +88,16 @@ class Between:
 
 
 def least(judgement: Judgement) -> float:
-    """By how much it moved at least, as the logarithm of a ratio; zero: it may not have."""
+    """Least size of a change, as the logarithm of a ratio; zero if there may be none."""
     low, high = (math.log(end or 1.0) for end in (judgement.low, judgement.high))
     return 0.0 if low * high < 0 else min(abs(low), abs(high))
 
 
 def between(comparison: Comparison, stack: str) -> Between:
-    """The states of one stack that were compared."""
+    """Return the two states of one stack that a comparison compared."""
 
     def state(side: SideRecord) -> StackState:
-        digest = next(one.digest for one in side.stacks if one.name == stack)
+        digest = next(record.digest for record in side.stacks if record.name == stack)
         return StackState(stack=stack, digest=digest)
 
     base, head = comparison.base, comparison.head
@@ -107,7 +107,7 @@ def between(comparison: Comparison, stack: str) -> Between:
 
 @dataclass(frozen=True, slots=True)
 class Locks:
-    """Texts of one stack's lock before and after a change, with notes for readers."""
+    """The texts of one stack's lock before and after a change, with notes for readers."""
 
     base: str
     head: str
@@ -118,11 +118,11 @@ def find_locks(project: Project, change: Change | Between, narrator: Narrator) -
     """Find or resolve the locks on both sides of a change.
 
     Raises:
-        HistoryError: Neither can be found.
-        SetupError: uv finds no set of the recorded versions.
+        HistoryError: Neither lock can be found.
+        SetupError: uv finds no package set with the recorded versions.
     """
     notes: list[str] = []
-    texts = {side: _found(project, change, side, narrator, notes) for side in SIDES}
+    texts = {side: _find_lock(project, change, side, narrator, notes) for side in SIDES}
     if not any(texts.values()):
         raise HistoryError(
             f"{change.id}: neither lock of the stack {change.base.stack} is in the git "
@@ -130,7 +130,7 @@ def find_locks(project: Project, change: Change | Between, narrator: Narrator) -
         )
     for side in [side for side, text in texts.items() if text is None]:
         other = next(filter(None, texts.values()))
-        texts[side] = _recorded(project, change, side, other, narrator)
+        texts[side] = _rebuild(project, change, side, other, narrator)
         notes.append(
             f"The lock of {side} is not in the git history any more; it was resolved again from "
             "the recorded versions"
@@ -138,12 +138,12 @@ def find_locks(project: Project, change: Change | Between, narrator: Narrator) -
     return Locks(texts["base"] or "", texts["head"] or "", tuple(notes))
 
 
-def _found(
+def _find_lock(
     project: Project, change: Change | Between, side: SideName, narrator: Narrator, notes: list[str]
 ) -> str | None:
-    """The lock of a side, in git or kept here, or resolved as of its date; None: in none of these.
+    """Return a side's lock from git or the cache, or resolved as of its date; None if not possible.
 
-    Where the index has changed since, it is that date's with the versions that were recorded.
+    If the index has changed since then, the lock of that date gets the recorded versions.
     """
     state = change.base if side == "base" else change.head
     text = lock_text(project, state, change.base_commit if side == "base" else change.head_commit)
@@ -157,13 +157,13 @@ def _found(
         f"The lock of {side} was resolved again as of {state.as_of}, with the recorded versions: "
         "it is not the file that was measured then"
     )
-    return _recorded(project, change, side, text, narrator)
+    return _rebuild(project, change, side, text, narrator)
 
 
-def _recorded(
+def _rebuild(
     project: Project, change: Change | Between, side: SideName, keep: str, narrator: Narrator
 ) -> str:
-    """A lock with the versions that were recorded of one side, else as another lock."""
+    """Resolve a lock with a side's recorded versions, and otherwise as in the lock `keep`."""
     versions = {move.package: getattr(move, side) for move in change.packages}
     pins = [f"{package}=={version}" for package, version in versions.items() if version]
     name = change.base.stack
@@ -172,9 +172,9 @@ def _recorded(
 
 
 def lock_text(project: Project, state: StackState, commit: str | None) -> str | None:
-    """The text of a lock by its digest, resolved here or in git, of `commit` or any other.
+    """Find the text of a lock by its digest, here or in git, at `commit` or any other.
 
-    None if it is in neither.
+    Returns None if it is in neither place.
     """
     root, path = project.root, project.lock_file(state.stack)
     name = path.relative_to(root).as_posix()
@@ -183,11 +183,11 @@ def lock_text(project: Project, state: StackState, commit: str | None) -> str | 
         for place in (path, stacks.kept_place(state.digest[:12], state.stack)):
             yield place.read_bytes() if place.is_file() else None
         if commit is not None and _git(root, "cat-file", "-e", f"{commit}:{name}") is None:
-            # A shallow clone does not have it.
+            # A shallow clone lacks the commit.
             _git(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
         log = _git(root, "log", "--all", f"--max-count={_SEARCHED}", "--format=%H", "--", name)
-        for one in (*([commit] if commit else []), *(log or b"").decode().split()):
-            yield _git(root, "cat-file", "blob", f"{one}:{name}")
+        for revision in (*([commit] if commit else []), *(log or b"").decode().split()):
+            yield _git(root, "cat-file", "blob", f"{revision}:{name}")
 
     same = (text for text in texts() if text and hashlib.sha256(text).hexdigest() == state.digest)
     match = next(same, None)

@@ -1,10 +1,10 @@
-"""Instructions that both sides execute, counted without a server: of a request, or of a job.
+"""Counts the instructions that both sides execute for a request, or for a job, without a server.
 
-The application finds the surroundings of a launch. What counts is this checkout's, on both sides:
-its counter, and of `benchmarks/_counted.py` the jobs that go with an experiment's cases. A count
-repeats to 0.03 %, so one of each side is enough, and the answer has a fixed resolution. It is a
-reason to spend duets on a case, and a verdict of its own kind: what executes more need not be
-slower. asv times all other benchmarks (`duetbench inprocess`) and finds their steps.
+The application sees the surroundings of a launch. This checkout's counter and jobs
+(`benchmarks/_counted.py`) count both sides. Counts repeat to 0.03 %, so one of each side is enough,
+and the answer has a fixed resolution. A moved count is a reason to spend duets on a case, and has a
+verdict of its own kind: code that executes more need not be slower. asv times all other benchmarks
+(`duetbench inprocess`) and finds their steps.
 """
 
 import json
@@ -35,39 +35,39 @@ BothSides = tuple[SideCase, SideCase]
 """A case, or a job in its environment, as base and as head have it."""
 
 MOST_PATHS: Final = 30
-"""Paths of one request that are asked for where there is no server; of more an even choice."""
+"""Most paths of one request that are counted: of more, evenly spaced ones are chosen."""
 
 LONGEST: Final = 0.05
-"""Endpoints that compute for longer, s, are not counted: Valgrind is some fifty times slower."""
+"""Endpoints that compute longer than this, s, are not counted: Valgrind is some 50 times slower."""
 
 START_SECONDS: Final = 10.0
-"""For both sides of one environment at the same time, before the first figure: imports."""
+"""Time in which both sides of one environment start in parallel, mostly for imports, s."""
 
 EACH_SECONDS: Final = 3.0
-"""For each endpoint more."""
+"""Further time for each endpoint, s."""
 
 PATIENCE: Final = 3.0
-"""So many times the expected seconds are waited for."""
+"""The time limit, in multiples of the expected time."""
 
 RESOLUTION: Final = 0.001
-"""Least relative half width of an interval: twice what two counts of one program differ by."""
+"""Least relative half width of an interval: twice the difference of two counts of one program."""
 
 UNSTEADY: Final = 0.01
-"""Rounds of one side that differ by more do something else each time: random work, time, growth."""
+"""A side whose rounds differ by more does something else each time: random work, time, growth."""
 
 IMPORT: Final = "import"
-"""The job that imports a case's application, once."""
+"""The job that imports a case's application once."""
 
 FLOOR: Final = METRICS["server_cpu_per_request"].floor
-"""Relevance floor of instructions: that of the time they take."""
+"""Relevance threshold of instructions: that of the CPU time they take."""
 
 TOLERANCE: Final = METRICS["server_cpu_per_request"].tolerance
-"""Equivalence margin of instructions that scatter: likewise."""
+"""Equivalence margin of instructions that scatter: likewise that of CPU time."""
 
 PROFILES: Final[tuple[Profile, ...]] = ("nightly", "quick", "published")
-"""In which cases are looked for, the nights' own first."""
+"""Profiles in which to look for a case; the nights' profile first."""
 
-_LONGEST_REASON: Final = 300  # letters of why something was not counted
+_LONGEST_REASON: Final = 300  # characters of the reason why something was not counted
 
 _VALIDATION: Final = "instructions.Pydantic.track_validation(document=valid, size=20, source={})"
 
@@ -80,15 +80,15 @@ UNITS: Final = {
         ),
     }
 }
-"""Units of work of `benchmarks/_counted.py` that are judged with an experiment's cases, and the
-benchmark of each with its parameters, as in names of series."""
+"""Units of work of `benchmarks/_counted.py` that are judged with an experiment's cases. Each has
+its benchmark and parameters, as series are named."""
 
 
 def instructions(pairs: Sequence[BothSides], limit: float) -> tuple[Instructions | str, ...]:
-    """Count both sides at the same time within `limit` s, or say why they cannot be.
+    """Count both sides at the same time within `limit` s, or give the reason why not.
 
-    The cases share stack, interpreter and environment variables; of a target there is one, since it
-    may be started once only in its files.
+    The cases share stack, interpreter and environment variables. A target has only one case here,
+    since each copy of its files may be started only once.
     """
     sides = zip(*pairs, strict=True)
     ends, switched = time.monotonic() + limit, counting.can_switch()
@@ -103,10 +103,10 @@ def instructions(pairs: Sequence[BothSides], limit: float) -> tuple[Instructions
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program that makes requests inside the process; `counting.count` explains its parts.
+    """A program that makes requests in its own process; `counting.count` explains its parts.
 
-    `folder` is where it has the application: a copy of its own, if the application is a target.
-    `hide` takes private values out of what it says.
+    `folder` contains the application: for a target, a copy for this program alone. `hide` removes
+    private values from its output.
     """
 
     python: Path
@@ -118,10 +118,10 @@ class Program:
 
 @contextmanager
 def program(side: SideCase) -> Iterator[Program]:
-    """The program that makes requests to a side's applications without a server.
+    """Provide the program that makes requests to a side's applications without a server.
 
-    A target finds what it finds in a launch: a fresh copy of its files, and what is done before.
-    CountError, also in place of one in between: without private values.
+    A target sees what it sees in a launch: a fresh copy of its files, after its own preparations.
+    Raises CountError, also in place of one from inside the block, without private values.
     """
     case, testbed = side.case, side.testbed
     python, payload = testbed.pythons[case.stack, case.python], ("-P", "-m", "benchmarks._counted")
@@ -135,7 +135,7 @@ def program(side: SideCase) -> Iterator[Program]:
         folder, served = testbed.folder(case), {**case.env}
         if importing:
             served = testbed.environment(case)
-            env |= {"PYTHONPATH": _joined(env, served), "DUETBENCH_IMPORTED_IN": str(folder)}
+            env |= {"PYTHONPATH": _join(env, served), "DUETBENCH_IMPORTED_IN": str(folder)}
         yield Program(python, payload, {**served, **env}, folder)
         return
     log = testbed.logs / f"counted-{uuid4().hex}.log"
@@ -143,9 +143,9 @@ def program(side: SideCase) -> Iterator[Program]:
     try:
         workspace.open(None)
         served, request = workspace.environment(), workspace.folder.parent / "request.json"
-        request.write_text(json.dumps(_asked(workspace.fill_in(case.endpoint))), "utf-8")
+        request.write_text(json.dumps(_request(workspace.fill_in(case.endpoint))), "utf-8")
         env |= {
-            "PYTHONPATH": _joined(env, served),
+            "PYTHONPATH": _join(env, served),
             "DUETBENCH_CHECKOUT": str(workspace.folder),
             "DUETBENCH_REQUEST": str(request),
         }
@@ -156,36 +156,36 @@ def program(side: SideCase) -> Iterator[Program]:
     except (CountError, LaunchError) as problem:
         raise CountError(workspace.hide(str(problem))) from None
     finally:
-        with suppress(LaunchError):  # it is the first failure that is told
+        with suppress(LaunchError):  # the first failure is the one to report
             workspace.close()
         for file in testbed.logs.glob(f"{log.stem}.*"):
             file.unlink()
 
 
-def _joined(*variables: Mapping[str, str]) -> str:
-    return os.pathsep.join(one["PYTHONPATH"] for one in variables)
+def _join(*variables: Mapping[str, str]) -> str:
+    return os.pathsep.join(environment["PYTHONPATH"] for environment in variables)
 
 
-def _asked(endpoint: Endpoint) -> Mapping[str, Any]:
-    """Describe a request for `benchmarks/_counted.py`; of many paths an even choice."""
-    every = (endpoint.path, *endpoint.paths)
-    n = min(len(every), MOST_PATHS)
-    first, *others = (every[i * len(every) // n] for i in range(n))
+def _request(endpoint: Endpoint) -> Mapping[str, Any]:
+    """Describe a request for `benchmarks/_counted.py`, with evenly chosen paths if it has many."""
+    all_paths = (endpoint.path, *endpoint.paths)
+    n = min(len(all_paths), MOST_PATHS)
+    first, *others = (all_paths[i * len(all_paths) // n] for i in range(n))
     fields = endpoint.model_dump(include={"method", "headers", "body"})
     return {**fields, "path": first, "paths": others, "status": endpoint.expect.status}
 
 
 @contextmanager
 def _counting(side: Sequence[SideCase], switched: bool, ends: float) -> Iterator[counting.Collect]:
-    """Begin to count each case's request or job, in process and without a server."""
+    """Start counting each case's request or job, in process and without a server."""
     targets = list(dict.fromkeys(map(unit, side)))
     with (
-        program(side[0]) as counted,
+        program(side[0]) as client,
         counting.started(
-            counted.python,
-            counted.payload,
+            client.python,
+            client.payload,
             targets,
-            env=counted.env,
+            env=client.env,
             switched=switched,
             ends=ends,
         ) as collect,
@@ -193,17 +193,17 @@ def _counting(side: Sequence[SideCase], switched: bool, ends: float) -> Iterator
 
         def collect_hidden(seconds: float) -> counting.Outcomes:
             return {
-                target: replace(one, reason=short(counted.hide(one.reason), _LONGEST_REASON))
-                if isinstance(one, counting.Uncounted)
-                else one
-                for target, one in collect(seconds).items()
+                target: replace(count, reason=short(client.hide(count.reason), _LONGEST_REASON))
+                if isinstance(count, counting.Uncounted)
+                else count
+                for target, count in collect(seconds).items()
             }
 
         yield collect_hidden
 
 
 def unit(side: SideCase) -> str:
-    """The unit of work: the job, or one request to the case's endpoint."""
+    """Name the unit of work: the job, or one request to the case's endpoint."""
     case = side.case
     if side.job:
         return side.job
@@ -230,10 +230,10 @@ def _together(base: Count, head: Count) -> Instructions | str:
 
 
 def _scatter(base: Sequence[float], head: Sequence[float]) -> float:
-    """Half of the ratio's 95 % interval, relative, from the rounds of both sides.
+    """Half the ratio's 95 % interval, relative, from the rounds of both sides.
 
-    From their differences, round by round: what a table costs that grows in one process, it costs
-    in the other, and says nothing of what differs.
+    It uses the difference of the sides in each round: a cost that grows in both processes, such as
+    that of a table, cancels.
     """
     moves = [above - below for below, above in zip(base, head, strict=True)]
     if len(moves) < 2:
@@ -243,7 +243,7 @@ def _scatter(base: Sequence[float], head: Sequence[float]) -> float:
 
 
 def judge(counts: Instructions) -> Judgement:
-    """Judge both sides' counts: a change beyond the floor, none, or, if they scatter, neither."""
+    """Judge both counts: changed beyond the threshold, no change, or inconclusive by scatter."""
     ratio, half = counts.head / counts.base, max(RESOLUTION, counts.scatter or 0.0)
     size, reason = abs(math.log(ratio)), ""
     if size > math.log1p(FLOOR) + math.log1p(half):
@@ -252,7 +252,7 @@ def judge(counts: Instructions) -> Judgement:
         verdict = Verdict.NO_CHANGE
     else:
         verdict = Verdict.INCONCLUSIVE
-        reason = f"its rounds differ by {counts.spread:.1%}: it does something else each time"
+        reason = f"its rounds differ by {counts.spread:.1%}: each round does something else"
     return Judgement(
         metric="",
         verdict=verdict,
@@ -266,9 +266,9 @@ def judge(counts: Instructions) -> Judgement:
 
 
 class Counts:
-    """Counts cases, each piece of code once: cases that differ in the server only share theirs.
+    """Counts each piece of code once: cases that differ only in the server share a count.
 
-    `count` counts some of one environment in so many seconds, as `instructions` does.
+    The function `count` counts cases of one environment within some seconds; see `instructions`.
     """
 
     def __init__(
@@ -278,18 +278,18 @@ class Counts:
     ) -> None:
         """Count base and head, by the case's id or the job's series."""
         self._count, self._sides = count, sides
-        self._counted: dict[Hashable, Instructions | str] = {}
+        self._outcomes: dict[Hashable, Instructions | str] = {}
 
     def of(self, case: str) -> Instructions | None:
-        """Counts of a case; None if it was not counted, or cannot be."""
+        """Return the counts of a case, or None if it was not or cannot be counted."""
         outcome = self.outcome(case)
         return outcome if isinstance(outcome, Instructions) else None
 
     def outcome(self, case: str) -> Instructions | str:
-        """Counts of a case, or why there are none."""
+        """Return the counts of a case, or the reason why there are none."""
         if self._sides[case][1].case.endpoint.takes > LONGEST:
             return f"it computes for {LONGEST:g} s or longer, which is too long for Valgrind"
-        return self._counted.get(self._code(case), "there was no time to count it")
+        return self._outcomes.get(self._code(case), "there was no time to count it")
 
     def count(
         self,
@@ -298,31 +298,31 @@ class Counts:
         note: Callable[[str], None],
         tell: Callable[[Sequence[str]], object] = len,
     ) -> None:
-        """Count environment by environment in the time there is; an interruption keeps the rest.
+        """Count environments one by one while there is time; an interrupt keeps earlier counts.
 
-        Of an environment for which there is not enough, the first cases. `tell` hears of each
-        environment as soon as it has been counted.
+        If time is too short for an environment, only its first cases are counted. `tell` receives
+        the cases of each environment as soon as they are counted.
         """
-        for every in self._groups(cases):
+        for group in self._groups(cases):
             room = max(0.0, left() - START_SECONDS) / EACH_SECONDS
-            group = every[: math.floor(min(room, len(every)))]
-            if not group:
+            part = group[: math.floor(min(room, len(group)))]
+            if not part:
                 continue
-            seconds = START_SECONDS + EACH_SECONDS * len(group)
-            pairs = [self._sides[case] for case in group]
+            seconds = START_SECONDS + EACH_SECONDS * len(part)
+            pairs = [self._sides[case] for case in part]
             counts = self._count(pairs, min(left(), PATIENCE * seconds))
-            self._counted |= {self._code(c): one for c, one in zip(group, counts, strict=True)}
-            tell(group)
-            for reason in dict.fromkeys(one for one in counts if isinstance(one, str)):
-                names = [case for case, one in zip(group, counts, strict=True) if one == reason]
+            self._outcomes |= {self._code(c): count for c, count in zip(part, counts, strict=True)}
+            tell(part)
+            for reason in dict.fromkeys(count for count in counts if isinstance(count, str)):
+                names = [case for case, count in zip(part, counts, strict=True) if count == reason]
                 note(f"{', '.join(names)}: instructions not counted: {reason}")
 
     def _groups(self, cases: Iterable[str]) -> list[Sequence[str]]:
-        """Group what is counted together: one case per piece of code, by environment."""
+        """Group the cases that are counted together: by environment, one case per piece of code."""
         groups: dict[Hashable, dict[Hashable, str]] = {}
         for name in cases:
             code, head = self._code(name), self._sides[name][1]
-            if head.case.endpoint.takes <= LONGEST and code not in self._counted:
+            if head.case.endpoint.takes <= LONGEST and code not in self._outcomes:
                 together = code if head.testbed.target else code[:3]
                 groups.setdefault(together, {}).setdefault(code, name)
         return [tuple(group.values()) for group in groups.values()]
@@ -334,7 +334,7 @@ class Counts:
 
 
 def differ(counts: Instructions | None) -> bool:
-    """Whether the sides' instructions differ by more than what matters of CPU, and they scatter."""
+    """Whether the sides' instructions differ by more than CPU's threshold and their scatter."""
     if counts is None:
         return False
     least = math.log1p(FLOOR) + math.log1p(counts.scatter or 0.0)
@@ -343,9 +343,9 @@ def differ(counts: Instructions | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A unit of work, counted in the environments of a case without its servers.
+    """A unit of work, counted in a case's environment without its server.
 
-    `benchmark` has the parameters as names of series have them.
+    `benchmark` includes the parameters, as series are named.
     """
 
     base: SideCase
@@ -358,7 +358,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """As asv shows it: `instructions.Pydantic.track_validation('valid', 20, 'json')`."""
+        """The name in asv: `instructions.Pydantic.track_validation('valid', 20, 'json')`."""
         benchmark, _, parameters = self.benchmark.rstrip(")").partition("(")
         values = (parameter.partition("=")[2] for parameter in parameters.split(", "))
         arguments = (value if value.isdigit() else repr(value) for value in values)
@@ -370,7 +370,7 @@ class Job:
         return _series(self.benchmark, self.head.case)
 
     def judge(self, counts: Instructions, method: Mapping[str, object]) -> MicroComparison:
-        """Judge both sides' counts: a change beyond the floor, or none."""
+        """Judge both sides' counts: a change beyond the relevance threshold, or none."""
         base, head = self.base.case, self.head.case
         return MicroComparison(
             benchmark=self.name,
@@ -385,7 +385,7 @@ class Job:
 
 
 def jobs(sides: Iterable[BothSides]) -> tuple[Job, ...]:
-    """The units of work that go with cases on both sides, each once per environment."""
+    """Collect the units of work that belong to cases on both sides, each once per environment."""
     by_series: dict[str, Job] = {}
     for base, head in sides:
         for unit_, benchmark in UNITS.get(head.case.experiment, {}).items():
@@ -399,14 +399,14 @@ def _series(benchmark: str, case: Case) -> str:
 
 
 def jobs_of(case: Case) -> list[str]:
-    """The series of the jobs that are counted in the environments of a case."""
+    """List the series of the jobs that are counted in a case's environment."""
     return [_series(name, case) for name in UNITS.get(case.experiment, {}).values()]
 
 
 def unit_of(series: str) -> str:
-    """The unit of work of a series; empty: it is a case whose requests are counted.
+    """Return the unit of work of a series; empty for a case, whose requests are counted.
 
-    CountError: It is a benchmark that asv alone measures.
+    Raises CountError if only asv measures the benchmark.
     """
     if not series.startswith(INPROCESS):
         return ""
@@ -421,7 +421,7 @@ def unit_of(series: str) -> str:
 
 
 def declared_jobs(project: Project) -> dict[str, str]:
-    """The jobs of the nights: series → first case that has it."""
+    """Map the series of each nightly job to the first case that has it."""
     carriers: dict[str, str] = {}
     for case in project.cases(PROFILES[0]):
         for series in jobs_of(case):
@@ -430,15 +430,15 @@ def declared_jobs(project: Project) -> dict[str, str]:
 
 
 def carrier(project: Project, name: str) -> tuple[Case, Profile]:
-    """Find the case in whose environments a case or job is measured, in the first profile with it.
+    """Find the case in whose environment a case or job is measured, in the first profile with it.
 
-    UsageError: none does.
+    Raises UsageError if there is none.
     """
     for profile in PROFILES:
         for case in project.cases(profile):
             if name in {case.id, *jobs_of(case)}:
                 return case, profile
     raise UsageError(
-        f"no case of this checkout is, or goes with, {name}; there is nothing to play: asv "
-        "measures other benchmarks inside the process (duetbench inprocess)"
+        f"no case of this checkout is {name} or has such a job, so there is nothing to measure: "
+        "asv measures other benchmarks inside the process (duetbench inprocess)"
     )

@@ -1,13 +1,13 @@
 """Dependencies of a case: files of the applications, and packages of its environment.
 
 The packages are the closure of *Requires-Dist* from the server, what its arguments make it load,
-and what the application imports. Modules are parsed, not executed, so that a package which another
-one picks up without declaring it (``try: import orjson``) is missed. Where that would be the
-answer, `Reader.watch` has both sides serve the case, and asks what they have loaded.
+and what the application imports. Modules are parsed, not executed, so a package that another one
+uses without declaring it (``try: import orjson``) is missed. Where that would decide the answer,
+`Reader.watch` lets both sides serve the case and asks the servers what they have loaded.
 
-In another repository than ours an application may load the code around `apps/` as well; a target's
-is all around. Frameworks load by name and by convention (Django's settings and what they list), so
-there a package is reached as a whole, also by a text that names it.
+In another repository than ours, an application may also load the code around `apps/`; a target's
+code is all around. Frameworks load by name and by convention (Django's settings and what they
+list), so all of a package around counts as loaded, even if only a text names it.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ from duetbench.measure.testbed import Testbed
 from duetbench.project.servers import SERVERS
 
 _DYNAMIC: Final = frozenset({"__import__", "import_module", "exec", "eval"})
-"""Calls that load what no parser sees."""
+"""Calls that load code which no parser sees."""
 
 _LONGEST: Final = 200
-"""Letters of a dotted name: no module has a longer one, and no folder a file of such a name."""
+"""Longest dotted name in bytes: no module has a longer one, and no folder such a file."""
 
 _NAMED: Final = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::\w+)?")
 """A text that may name a module, or an attribute of one: `shop.settings`, `shop.main:app`."""
 
 SOURCES: Final = ("src", "")
-"""Folders of a repository, beside `apps/`, in which its code is searched."""
+"""Folders of a repository, beside `apps/`, that contain its code."""
 
 _FOLDERS: Final = frozenset({"apps", *SOURCES})
-"""Texts that name a folder of the search path, and no package in one."""
+"""Texts that name a folder of the search path, not a package."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """Files and packages that a case loads."""
+    """The files and packages that a case loads."""
 
     files: frozenset[str] = frozenset()  # modules of its application, from the checkout's root
     packages: frozenset[str] = frozenset()
-    unknown: str = ""  # why this is not all; empty: it is
-    direct: frozenset[str] = frozenset()  # those of the packages that it asks for by itself
+    unknown: str = ""  # why this is not complete; empty if it is
+    direct: frozenset[str] = frozenset()  # packages that the case itself asks for
 
     def __or__(self, other: Dependencies) -> Dependencies:
         return Dependencies(
@@ -71,14 +71,14 @@ class Dependencies:
 
 @dataclass(slots=True)
 class Imports:
-    """Files and packages that a module imports, through the local modules that it imports.
+    """The files and packages that a module imports, directly or through local modules.
 
-    `around` are those of the names that are found around the applications; their files are among
-    `files`. A package of the same name may be installed.
+    `around` are the names that exist around the applications; their files are among `files`. A
+    package of the same name may also be installed.
     """
 
     files: set[Path] = field(default_factory=set)
-    names: set[str] = field(default_factory=set)  # top-level ones of all but the standard library
+    names: set[str] = field(default_factory=set)  # top-level names outside the standard library
     unknown: str = ""
     around: set[str] = field(default_factory=set)
 
@@ -96,15 +96,15 @@ class Installed:
     folders: tuple[Path, ...] = ()
 
     def owners(self, files: Iterable[Path]) -> frozenset[str]:
-        """The distributions that files belong to; of a file that none has noted, all it may be."""
-        found: set[str] = set()
+        """Find the distributions of files; a file that none lists may belong to several."""
+        names: set[str] = set()
         for file in files:
             if (place := _within(file, self.folders)) is not None:
                 if "__pycache__" in file.parts:
                     place = place.parents[1] / f"{place.name.partition('.')[0]}.py"
                 owner, top = self.owner.get(place.as_posix()), place.parts[0]
-                found |= {owner} if owner else {*self.provides.get(top.partition(".")[0], ())}
-        return frozenset(found)
+                names |= {owner} if owner else {*self.provides.get(top.partition(".")[0], ())}
+        return frozenset(names)
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ class Reader:
     _imports: dict[tuple[str, str], Imports] = field(default_factory=dict)
 
     def read(self, case: Case) -> Dependencies:
-        """Find what a case of this side loads."""
+        """Find the files and packages that a case of this side loads."""
         module = case.endpoint.app.partition(":")[0]
         if (case.experiment, module) not in self._imports:
             folders: tuple[Path, ...] = (self.testbed.folder(case), self.testbed.apps)
@@ -131,7 +131,7 @@ class Reader:
         strange = sorted(imported.names - environment.provides.keys() - imported.around)
         doubts = (
             imported.unknown,
-            "what its PYTHONPATH brings is not known" if "PYTHONPATH" in case.env else "",
+            "what its PYTHONPATH adds is not known" if "PYTHONPATH" in case.env else "",
             f"what its import of {strange[0]} loads is not known" if strange else "",
         )
         server = SERVERS[case.server]
@@ -146,31 +146,31 @@ class Reader:
         )
 
     def environment(self, case: Case) -> Installed:
-        """The distributions of a case's environment."""
+        """Return the distributions of a case's environment, read once."""
         python = self.testbed.pythons[case.stack, case.python]
         if python not in self._installed:
             self._installed[python] = installed(python)
         return self._installed[python]
 
     def watch(self, cases: Sequence[Case]) -> Dependencies:
-        """Find what cases of one server load by letting it answer them, once each."""
+        """Find what cases of one server load: serve each of them one request."""
         log = self.testbed.logs / f"watch-{uuid4().hex}.log"
         try:
-            used, folder = used_files(cases, self.testbed, log)
+            files, folder = used_files(cases, self.testbed, log)
         except LaunchError as error:
             return Dependencies(unknown=f"what it loads could not be seen ({error.flag})")
         folders = (folder,) if self.testbed.target else (self.root,)
-        own = (_within(file, folders) for file in used)
+        places = (_within(file, folders) for file in files)
         return Dependencies(
-            files=frozenset(file.as_posix() for file in own if file is not None),
-            packages=self.environment(cases[0]).owners(used),
+            files=frozenset(file.as_posix() for file in places if file is not None),
+            packages=self.environment(cases[0]).owners(files),
         )
 
 
 def used_files(cases: Sequence[Case], testbed: Testbed, log: Path) -> tuple[frozenset[Path], Path]:
-    """Give the files that a process uses that has answered each of these cases, and its folder.
+    """Find the files that a server process uses after a request to each case, and its folder.
 
-    The cases are served by one command; one worker does. LaunchError: they are not served.
+    All cases share one command, and one worker serves them. Raises LaunchError if that fails.
     """
     alone = [
         case.model_copy(update={"workers": 1, "env": {**case.env, entry.WATCHED: "1"}})
@@ -186,29 +186,29 @@ def used_files(cases: Sequence[Case], testbed: Testbed, log: Path) -> tuple[froz
             serving.verify(repeats=1)
         workers = serving.identify()
     except LaunchError:
-        with suppress(LaunchError):  # of two failures the first explains the second
+        with suppress(LaunchError):  # the first failure explains the second
             serving.kill()
         raise
     except BaseException:
         serving.abandon()
         raise
     serving.kill()
-    found = {Path(name) for worker in workers for name in worker.files}
-    return frozenset(found), serving.workspace.folder
+    files = {Path(name) for worker in workers for name in worker.files}
+    return frozenset(files), serving.workspace.folder
 
 
 def _within(file: Path, folders: Iterable[Path]) -> Path | None:
-    """A file's path in the first of some folders that it is in, links followed or not."""
+    """Return a file's path in the first of the folders that contains it, links followed or not."""
     places = (place for folder in folders for place in (folder, folder.resolve()))
-    return next((file.relative_to(one) for one in places if file.is_relative_to(one)), None)
+    return next((file.relative_to(place) for place in places if file.is_relative_to(place)), None)
 
 
 def imports(module: str, folders: Sequence[Path], around: tuple[Path, ...] = ()) -> Imports:
-    """Parse an application module, and the local ones that it imports, wherever they do it.
+    """Parse an application module and the local modules that it imports anywhere.
 
-    `folders` are searched in this order, then `around`, whose packages are reached as a whole.
+    `folders` are searched in this order, then `around`, whose packages count as a whole.
     """
-    result, searched = Imports(), ""
+    result, search = Imports(), ""
     todo, visited = [module], set[str]()
     while todo:
         name = todo.pop()
@@ -219,22 +219,22 @@ def imports(module: str, folders: Sequence[Path], around: tuple[Path, ...] = ())
             result.around |= {top} if modules else set()
         for path in [path for path in modules if path not in result.files]:
             result.files.add(path)
-            read = _imported(path, modules[path])
-            # Any text may look like a module's name: only that of code around is taken for one.
+            read = _read_imports(path, modules[path])
+            # Any text may look like a module's name, so only names of the code around count.
             texts = [text for text in read.texts if _packages(text.partition(".")[0], around)]
-            named = (*read.names, *(text for text in texts if text not in _FOLDERS))
-            todo += [one for one in named if one not in visited]
-            visited.update(named)
+            names = (*read.names, *(text for text in texts if text not in _FOLDERS))
+            todo += [word for word in names if word not in visited]
+            visited.update(names)
             result.unknown = result.unknown or read.doubt
-            searched = searched or read.searched
-    if around and searched and not result.around and not result.unknown:
-        result.unknown = f"{searched}, and what it loads from there is not known"
+            search = search or read.search
+    if around and search and not result.around and not result.unknown:
+        result.unknown = f"{search}, and what it loads from there is not known"
     return result
 
 
 @functools.cache
 def _packages(top: str, around: tuple[Path, ...]) -> Mapping[Path, str]:
-    """All modules around of a top-level package, or the one module, with their dotted names."""
+    """Find all modules of a top-level package around, or its one module, with dotted names."""
     files = {}
     for folder in around:
         for path in (folder / f"{top}.py", *sorted((folder / top).rglob("*.py"))):
@@ -245,7 +245,7 @@ def _packages(top: str, around: tuple[Path, ...]) -> Mapping[Path, str]:
 
 
 def _local(name: str, folders: Iterable[Path]) -> Mapping[Path, str]:
-    """The files that importing a dotted name executes, with their own; none if it is not local."""
+    """Map the local files that importing a dotted name executes to their names; may be empty."""
     parts = name.split(".")
     for folder in folders:
         files = {
@@ -262,16 +262,16 @@ def _local(name: str, folders: Iterable[Path]) -> Mapping[Path, str]:
 
 @dataclass(slots=True)
 class _Read:
-    """Names that a file imports; `doubt`: why they may not be all."""
+    """The names that a file imports; `doubt`: why they may be incomplete."""
 
     names: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     doubt: str = ""
-    searched: str = ""
+    search: str = ""
 
 
-def _imported(path: Path, name: str) -> _Read:
-    """Read the imports of the module of this dotted name."""
+def _read_imports(path: Path, name: str) -> _Read:
+    """Read the imports of the module with this dotted name."""
     try:
         tree = ast.parse(path.read_text("utf-8"))
     except (OSError, SyntaxError, ValueError) as problem:
@@ -286,8 +286,8 @@ def _imported(path: Path, name: str) -> _Read:
             around = ".".join(parents) if node.level else ""
             source = ".".join(part for part in (around, node.module) if part)
             # `from package import module` may import a module as well.
-            named = (source, *(f"{source}.{alias.name}" for alias in node.names))
-            read.names += filter(None, named)
+            modules = (source, *(f"{source}.{alias.name}" for alias in node.names))
+            read.names += filter(None, modules)
         elif isinstance(node, ast.Call):
             function = getattr(node.func, "id", getattr(node.func, "attr", ""))
             if function in _DYNAMIC:
@@ -299,14 +299,14 @@ def _imported(path: Path, name: str) -> _Read:
             owner = getattr(getattr(node, "value", None), "id", "")
             name = node.id if isinstance(node, ast.Name) else node.attr
             if name == "addsitedir" or (owner, name) == ("sys", "path"):
-                read.searched = f"{path.name} changes the search path"
+                read.search = f"{path.name} changes the search path"
     for words in (read.names, read.texts):
         words[:] = [word for word in words if len(word.encode()) <= _LONGEST]
     return read
 
 
 def installed(python: Path) -> Installed:
-    """Read the metadata of the distributions of an environment, whose executable is not started."""
+    """Read the metadata of an environment's distributions without starting its interpreter."""
     folders = sorted(python.parent.parent.glob("lib/python*/site-packages"))
     requires: dict[str, tuple[Requirement, ...]] = {}
     provides: dict[str, set[str]] = {}
@@ -325,7 +325,7 @@ def installed(python: Path) -> Installed:
 def closure(
     environment: Installed, roots: Iterable[str], markers: Mapping[str, str]
 ) -> frozenset[str]:
-    """Follow requirements from some distributions, with the extras that are asked for. Pure."""
+    """Follow the requirements of some distributions, with the extras that they ask for. Pure."""
     needs: dict[str, set[str]] = {}
     todo = [(canonicalize_name(root), frozenset[str]()) for root in roots]
     while todo:
@@ -342,7 +342,7 @@ def closure(
 
 
 def marker_environment(version: str) -> dict[str, str]:
-    """Values of environment markers for a CPython of this version on this machine."""
+    """Return the environment markers of a CPython of this version on this machine."""
     full = dict.fromkeys(("python_full_version", "implementation_version"), version)
     values: dict[str, Any] = {**default_environment(), **full}
     return {**values, "python_version": ".".join(version.split(".")[:2])}

@@ -1,22 +1,22 @@
-"""The one loop that plays duets: rounds over the cases that need another one, while there is time.
+"""The one loop that runs duets: rounds over the cases that need another one, while there is time.
 
-A rule says which cases need another duet: a comparison plays until all is decided (`session`),
-points of trends until each ratio is known to a standard error (`trend.anchored`), and a search asks
-for one duet after another (`trend.bisect`). Cases that share a server are measured on one launch of
-each side. The order of a round is drawn. Which side starts first in a server's first duet is drawn,
-too, and swapped from then on.
+A rule says which cases need another duet. A comparison continues until all cases are decided
+(`session`), points of trends until each ratio is known to a standard error (`trend.anchored`), and
+a search asks for one duet after another (`trend.bisect`). Cases that share a server are measured on
+one launch of each side. The order of a round is random. So is the side that starts first in a
+server's first duet; the sides then swap from duet to duet.
 
-A duet must not judge what it prevents. Where a side could use more than its share of the cores,
-each side is launched alone as well, right after the duet and one right after the other: first the
-one that started first, so that the order is ABBA. That takes three times as long. Where there is no
-time for a few such samples, duets tell what they can, and nothing is said of the rest. Where sides
-are unequal by declaration (another number of workers, threads or connections), or a case asks what
-several threads or workers compute on all cores, there is no duet, and launches alone are all.
+A duet must not judge what it prevents. If a side could use more than its share of the cores, each
+side is also launched alone, one right after the other, directly after the duet. The side that
+started first in the duet starts first again, so the order is ABBA. This takes three times as long.
+If there is no time for a few such samples, duets show what they can, and the rest is not reported.
+If the sides declare unequal workers, threads or connections, or a case asks what several threads or
+workers compute on all cores, there are only launches alone and no duets.
 
-Where the machine has `lanes`, groups of cases are measured side by side in waves, each group on the
-cores of a lane. When all groups of a wave have ended, their duets are taken in the order that was
-drawn: no judgement depends on which group ends first, and launches alone find the machine quiet.
-Cases that may compute on several cores have the whole machine, one after another.
+With `lanes`, groups of cases are measured in parallel in waves, each group on the cores of a lane.
+When all groups of a wave have ended, their duets are added in the random order of the round. So no
+judgement depends on which group ends first, and launches alone have a quiet machine. Cases that may
+compute on several cores have the whole machine, one after another.
 """
 
 import math
@@ -38,7 +38,7 @@ from duetbench.core.units import utc_now
 from duetbench.host import process_session
 from duetbench.host.console import Progress, duration
 from duetbench.host.machine import Cores
-from duetbench.judge.pairs import Pair, by_turns, said_once, with_noise, without_prevented
+from duetbench.judge.pairs import Pair, by_turns, join_reasons, with_noise, without_prevented
 from duetbench.measure.testbed import SideCase
 from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain, start
 from duetbench.store.comparison import Curve, Duet, Instructions, SideName
@@ -50,46 +50,46 @@ class Instruments(Protocol):
     def duets(
         self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
     ) -> tuple[Duet, ...]:
-        """Play a duet of each pair of base and head, in their order; at least of the first.
+        """Run a duet of each pair of base and head, in their order; at least of the first.
 
-        All on one launch of each side, so cases of a side are equal by `testbed.server_of`. Fewer
-        duets than pairs if a failure ended it; numbered from `order`. May raise `InterruptedRun`
-        and nothing else.
+        All pairs share one launch of each side, so cases of a side are equal by
+        `testbed.server_of`. A failure ends the launch, so there may be fewer duets than pairs. They
+        are numbered from `order`. Raises nothing but `InterruptedRun`.
         """
 
     def launch(self, side: SideCase) -> Launch:
-        """Do one launch with nothing beside it; may raise `InterruptedRun` and nothing else."""
+        """Launch one side with nothing beside it. Raises nothing but `InterruptedRun`."""
 
     def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
-        """Load a side alone for so long; may raise `InterruptedRun` and nothing else."""
+        """Load a side alone for some seconds. Raises nothing but `InterruptedRun`."""
 
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
     ) -> tuple[Instructions | str, ...]:
-        """Count both sides' instructions; as `counted.instructions`."""
+        """Count both sides' instructions; see `counted.instructions`."""
 
 
 TURNS: Final = 4
-"""Samples of launches alone that there must be time for, or none is begun."""
+"""Samples of launches alone for which there must be time; otherwise there are none."""
 
 MakeInstruments = Callable[[Path], Instruments]
-"""Makes instruments that keep their logs in a folder: `instruments.Real`."""
+"""Creates instruments that write their logs to a folder: `instruments.Real`."""
 
 
 class Reporter(Progress):
-    """One line per duet; on a terminal a bar with the time to the next decisions below them."""
+    """Prints a line per duet; on a terminal also a bar with the time to the next decisions."""
 
     def begin(self, cases: int, seconds: float, budget: float | None) -> None:
-        """The comparison starts: deciding about so many cases takes `seconds` at least."""
+        """Announce a comparison of some cases, which takes at least `seconds` to decide."""
         limit = "" if budget is None else f", at most {duration(budget)}"
         sentence = f"cases: {cases}; a first answer takes about {duration(seconds)}{limit}"
         self.start(sentence, seconds, until="to the next decisions")
 
-    def played(self, duet: Duet) -> None:
-        """A duet ended: changes of head against base, or why there are none."""
+    def report(self, duet: Duet) -> None:
+        """Print the result of a duet: changes of head against base, or why there are none."""
         failures = {side: "; ".join(duet.failures(side)) for side in duet.failed}
         if failures:
-            text = f"void: {said_once(failures)}"
+            text = f"void: {join_reasons(failures)}"
         else:
             changes = [
                 f"{METRICS[name].title} {duet.head[name] / duet.base[name] - 1:+.1%}"
@@ -103,23 +103,23 @@ class Reporter(Progress):
 
 
 class Rule(Protocol):
-    """When enough duets have been played."""
+    """Decides when enough duets have been run."""
 
     def open(self) -> Sequence[Pair]:
-        """The cases that need another duet."""
+        """List the cases that need another duet."""
 
     def missing(self, pair: Pair) -> int:
-        """Fewest duets that a case needs until its next decision."""
+        """Return the least number of duets that a case needs until its next decision."""
 
     def add(self, pair: Pair, duet: Duet) -> None:
-        """Keep a duet of a case."""
+        """Add a duet to its case."""
 
 
 class DuetSeconds:
-    """Seconds that duets take, as expected, or as far from it as those so far.
+    """Predicts the seconds of duets: a calculated time, corrected by the duets so far.
 
-    Duets on one launch share its start and end; what is expected of a case is corrected by how far
-    off it was there, or in others. With `turns` a sample of a case that computes in several threads
+    Duets on one launch share its start and end. A case is corrected by its own errors, or by those
+    of other cases if it has none. With `turns`, a sample of a case that computes in several threads
     on several cores is three launches.
     """
 
@@ -129,15 +129,15 @@ class DuetSeconds:
         self._errors: dict[Pair, list[float]] = defaultdict(list)
 
     def observe(self, pair: Pair, seconds: float, together: int) -> None:
-        """Take the seconds of a duet, with its share of a launch on which were so many."""
+        """Learn from a duet's seconds, including its share of a launch with `together` duets."""
         launch, own = self._of(pair)
         self._errors[pair].append(seconds - own - launch / together)
 
     def of(self, *pairs: Pair) -> float:
-        """Seconds of a duet of each of the cases, on as few launches as can be."""
+        """Predict the seconds of one duet per case, on as few launches as possible."""
         launches = {pair.server: self._of(pair)[0] for pair in pairs}
-        every = [error for errors in self._errors.values() for error in errors]
-        others = sum(every) / (len(every) + PRIOR_LAUNCHES)
+        all_errors = [error for errors in self._errors.values() for error in errors]
+        others = sum(all_errors) / (len(all_errors) + PRIOR_LAUNCHES)
         own = (
             self._of(pair)[1]
             + (statistics.fmean(self._errors[pair]) if pair in self._errors else others)
@@ -164,9 +164,9 @@ class DuetSeconds:
 
 
 def duet_seconds(case: Case) -> tuple[float, float]:
-    """Seconds of a launch of both sides, and of a case's duet on it, before one has been seen.
+    """Seconds of a launch of both sides, and of a case's duet on it, before any was observed.
 
-    Of what scales they are those of two launches, one after the other.
+    For a case that scales these are the seconds of two launches, one after the other.
     """
     case = case.model_copy(update={"load": duet_load(case)})
     single = max(case.endpoint.takes, case.endpoint.floor)
@@ -174,8 +174,8 @@ def duet_seconds(case: Case) -> tuple[float, float]:
     verify = (2 if slow else UNIT_REQUESTS + 1) * single
     warm_up = 2 * single if slow else DUET_WARM_UP + Costs.window_gap
     load = case.load.duration + Costs.generator
-    # Both sides start at once, and are killed. Then they share the cores, so that each step of one
-    # also waits for the other's; waiting does not.
+    # Both sides start and stop at the same time. In between they share the cores, so that each
+    # step of one side also waits for the other's, unless the handlers only wait.
     launch = start(case.workers) + (1 if case.scales else 2) * Costs.probes
     apart = verify + drain(case)
     if case.scales:
@@ -184,7 +184,7 @@ def duet_seconds(case: Case) -> tuple[float, float]:
 
 
 class Loop:
-    """Plays duets of cases, of which `order` counts all so far."""
+    """Runs duets of cases; `order` counts all duets so far."""
 
     def __init__(
         self,
@@ -196,9 +196,9 @@ class Loop:
         turns: bool = False,
         lanes: Sequence[Cores] = (),
     ) -> None:
-        """Take `turns` where a duet prevents what is asked for; else there are duets alone.
+        """Create a loop; with `turns`, launches alone show what duets prevent.
 
-        Of several `lanes`, each has the cores of one pair; without any, one pair has the machine.
+        Each of several `lanes` has the cores of one pair; without any, one pair has the machine.
         """
         self.instruments, self.reporter, self.clock = instruments, reporter, clock
         self.turns, self.lanes = turns, tuple(lanes)
@@ -208,8 +208,8 @@ class Loop:
         self._ends = math.inf
         self._head_first: dict[Hashable, bool] = defaultdict(lambda: self.source.random() < 0.5)
 
-    def play(self, rule: Rule, ends: float) -> bool:
-        """Play rounds until the rule needs no more; False if the clock reaches `ends` before."""
+    def run(self, rule: Rule, ends: float) -> bool:
+        """Run rounds until the rule needs no more; False if the clock reaches `ends` first."""
         self._ends = ends
         while waiting := rule.open():
             groups: dict[Hashable, list[Pair]] = defaultdict(list)
@@ -220,17 +220,17 @@ class Loop:
                 for group in wave:
                     while group and self.clock() + self.seconds.of(*group) > ends:
                         group.pop()
-                if played := [group for group in wave if group]:
+                if batch := [group for group in wave if group]:
                     remaining = min(self.remaining(rule), ends - self.clock())
-                    self.launch(played, rule.add, remaining)
+                    self.launch(batch, rule.add, remaining)
             if self.order == before:
                 return False
         return True
 
     def _waves(self, groups: Sequence[list[Pair]], rule: Rule) -> Iterator[list[list[Pair]]]:
-        """Divide a round into waves: a group alone, or as many groups as there are lanes.
+        """Divide a round into waves: one group alone, or as many groups as there are lanes.
 
-        A lane that is left over gets another duet of cases whose next decision takes several.
+        A spare lane gets another duet of a case that needs several until its next decision.
         """
         beside = [group for group in groups if all(map(self._beside, group))]
         yield from ([group] for group in groups if group not in beside)
@@ -252,10 +252,10 @@ class Loop:
         add: Callable[[Pair, Duet], None],
         remaining: float,
     ) -> None:
-        """Play a duet of each of these cases, groups of them at once.
+        """Run a duet of each case of several groups, the groups in parallel.
 
-        A group shares a server, and has one launch of each side. What the duets say is taken in the
-        order of the groups, whichever ends first, and after all of them: launches alone are alone.
+        A group shares a server, and has one launch of each side. The duets are added in the order
+        of the groups, and only after all groups end, so that launches alone are really alone.
         """
         first = []
         for group in wave:
@@ -269,26 +269,26 @@ class Loop:
                     case=pair.case.id, order=self.order, head_first=first[0],
                     started=utc_now(), seconds=0, load_seconds=duet_load(pair.case).duration,
                 )  # fmt: skip
-                self._keep(pair, self._apart(pair, duet), add, 1)
+                self._record(pair, self._apart(pair, duet), add, 1)
             return
-        for group, duets in zip(wave, self._played(wave, first), strict=True):
-            for pair, duet in zip(group, duets, strict=False):  # a failure ended the others
+        for group, duets in zip(wave, self._run_wave(wave, first), strict=True):
+            for pair, duet in zip(group, duets, strict=False):  # a failure leaves fewer duets
                 if pair.apart is None and duet.base and duet.head:
                     pair.apart = self.turns and pair.held_back(duet)
                     left = self._ends - self.clock()
-                    # How far off the expected seconds are is not known yet.
+                    # The error of the predicted seconds is not known yet.
                     turn = max(self.seconds.of(pair), 3 * duet.seconds)
                     pair.duets.hurried = pair.apart and TURNS * turn > left
                 sample = duet
                 if pair.apart and not duet.failed:
                     hurried = pair.duets.hurried
                     sample = without_prevented(duet) if hurried else self._apart(pair, duet)
-                self._keep(pair, sample, add, len(duets))
+                self._record(pair, sample, add, len(duets))
 
-    def _played(
+    def _run_wave(
         self, wave: Sequence[Sequence[Pair]], first: Sequence[bool]
     ) -> list[tuple[Duet, ...]]:
-        """The duets of each group; what fails in one lane ends the others before it is raised."""
+        """Run the duets of each group; a failure in one lane ends the other lanes, then raises."""
         if not self.narrow(wave[0][0]):
             sides = [pair.sides for pair in wave[0]]
             return [self.instruments.duets(sides, head_first=first[0], order=self.order)]
@@ -301,7 +301,7 @@ class Loop:
                     future.result()
                 return [future.result() for future in futures]
             except BaseException:
-                # An interrupt reaches this thread alone. Lanes without servers end by themselves.
+                # An interrupt reaches only this thread. Lanes without servers end by themselves.
                 process_session.end_all()
                 raise
 
@@ -315,17 +315,17 @@ class Loop:
         }
         return tuple(duet.model_copy(update=cores) for duet in duets)
 
-    def _keep(
+    def _record(
         self, pair: Pair, sample: Duet, add: Callable[[Pair, Duet], None], together: int
     ) -> None:
         sample = sample.model_copy(update={"order": self.order})
         self.order += 1
         self.seconds.observe(pair, sample.seconds, together)
         add(pair, sample)
-        self.reporter.played(sample)
+        self.reporter.report(sample)
 
     def _apart(self, pair: Pair, duet: Duet) -> Duet:
-        """Launch each side alone, under the load of a duet."""
+        """Launch each side alone, with the load of a duet."""
 
         def alone(side: SideCase) -> Launch:
             load = duet_load(side.case)
@@ -341,13 +341,13 @@ class Loop:
         return by_turns(duet, base, alone(pair.head))
 
     def remaining(self, rule: Rule) -> float:
-        """Seconds until each of the cases that need more has had the duets it misses."""
+        """Seconds until all cases that need more duets reach their next decision."""
         missing = {pair: rule.missing(pair) for pair in rule.open()}
         rounds = range(max(missing.values(), default=0))
         return sum(self.round_seconds(*(p for p in missing if missing[p] > n)) for n in rounds)
 
     def round_seconds(self, *pairs: Pair) -> float:
-        """Seconds of a duet of each of the cases, those side by side that can be."""
+        """Seconds of one duet per case, in parallel where lanes allow it."""
         beside = [pair for pair in pairs if self._beside(pair)]
         others = [pair for pair in pairs if pair not in beside]
         return self.seconds.of(*others) + self.seconds.of(*beside) / max(1, len(self.lanes))

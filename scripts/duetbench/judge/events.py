@@ -1,7 +1,7 @@
-"""What cases moved together: one cause, said once, and tested once.
+"""Finds cases that moved together, for one cause that is reported once and tested once.
 
 A release of a package moves several endpoints, and both interpreters. `together` tests all cases of
-a comparison as one, which sees what none of them shows alone. `events` groups cases of which each
+a comparison as one, and so sees changes that no single case shows. `events` groups cases that each
 moved, and names the narrowest factor that explains them.
 """
 
@@ -21,17 +21,17 @@ from duetbench.measure.testbed import server_of
 from duetbench.store.comparison import CaseComparison, Event, Factor, Judgement
 
 FEWEST: Final = 3
-"""Cases that make an event."""
+"""Fewest cases of an event."""
 
 WITHIN: Final = 0.8
-"""Share of the judged cases with a factor's value that must have moved alike."""
+"""Least share of the judged cases with a factor's value that must have moved alike."""
 
 EXPLAINED: Final = 0.9
-"""Share of all cases that moved alike that the factor's value must hold."""
+"""Least share of all cases that moved alike that must have the factor's value."""
 
 SHARED: Final = 0.5
-"""Correlation of cases that are measured on one launch: up to 52 % of a duet's variance were found
-to be the launch's (docs/decides.md)."""
+"""Correlation of cases measured on one launch: up to 52 % of a duet's variance was the launch's
+(docs/decides.md)."""
 
 FACTORS: Final[Mapping[Factor, Callable[[Case], str]]] = {
     "experiment": lambda case: case.experiment,
@@ -41,23 +41,23 @@ FACTORS: Final[Mapping[Factor, Callable[[Case], str]]] = {
     "interpreter": lambda case: case.python,
     "machine": lambda _: "all",
 }
-"""Properties that cases can share. Of two that hold the same cases, the earlier one is named."""
+"""Properties that cases can share. If two cover the same cases, the earlier one is named."""
 
 
 def together(cases: Sequence[Estimate], metric: str, rate: float) -> Event | None:
     """Test all cases of a comparison as one, at its end; None: they did not move together.
 
-    The size is the mean over servers, weighted by what is known of each (DerSimonian & Laird,
-    Controlled Clinical Trials 7 (1986) 177): where they differ more than their errors, its interval
-    is as much wider. `rate` is the error rate of both sides.
+    The size is the mean over servers, weighted by their precision (DerSimonian & Laird, Controlled
+    Clinical Trials 7 (1986) 177). If servers differ by more than their errors, its interval is
+    wider accordingly. `rate` is the two-sided error rate.
     """
     if len(cases) < 2:
         return None
     servers: defaultdict[Hashable, list[Estimate]] = defaultdict(list)
-    for one in cases:
-        servers[server_of(one.case)].append(one)
-    means = np.array([figures.fmean(one.log for one in many) for many in servers.values()])
-    variances = np.array([_joint([one.sample.error for one in m]) for m in servers.values()])
+    for estimate in cases:
+        servers[server_of(estimate.case)].append(estimate)
+    means = np.array([figures.fmean(e.log for e in group) for group in servers.values()])
+    variances = np.array([_joint([e.sample.error for e in group]) for group in servers.values()])
     weights = 1 / variances
     middle = float(weights @ means / weights.sum())
     excess = float(weights @ (means - middle) ** 2) - (len(means) - 1)
@@ -65,9 +65,9 @@ def together(cases: Sequence[Estimate], metric: str, rate: float) -> Event | Non
         variances += excess / float(weights.sum() - (weights**2).sum() / weights.sum())
         weights = 1 / variances
         middle = float(weights @ means / weights.sum())
-    n = sum(one.sample.n - 1 for one in cases) + 1
+    n = sum(estimate.sample.n - 1 for estimate in cases) + 1
     pooled = Sample(n, middle, math.sqrt(n / float(weights.sum())))
-    against = sum(one.same or one.log * middle <= 0 for one in cases)
+    against = sum(estimate.same or estimate.log * middle <= 0 for estimate in cases)
     if statistics.moved_p(pooled, METRICS[metric].floor) > rate:
         return None
     if against > (1 - WITHIN) * len(cases):
@@ -77,12 +77,12 @@ def together(cases: Sequence[Estimate], metric: str, rate: float) -> Event | Non
     return Event(
         factor="change", value="all", metric=metric,
         verdict=Verdict.SLOWER if worse else Verdict.FASTER, ratio=math.exp(middle),
-        low=math.exp(low), high=math.exp(high), cases=tuple(one.case.id for one in cases),
+        low=math.exp(low), high=math.exp(high), cases=tuple(estimate.case.id for estimate in cases),
     )  # fmt: skip
 
 
 def _joint(errors: Sequence[float]) -> float:
-    """Variance of the mean of cases that share their launches."""
+    """Variance of the mean of cases that share launches."""
     total, own = sum(errors) ** 2, sum(error**2 for error in errors)
     return (own + SHARED * (total - own)) / len(errors) ** 2
 
@@ -95,39 +95,39 @@ def events(cases: Sequence[CaseComparison]) -> tuple[Event, ...]:
             if judgement.verdict is not Verdict.NOT_COMPARABLE:
                 judged[judgement.metric].append((case.case, judgement))
     moved = Verdict.SLOWER, Verdict.FASTER
-    every = [_event(many, verdict) for many in judged.values() for verdict in moved]
-    return tuple(sorted(filter(None, every), key=lambda event: -len(event.cases)))
+    candidates = [_event(pairs, verdict) for pairs in judged.values() for verdict in moved]
+    return tuple(sorted(filter(None, candidates), key=lambda event: -len(event.cases)))
 
 
 def _event(judged: Sequence[tuple[Case, Judgement]], verdict: Verdict) -> Event | None:
-    """The event of a metric and direction, if there is one."""
-    moved = [(case, one) for case, one in judged if one.verdict is verdict]
-    toward = {one.ratio is not None and one.ratio > 1 for _, one in moved}
-    counting = [case for case, one in judged if not _undecided(one, toward)]
-    explaining: list[tuple[int, Factor, str, list[tuple[Case, Judgement]]]] = []
+    """Find the event of a metric and direction; None if there is none."""
+    moved = [(case, judgement) for case, judgement in judged if judgement.verdict is verdict]
+    toward = {judgement.ratio is not None and judgement.ratio > 1 for _, judgement in moved}
+    counting = [case for case, judgement in judged if not _undecided(judgement, toward)]
+    factors: list[tuple[int, Factor, str, list[tuple[Case, Judgement]]]] = []
     for factor, value_of in FACTORS.items():
         for value in dict.fromkeys(value_of(case) for case, _ in moved):
-            held = [(case, one) for case, one in moved if value_of(case) == value]
+            members = [(case, judgement) for case, judgement in moved if value_of(case) == value]
             around = sum(value_of(case) == value for case in counting)
-            if len(held) >= max(FEWEST, WITHIN * around, EXPLAINED * len(moved)):
-                explaining.append((around, factor, value, held))
-    if not explaining:
+            if len(members) >= max(FEWEST, WITHIN * around, EXPLAINED * len(moved)):
+                factors.append((around, factor, value, members))
+    if not factors:
         return None
-    _, factor, value, held = min(explaining, key=lambda one: one[0])
-    # Geometric means, of either end too. An interval of the mean alone would be too narrow: each
-    # case ends early where it looks large, and those that moved were chosen for it. Of twenty cases
-    # slower by 1 % it held the truth in three of four tries only.
-    ends = [(one.ratio, one.low, one.high) for _, one in held if one.ratio and one.low and one.high]
+    _, factor, value, members = min(factors, key=lambda item: item[0])
+    # Geometric means, also of both ends. An interval of the mean alone would be too narrow: each
+    # case ends early if it looks large, and the cases were selected because they moved. Of twenty
+    # cases slower by 1 %, such an interval held the truth in only three of four trials.
+    ends = [(j.ratio, j.low, j.high) for _, j in members if j.ratio and j.low and j.high]
     ratio, low, high = (figures.geometric_mean(values) for values in zip(*ends, strict=True))
     return Event(
-        factor=factor, value=value, metric=held[0][1].metric, verdict=verdict,
-        ratio=ratio, low=low, high=high, cases=tuple(case.id for case, _ in held),
+        factor=factor, value=value, metric=members[0][1].metric, verdict=verdict,
+        ratio=ratio, low=low, high=high, cases=tuple(case.id for case, _ in members),
     )  # fmt: skip
 
 
-def _undecided(one: Judgement, toward: set[bool]) -> bool:
-    """Whether a case is for lack of time neither for nor against: open, and it points there too."""
-    if one.low is None or one.high is None:
-        return one.verdict is Verdict.INCONCLUSIVE
-    points = (one.low > 1 and True in toward) or (one.high < 1 and False in toward)
-    return one.verdict is Verdict.INCONCLUSIVE and points
+def _undecided(judgement: Judgement, toward: set[bool]) -> bool:
+    """Whether an inconclusive case counts neither for nor against: it points the same way, too."""
+    if judgement.low is None or judgement.high is None:
+        return judgement.verdict is Verdict.INCONCLUSIVE
+    points = (judgement.low > 1 and True in toward) or (judgement.high < 1 and False in toward)
+    return judgement.verdict is Verdict.INCONCLUSIVE and points

@@ -1,7 +1,7 @@
 """Does a side keep memory for every request? Its duets raise the suspicion, a soak decides.
 
-A duet sees the first seconds of a server, in which allocators and caches fill: many duets see them
-many times. So none of them is enough to say that a side leaks.
+A duet sees only a server's first seconds, in which allocators and caches fill, and many duets see
+them many times. So no duet is enough to say that a side leaks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,40 +14,40 @@ from duetbench.measure.oha_results import Floats, per_answer
 from duetbench.store.comparison import SIDES, Course, Curve, Duet, Growth, SideName
 
 SECONDS: Final = (5.0, 10.0)
-"""Of a soak that decides for a comparison: at least, where time is short, and at most."""
+"""Seconds of a soak within a comparison: at least, if time is short, and at most."""
 
 AROUND: Final = 4.0
-"""Seconds that the start and the end of its server may take."""
+"""Seconds to start and stop the server of a soak."""
 
 LEAST: Final = 4
-"""Duets of which an interval is asked; fewer raise a suspicion if each of them does."""
+"""Duets from which an interval decides on a suspicion; of fewer, each duet must raise it."""
 
 FLOOR: Final = 100.0
-"""Bytes per request up to which memory does not grow: what our own handlers keep in a load of two
-seconds."""
+"""Bytes per request up to which memory counts as not growing: what our own handlers keep in a load
+of two seconds."""
 
 ROOM: Final = 1e6
-"""Bytes that a server may gain in the judged part of a soak: some arenas."""
+"""Bytes that a server may gain in the judged part of a soak: a few arenas."""
 
 _LATE: Final = "memory_per_request_late"
 _ROOM_DUET: Final = 256e3  # bytes that a server may gain in the second half of a duet's load
-_WARM: Final = 0.2  # share of a soak's requests that fill pools, and are set aside
-_WINDOWS: Final = 6  # of the rest, at least: two for each third, whose interval is then wide
+_WARM: Final = 0.2  # share of a soak's requests that fill pools, and are ignored
+_WINDOWS: Final = 6  # fewest of the rest: two per third, which gives a wide interval
 _TASKS: Final = 0.9  # left behind per request: counts are exact where bytes scatter
-_FALLS: Final = 0.3  # share of what was gained that is given back, from which on it is a saw-tooth
+_FALLS: Final = 0.3  # share of the gain that is given back, from which the curve is a saw-tooth
 _DECAYED: Final = 0.7
 _LASTING: Final = 0.85
-"""Rate in the last third over that in the first: n requests that keep the square root of n give
-0.6, a pool that fills twice as slowly as the soak lasts 0.75."""
+"""Rate in the last third over that in the first. n requests that keep the square root of n give
+0.6; a pool that fills twice as slowly as the soak lasts gives 0.75."""
 
 
 def of_duets(duets: Sequence[Duet], side: SideName) -> Growth | None:
-    """What a side keeps per request in the second halves of its loads; None: too few tell."""
-    figures = [one for duet in duets if _LATE in (one := duet.metrics(side))]
+    """Estimate what a side keeps per request in the second halves of its loads; None: too few."""
+    figures = [row for duet in duets if _LATE in (row := duet.metrics(side))]
     if len(figures) < 2:
         return None
-    rates = np.array([one[_LATE] for one in figures])
-    requests = int(sum(one["requests"] for one in figures))
+    rates = np.array([row[_LATE] for row in figures])
+    requests = int(sum(row["requests"] for row in figures))
     mean, error = float(rates.mean()), float(rates.std(ddof=1)) / len(rates) ** 0.5
     half = student(len(rates) - 1) * error
     floor = max(FLOOR, 2 * _ROOM_DUET * len(figures) / max(1, requests))
@@ -63,7 +63,7 @@ def of_duets(duets: Sequence[Duet], side: SideName) -> Growth | None:
 
 
 def of_curve(curve: Curve) -> Growth:
-    """Judge the curve of a soak: constant, decaying, saw-tooth, none or undecided."""
+    """Classify the curve of a soak: constant, decaying, saw-tooth, none or undecided."""
     answered = np.array(curve.requests or [0], dtype=float)
     memory = np.array(curve.memory or [0], dtype=float)
     first = int(np.searchsorted(answered, _WARM * answered[-1]))
@@ -103,9 +103,9 @@ def _course(memory: Floats, grown: Floats, steps: Floats, whole: float) -> Cours
 
 
 def leak(growths: Mapping[SideName, Growth]) -> str:
-    """How head, and not base, keeps memory for every request; empty if it does not.
+    """Describe how head, unlike base, keeps memory for every request; empty if it does not.
 
-    Where both do, head is to blame where it surely keeps half as much again.
+    If both sides do, head is to blame if it surely keeps half as much again.
     """
     base, head = (growths.get(side) for side in SIDES)
     if head is None or head.course != "constant":

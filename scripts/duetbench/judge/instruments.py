@@ -1,9 +1,9 @@
-"""Real servers, generators and counters; of each side several copies take turns.
+"""Real servers, generators and counters; several copies of each side take turns.
 
-An installation is a sample, as a launch is: where its files lie in memory is the same in all of its
-launches, so that two installations of the same packages differ for good (docs/decides.md has the
-figures). No number of duets between the same two averages that out; duets between others each time
-do. A copy has files of its own for what processes map into their memory, and links to all else.
+An installation is a sample, like a launch: its files have the same places in memory in all of its
+launches, so two installations of the same packages differ permanently (docs/decides.md has the
+figures). More duets between the same two installations do not average that out; duets between
+different ones do. A copy has its own files of what processes map into memory, and else links.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from duetbench.project.settings import Interpreter
 from duetbench.store.comparison import Curve, Duet, Instructions, SideName
 
 KEPT_LOGS: Final = 20
-"""Comparisons whose server logs are kept."""
+"""Number of comparisons whose server logs are kept."""
 
 COPIES: Final = 6
-"""Of each side: as many as the duets of the first look."""
+"""Copies of each side: as many as the duets of the first look."""
 
 ROOM_GB: Final = 5.0
-"""Free space without which nothing is copied, 10⁹ bytes: a copy has about 0.1."""
+"""Free space below which nothing is copied, 10⁹ bytes: a copy has about 0.1."""
 
 _PREFIX: Final = "rotation"
 _PROGRAMS: Final = "bin"
 
 
 class Real:
-    """Instruments that measure: `duet_loop.Instruments` says what each does."""
+    """Instruments that really measure; `duet_loop.Instruments` describes the methods."""
 
     def __init__(self, logs: Path) -> None:
         """Keep server logs in a folder of this comparison, in `compare` below `logs`."""
@@ -58,8 +58,8 @@ class Real:
     ) -> tuple[Duet, ...]:
         log = self._logs(pairs[0][1].case.id)
         if lane := pairs[0][1].testbed.lane:
-            os.sched_setaffinity(0, lane.all)  # this thread: it disturbs no other lane
-        base, head = self._rotation.turn(*pairs[0])  # they share a server, so a testbed
+            os.sched_setaffinity(0, lane.all)  # only this thread, so no other lane is disturbed
+        base, head = self._rotation.turn(*pairs[0])  # all pairs share a server, so a testbed
         pairs = [
             (replace(below, testbed=base), replace(above, testbed=head)) for below, above in pairs
         ]
@@ -84,7 +84,7 @@ class Real:
 
 
 class Starts(Real):
-    """Instruments whose duet is a pair of starts, each of them alone."""
+    """Instruments whose duet is one start of each side, alone."""
 
     def duets(
         self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
@@ -98,7 +98,7 @@ class Starts(Real):
 
 
 class Rotation:
-    """Gives each duet another pair of copies; they are removed with it, or at the program's end."""
+    """Gives each duet another pair of copies, and removes them at the end of the program."""
 
     def __init__(self, copies: int = COPIES) -> None:
         self.copies = copies
@@ -114,20 +114,20 @@ class Rotation:
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     def turn(self, base: SideCase, head: SideCase) -> tuple[Testbed, Testbed]:
-        """The testbeds of both sides for the next duet of these."""
+        """Return the testbeds of both sides for the next duet of these cases."""
         if not self.copies:
             return base.testbed, head.testbed
-        pair = _installed(base), _installed(head)
+        pair = _installation(base), _installation(head)
         with self._lock:
             turn = self._turns[pair]
             self._turns[pair] += 1
-            # After each round with another partner.
+            # Each round of copies gets other partners.
             other = (turn + turn // self.copies) % self.copies
             return self._copy("base", base, turn % self.copies), self._copy("head", head, other)
 
     def _copy(self, side: SideName, part: SideCase, number: int) -> Testbed:
         testbed, stack, name = part.testbed, part.case.stack, part.case.python
-        copy = side, number, testbed.lane  # lanes share no memory: each would count for less
+        copy = side, number, testbed.lane  # lanes that share memory would count less PSS
         executable = self._interpreter(copy, testbed.interpreters[name])
         original = testbed.pythons[stack, name].parent.parent
         environment = self._once((copy, original), original)
@@ -143,7 +143,7 @@ class Rotation:
         return replace(testbed, pythons={**testbed.pythons, (stack, name): python})
 
     def _interpreter(self, copy: Hashable, interpreter: Interpreter) -> Path:
-        """The executable of a copy; of an interpreter that set-up has not made, its own."""
+        """Return the executable of a copy; the original if set-up did not install it."""
         original = interpreter.executable.resolve()
         if not any((above / cache.STAMP).is_file() for above in original.parents):
             return original
@@ -152,19 +152,19 @@ class Rotation:
 
     def _once(self, key: Hashable, original: Path) -> Path:
         if key not in self._made:
-            # Names are equally long, so that paths are.
+            # Names are equally long, so that paths are as well.
             place = self._folder / f"{len(self._made):04d}"
             mirror(original, place)
             self._made[key] = place
         return self._made[key]
 
 
-def _installed(side: SideCase) -> Hashable:
+def _installation(side: SideCase) -> Hashable:
     return side.testbed.pythons[side.case.stack, side.case.python], server_of(side.case)
 
 
 def mirror(source: Path, target: Path) -> None:
-    """Copy what processes map of a folder, programs and libraries, and link to all else."""
+    """Copy a folder's files that processes map, programs and libraries, and link to the rest."""
     files = (*source.rglob(f"{_PROGRAMS}/*"), *source.rglob("*.so*"))
     mapped = {file for file in files if file.is_file() and not file.is_symlink()}
     inside = {folder for file in mapped for folder in file.relative_to(source).parents}

@@ -1,9 +1,9 @@
-"""What one revision is lent of another, whose declarations hold for both.
+"""Lends one revision what it lacks of another, whose declarations hold for both.
 
-Head's declarations (`experiment.toml`: cases, loads, what is right) hold for both sides, so that a
-change of them alone changes nothing, and what head declares for the first time can be compared with
-older code. Applications, locks and interpreters are what is compared: of these a side is lent only
-what it does not have at all, and the report says so.
+Head's declarations (`experiment.toml`: cases, loads, right answers) hold for both sides. So a
+change of them alone changes nothing, and a case that head declares first can be compared with older
+code. Applications, locks and interpreters are what is compared: a side borrows only those that it
+lacks completely, and the report says so.
 """
 
 import filecmp
@@ -26,43 +26,43 @@ from duetbench.project.stacks import Stack
 from duetbench.project.target_locks import module_files, source_folders
 
 _APART: Final = {"app", "takes"}
-"""Fields of an endpoint that each side declares itself: its application, and how long it takes."""
+"""Fields of an endpoint that each side declares itself: its application, and its duration."""
 
 _DECLARING: Final = frozenset({FILE, PUBLISHED, ANCHOR, "pyproject.toml"})
-"""Files that are not lent: the declarer's hold anyway."""
+"""Files that are not lent, since the declarer's always apply."""
 
-_NAMED: Final = 5  # things that a note names
+_NAMED: Final = 5  # things to name in a note
 
 
 def lend_module(module: str, to: Path, source: Path) -> tuple[str, ...]:
-    """Copy the module that has a target's application to a copy that has no such module.
+    """Copy the module with a target's application to a copy of a revision without that module.
 
-    Gives the files, from the copy's root; none: it has one, or the source has none either.
+    Returns the files, from the copy's root; none if it has the module, or the source lacks it too.
     """
     files = module_files(module)
 
-    def lying(root: Path) -> Path | None:
+    def locate(root: Path) -> Path | None:
         places = (Path(place, file) for place in source_folders(root, module) for file in files)
         return next((place for place in places if (root / place).is_file()), None)
 
-    there = lying(source)
-    if there is None or lying(to) is not None:
+    origin = locate(source)
+    if origin is None or locate(to) is not None:
         return ()
-    around = [folder / "__init__.py" for folder in there.parents]
-    return tuple(_lend([there, *around], source, to))
+    around = [folder / "__init__.py" for folder in origin.parents]
+    return tuple(_lend([origin, *around], source, to))
 
 
 def _lend(places: Iterable[Path], source: Path, to: Path) -> list[str]:
-    """Copy files that only the source has; gives them from the copy's root."""
-    lent = [one for one in places if (source / one).is_file() and not (to / one).exists()]
-    for place in lent:
+    """Copy files that only the source has, and return them as paths from the copy's root."""
+    files = [place for place in places if (source / place).is_file() and not (to / place).exists()]
+    for place in files:
         (to / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source / place, to / place)
-    return [place.as_posix() for place in lent]
+    return [place.as_posix() for place in files]
 
 
 def declares(root: Path) -> bool:
-    """Whether a state of a repository says what is to be measured of it."""
+    """Whether a state of a repository declares what to measure."""
     apps = root / "apps"
     declared = (apps / "pyproject.toml").is_file() and any(apps.glob(f"*/{FILE}"))
     return declared and paths.declares(root)
@@ -70,9 +70,9 @@ def declares(root: Path) -> bool:
 
 @dataclass(slots=True)
 class Borrower:
-    """A revision of which another state, the declarer, says what is measured of it.
+    """A revision measured by the declarations of another state, the declarer.
 
-    `files` are those that it is lent; `others`: what else of the declarer's it is measured with.
+    `files` are the files that it borrows; `others` what else it uses of the declarer.
     """
 
     label: str
@@ -84,7 +84,7 @@ class Borrower:
 
     @property
     def declared(self) -> bool:
-        return declares(self.project.root)  # whatever it is lent: no declarations
+        return declares(self.project.root)  # borrowed files never include declarations
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -94,22 +94,22 @@ class Borrower:
         return (note,) if names else ()
 
     def cases(self, profile: Profile) -> tuple[Case, ...]:
-        """The cases of a profile, as this side plays them, or else declares them itself."""
+        """List a profile's cases as this side serves them, or else as it declares them itself."""
         declared = self.declarer.cases(profile)
         if self.project.root == self.declarer.root:
             return declared
         own = self._own()
-        before = {case.id: case for one in own or () for case in one.cases[profile]}
-        mine, theirs = _endpoints(own or ()), _endpoints(self.declarer.experiments)
-        played = []
+        before = {case.id: case for experiment in own or () for case in experiment.cases[profile]}
+        own_tables, tables = _endpoints(own or ()), _endpoints(self.declarer.experiments)
+        cases = []
         for case in declared:
             key = case.experiment, case.endpoint.name
             other = before.pop(case.id, None)
-            played.append(self._played(case, theirs[key], mine.get(key), own is None) or other)
-        return (*filter(None, played), *before.values())
+            cases.append(self._serve(case, tables[key], own_tables.get(key), own is None) or other)
+        return (*filter(None, cases), *before.values())
 
     def lock(self, name: str) -> Stack:
-        """The lock of a stack; errors as of `Project.lock`."""
+        """Read the lock of a stack; raises like `Project.lock`."""
         own = self.project.lock_file(name)
         if own.is_file():
             return self.declarer.read_lock(name, own)
@@ -117,18 +117,18 @@ class Borrower:
         return self.declarer.lock(name)
 
     def settings(self, python: str) -> Settings:
-        """The settings that declare an interpreter."""
+        """Return the settings that declare an interpreter."""
         try:
             own = self.project.settings if paths.declares(self.project.root) else None
         except DeclarationError:
-            own = None  # of another time: we cannot read it
+            own = None  # an old format that this version cannot read
         if own is not None and python in own.interpreters:
             return own
         self.others[f"interpreter {python}"] = None
         return self.declarer.settings
 
     def _own(self) -> tuple[Experiment, ...] | None:
-        """Experiments that it declares itself; None if that is not known."""
+        """Return the experiments that it declares itself; None if they cannot be read."""
         if not self.declared:
             return ()
         try:
@@ -136,34 +136,34 @@ class Borrower:
         except (DeclarationError, UsageError):
             return None
 
-    def _played(
+    def _serve(
         self, case: Case, table: EndpointTable, own: EndpointTable | None, unknown: bool
     ) -> Case | None:
-        """The case as this side plays it; None if it has another endpoint of that name, or none."""
+        """Return the case as this side serves it; None if it lacks the endpoint, or has another."""
         if own and own.model_dump(exclude=_APART) == table.model_dump(exclude=_APART):
             endpoint = case.endpoint.model_copy(update={"app": own.app})
             return case.model_copy(update={"endpoint": endpoint})
-        here, there = self.project.root, self.declarer.root
+        own_root, root = self.project.root, self.declarer.root
         files = module_files(case.endpoint.app.partition(":")[0])
         places = [
             path
             for folder in (Path("apps", case.experiment), Path("apps"))
             for path in (folder / file for file in files)
-            if (there / path).is_file()
+            if (root / path).is_file()
         ]
         if not places:
-            return case  # an installed one: its answers will tell
+            return case  # an installed module; the answers show whether it is right
         module = places[0]
-        if (here / module).is_file():
-            same = unknown or filecmp.cmp(here / module, there / module, shallow=False)
+        if (own_root / module).is_file():
+            same = unknown or filecmp.cmp(own_root / module, root / module, shallow=False)
             return case if same else None
         if own is not None:
             return None
-        # Lent is what the case's application consists of, where this side has nothing.
-        apps = there / "apps"
+        # This side has nothing, so it borrows all files of the case's application.
+        apps = root / "apps"
         files_ = sorted((*(apps / case.experiment).rglob("*"), *apps.iterdir()))
-        places = [file.relative_to(there) for file in files_ if file.name not in _DECLARING]
-        self.files += _lend(places, there, here)
+        places = [file.relative_to(root) for file in files_ if file.name not in _DECLARING]
+        self.files += _lend(places, root, own_root)
         return case
 
 

@@ -1,7 +1,7 @@
-"""Both sides of a comparison: what each is, and the cases of both, with their duets.
+"""Base and head of a comparison, the pairs of their cases, and the duets of each pair.
 
-A case is compared with itself only. An id that means something else on the other side (another
-load, another path, another answer) is missing there, as is one that the other side does not have.
+A case is compared only with itself. If its id means something else on the other side (another
+load, path or expected answer), the case counts as missing, like one that only one side has.
 """
 
 from __future__ import annotations
@@ -42,48 +42,48 @@ from duetbench.store.comparison import (
 )
 
 FAILURES: Final = 2
-"""Failed duets of one side that end a comparison: one may be an accident, two are an answer."""
+"""Failed duets of one side after which its case is void: one failure may be an accident."""
 
 SHARE: Final = 0.8
-"""Share of the usable duets that must have a metric on both sides; it is judged from these.
+"""Least share of the usable duets that must have a metric on both sides for it to be judged.
 
-Where fewer have it, whether they do may depend on how the duet went."""
+With fewer, whether a duet has the metric may depend on how the duet went."""
 
 COMPUTED: Final = ("server_cpu_per_request", "throughput")
-"""Metrics of computing: they move with the instructions (throughput where nothing else limits it),
-and are not known while a side still gets quicker."""
+"""Metrics that move with the instructions executed (throughput where nothing else limits it). They
+are not known while a side still gets faster."""
 
 DRIFT_RATE: Final = 0.01
-"""Error rate at which duets are said to drift alike."""
+"""Error rate of the test whether a case's duets drift in the same direction."""
 
 _SHARED: Final = DISTURBING - {FlagName.NOT_STEADY, FlagName.ENV_CHANGED}
-"""Warnings of what may be there all the time, on both sides. Of a side that still gets quicker no
-ratio lasts."""
+"""Warnings about noise that may persist and affect both sides. A side that still gets faster is not
+among them: its ratio does not last."""
 
 BUSY: Final = 0.7
-"""Share of their cores from which on two servers may keep each other from some."""
+"""Share of the server cores in use from which two servers may take cores from each other."""
 
 SEVERAL: Final = 1.5
-"""Threads that compute, from which on one core is not enough: a second one that only reads and
-writes sockets for a first is none (Granian's has a quarter of its time)."""
+"""Computing threads from which one core is too few. A second thread that only reads and writes
+sockets for the first does not count (Granian's has a quarter of the first's time)."""
 
 UNEQUAL: Final = 1.1
-"""Times as much of one core as the other has: the kernel gives two that compute the same."""
+"""Ratio of the sides' core time from which it is unequal: the kernel splits a core evenly."""
 
 
 class CaseDuets:
     """The duets of one case as they come in: which are usable, and which metrics are judged.
 
     Attributes:
-        leading: Metrics that need more duets until they are decided.
-        tails: Judged from the same duets, and never a reason for more: tails scatter so much that
-            all time would go to them, and an import is not what is asked for.
-        doubts: Standard errors of means, on the log scale, that more duets do not make smaller.
-        price: That of a wake-up, where it is asked for and known.
-        usable: Those that decisions may use.
-        metrics: Judged metrics that enough of the usable duets have; not memory that grows.
-        void: Why it cannot be compared, by a side's first failure; empty if it can.
-        hurried: There is no time for the launches alone that some metrics take.
+        leading: Metrics for which duets go on until they are decided.
+        tails: Metrics judged from the same duets, but never a reason for more: latency tails
+            scatter so much that they would take all the time, and imports are not the question.
+        doubts: Standard errors of means, on the log scale, that more duets do not reduce.
+        price: The CPU time of a wake-up, if it is asked for and known.
+        usable: Duets that decisions may use.
+        metrics: Judged metrics that enough usable duets have, without memory that grows.
+        void: Why the case cannot be compared, by each side's first failure; empty if it can.
+        hurried: Whether time is too short for the launches alone that some metrics take.
     """
 
     def __init__(self, case: Case, *, start: bool = False, timed: bool = False) -> None:
@@ -108,33 +108,33 @@ class CaseDuets:
 
     @property
     def growth(self) -> dict[SideName, Growth]:
-        """What each side keeps per request: by its soak, or by all duets where there is none."""
-        duets = {side: found for side in SIDES if (found := growth.of_duets(self.all, side))}
-        return duets | self._soaks
+        """Memory that each side keeps per request: by its soak, or by all duets without one."""
+        growths = {side: figure for side in SIDES if (figure := growth.of_duets(self.all, side))}
+        return growths | self._soaks
 
     def conclude(self) -> None:
-        """Work out once what its duets say together: every look at any case asks for it."""
+        """Compute once what the duets show together, since every look at any case reads it."""
         self.usable = [duet for duet in self.all if duet.usable]
         names, enough = (*self.leading, *self.tails), SHARE * len(self.usable)
         self.metrics = tuple(n for n in names if self.count(n) >= enough and not self._grows(n))
-        # Where somebody stopped the comparison the case has done nothing wrong.
-        whole = [duet for duet in self.all if not duet.interrupted]
-        failures = {side: [f for duet in whole for f in duet.failures(side)[:1]] for side in SIDES}
-        many = {side: failures[side][0] for side in SIDES[::-1] if len(failures[side]) >= FAILURES}
-        self.void = said_once(many)
+        # A case is not to blame for a duet that was interrupted.
+        duets = [duet for duet in self.all if not duet.interrupted]
+        failures = {side: [f for duet in duets for f in duet.failures(side)[:1]] for side in SIDES}
+        texts = {side: failures[side][0] for side in SIDES[::-1] if len(failures[side]) >= FAILURES}
+        self.void = join_reasons(texts)
 
     def explaining(self, slope: Slope) -> CaseDuets:
-        """The same duets, asked for what explains alone: wake-ups, work and counts."""
-        asked = copy.copy(self)
-        found, price = differences(self.usable), slope.price
-        asked.leading, asked.tails = (), metrics.WITNESSES if len(found.cpu) else metrics.COUNTED
-        # Not where a request would cost less than its wake-ups.
-        if price and found.alike and price.seconds * found.often.mean() < 1:
-            asked.price = price
-            asked.all = [at_equal_wake_ups(duet, price.seconds) for duet in self.all]
-            asked.doubts = {metrics.WORK: slope.error * abs(float(found.more.mean()))}
-        asked.conclude()
-        return asked
+        """Return the same duets with only the explaining metrics: wake-ups, work and counts."""
+        extra = copy.copy(self)
+        gaps, price = differences(self.usable), slope.price
+        extra.leading, extra.tails = (), metrics.WITNESSES if len(gaps.cpu) else metrics.COUNTED
+        # There is no price if a request would cost less than its wake-ups.
+        if price and gaps.alike and price.seconds * gaps.often.mean() < 1:
+            extra.price = price
+            extra.all = [at_equal_wake_ups(duet, price.seconds) for duet in self.all]
+            extra.doubts = {metrics.WORK: slope.error * abs(float(gaps.more.mean()))}
+        extra.conclude()
+        return extra
 
     @property
     def excluded(self) -> int:
@@ -142,8 +142,8 @@ class CaseDuets:
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """Metrics, tails among them, that too few of the usable duets have."""
-        # Duets before 2026-11-26 know nothing of imports.
+        """Metrics, including tails, that too few usable duets have."""
+        # Duets recorded before 2026-11-26 have no import time.
         names = (*self.leading, *(n for n in self.tails if n in metrics.TAILS or self.count(n)))
         return tuple(n for n in names if n not in self.metrics and not self._grows(n))
 
@@ -153,7 +153,7 @@ class CaseDuets:
 
     @property
     def leak(self) -> str:
-        """How head, and not base, keeps memory for every request; empty if it does not."""
+        """How head, unlike base, keeps memory for every request; empty if it does not."""
         if self._soaks:
             return growth.leak(self.growth)
         base, head = ([g for duet in self.usable if (g := duet.growth(side))] for side in SIDES)
@@ -171,26 +171,26 @@ class CaseDuets:
         return tuple(metric for metric in COMPUTED if metric in self.leading)
 
     def logs(self, metric: str, first: int | None = None) -> Logs:
-        """Log ratios of the usable duets, or of the first so many, as far as they have a metric."""
+        """Return the log ratios of a metric from the (`first`) usable duets that have it."""
         having = [duet for duet in self.usable[:first] if _has(duet, metric)]
         both = np.log([[duet.metrics(side)[metric] for duet in having] for side in SIDES])
         logs: Logs = both[1] - both[0]
         return logs
 
     def means(self, side: SideName) -> dict[str, float]:
-        """Mean figures of a side that the other one's server beside it leaves as they are."""
+        """Average the figures of a side that the other side's server beside it does not change."""
         starts = metrics.judged({"start"})
         names = [n for n in self.metrics if shown_by_duets(n) or self.alone(n) or n in starts]
         names += metrics.WITNESSES
-        every = {n: [v for duet in self.usable if (v := duet.metrics(side).get(n))] for n in names}
-        return {name: fmean(values) for name, values in every.items() if values}
+        lists = {n: [v for duet in self.usable if (v := duet.metrics(side).get(n))] for n in names}
+        return {name: fmean(values) for name, values in lists.items() if values}
 
     def alone(self, metric: str) -> bool:
-        """Whether a metric is that of launches alone, by turns."""
+        """Whether a metric comes from launches of each side alone, by turns."""
         return any(metric in duet.alone for duet in self.usable)
 
     def drifted(self, metric: str) -> str:
-        """Explain why its duets do not show a metric's lasting figure; empty if they do."""
+        """Explain why the duets do not show a metric's steady figure; empty if they do."""
         drifts = [duet.drift for duet in self.usable if duet.drift is not None]
         if metric not in COMPUTED or self.alone(metric) or len(drifts) < 2:
             return ""
@@ -204,34 +204,34 @@ class CaseDuets:
         )
 
     def disturbances(self) -> str:
-        """Name the flags for which duets were excluded."""
+        """Name the flags that excluded duets."""
         return ", ".join(sorted({str(name) for duet in self.all for name in duet.disturbed}))
 
 
 def explaining(
     samples: Mapping[str, CaseDuets], earlier: Mapping[Hashable, Slope], *, cross: bool = False
 ) -> dict[str, CaseDuets]:
-    """What explains the cases; a wake-up's price is of all of them and of `earlier` comparisons.
+    """Return each case's explaining metrics; all cases and `earlier` ones price a wake-up.
 
-    There is no price, and so no work, where the sides `cross`: a wake-up costs something else with
-    another server, event loop or interpreter.
+    If the sides `cross`, there is no price and so no work: with another server, event loop or
+    interpreter a wake-up costs something else.
     """
     slopes = defaultdict(Slope, earlier)
-    played = {key: one for key, one in samples.items() if one.usable and not one.void}
-    for one in played.values():
-        slopes[kind(one.case)] = slopes[kind(one.case)].plus(Slope.of(one.usable))
+    usable = {key: duets for key, duets in samples.items() if duets.usable and not duets.void}
+    for duets in usable.values():
+        slopes[kind(duets.case)] = slopes[kind(duets.case)].plus(Slope.of(duets.usable))
     return {
-        key: one.explaining(Slope() if cross else slopes[kind(one.case)])
-        for key, one in played.items()
+        key: duets.explaining(Slope() if cross else slopes[kind(duets.case)])
+        for key, duets in usable.items()
     }
 
 
 @dataclass(slots=True, eq=False)
 class Pair:
-    """One case as each side plays it, why the change can affect it, and its duets.
+    """One case as each side serves it, why the change can affect it, and its duets.
 
-    `label` names head's stack, where several are measured against one base. `start`: a duet is a
-    start of each side.
+    `label` names head's stack if several are measured against one base. With `start`, a duet is
+    one start of each side.
     """
 
     base: SideCase
@@ -239,7 +239,7 @@ class Pair:
     reason: str = ""
     label: str = ""
     duets: CaseDuets = field(init=False)
-    apart: bool | None = None  # whether each side has to be launched alone; its first duet tells
+    apart: bool | None = None  # whether each side must be launched alone; the first duet shows it
     start: bool = False
 
     def __post_init__(self) -> None:
@@ -257,56 +257,55 @@ class Pair:
 
     @property
     def unequal(self) -> bool:
-        """Whether sides at once would not share cores, or a load, equally: by declaration."""
+        """Whether the declarations give the sides unequal workers, threads or connections."""
         parts = [(part.case.workers, part.case.threads, part.case.load) for part in self.sides]
         (workers, threads, load), (others, other, another) = parts
         return (workers, threads, load.connections) != (others, other, another.connections)
 
     @property
     def alone(self) -> bool:
-        """Whether two servers at once would show nothing: there are launches by turns, no duets."""
+        """Whether the case has launches by turns instead of duets, which would show nothing."""
         scales = any(part.case.scales for part in self.sides)
         return (self.unequal or scales) and not self.start
 
     @property
     def executes_alike(self) -> bool:
-        """Whether the sides differ in how they are served alone: they execute the same."""
+        """Whether the sides execute the same code and differ only in how they are served."""
         base, head = (_flat(part.case) for part in self.sides)
         differ = {name for name in head.keys() - DERIVED if base[name] != head[name]}
         return bool(differ) and differ <= SERVED
 
     @property
     def wide(self) -> bool:
-        """Whether several threads or processes of a side may compute, as far as it is declared."""
+        """Whether a side declares several threads or processes that may compute."""
         return any(part.case.workers * (part.case.threads or 1) > 1 for part in self.sides)
 
     def held_back(self, duet: Duet) -> bool:
         """Whether the sides of a duet may have kept each other from cores that they could use.
 
-        No core was idle, and there are several, of which one alone could have had more; or one, of
-        which more went to a side that has more to run at once.
+        No core was idle. Of several cores, one side alone could have used more; of one core, the
+        side with more to run at once got more.
         """
-        used = [side.get("server_cores", 0.0) for side in (duet.base, duet.head)]
-        busy = sum(used)
+        busy = sum(side.get("server_cores", 0.0) for side in (duet.base, duet.head))
         cores = len(duet.server_cores or self.head.testbed.server_cores(self.case))
-        # What others took of the machine was not idle either.
+        # Cores that other processes used were not idle either.
         busy += max(side.get("host_other", 0.0) for side in (duet.base, duet.head))
         if self.case.cores == "shared":
             busy += sum(side.get("client_cores", 0.0) for side in (duet.base, duet.head))
-        # Threads of a pool are in no declaration.
+        # No declaration lists the threads of a pool.
         threads = max(side.get("threads_computing", 1.0) for side in (duet.base, duet.head))
-        # Nor are those of a server, of which another one may have more.
+        # Nor does it list a server's own threads, of which another server may have more.
         served = {part.case.server for part in self.sides}
         several = self.wide or threads >= SEVERAL or len(served) > 1
         shares = [_share(side) for side in (duet.base, duet.head)]
-        # What threads have under way at the deadline is nobody's answer yet.
+        # At the deadline each thread may have a request that is not answered yet.
         under_way = threads / min(_in_time(side) for side in (duet.base, duet.head))
         apart = cores > 1 or max(shares) > UNEQUAL * (1 + under_way) * min(shares)
         return several and apart and busy >= BUSY * cores
 
     @property
     def server(self) -> Hashable:
-        """Equal of cases that one launch of each side can serve."""
+        """Key that is equal for cases that one launch of each side can serve."""
         return self.label, self.alone, server_of(self.base.case), server_of(self.head.case)
 
 
@@ -318,9 +317,9 @@ class Side:
     testbed: Testbed  # for the cases that both sides have
     cases: tuple[Case, ...]
     project: Project  # the copy that its applications (and benchmarks) are read from
-    tree: str | None = None  # the git tree of `root`; None: it is no revision's
+    tree: str | None = None  # the git tree of `root`; None if it is no revision
     lent: frozenset[str] = frozenset()  # files in `root` that are not its own; see `lending`
-    declared: bool = True  # whether it declares itself what is measured of it
+    declared: bool = True  # whether its own declarations say what is measured
 
     @property
     def root(self) -> Path:
@@ -329,36 +328,36 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Both sides, and the cases of both: all that they have in common, or what is to be judged.
+    """Both sides and their pairs of cases: all common ones, or those to judge.
 
-    What is to be judged, and all from `packages` on, is found by `affected`.
+    `affected` selects the pairs to judge, and sets the fields from `packages` on.
     """
 
     base: Side
     head: Side
-    repository: Path  # the checkout around us
+    repository: Path  # the checkout that the command runs in
     pairs: tuple[Pair, ...]
-    missing: tuple[Missing, ...]  # cases of one side only, or defined otherwise
-    cross: bool = False  # whether it is a choice: of interpreters, or of settings
+    missing: tuple[Missing, ...]  # cases that one side lacks or defines differently
+    cross: bool = False  # whether the sides are a choice of interpreters or settings, not a change
     notes: tuple[str, ...] = ()
     packages: tuple[PackageChange, ...] = ()
-    untouched: int = 0  # cases that both have, and that the change cannot affect
-    nothing: str = ""  # why there is nothing to judge, in a sentence; empty: there is something
+    untouched: int = 0  # common cases that the change cannot affect
+    nothing: str = ""  # a sentence on why there is nothing to judge; empty if there is something
 
 
 def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:
-    """The duet with what two servers at once cannot show: of a launch of each side alone.
+    """Fill a duet with what two servers at once cannot show, from a launch of each side alone.
 
-    Memory and core time per request stay those of the duet, if it was played: else it has no
-    figures, and all are those of launches. Whether a launch was steady decides nothing here, as in
-    a duet: its neighbour in time went the same way.
+    Memory and CPU per request stay the duet's; if no duet was run, all figures are the launches'.
+    As in a duet, an unsteady launch is accepted, because the other side's launch just before or
+    after it drifts alike.
     """
 
     def of_duet(name: str) -> bool:
         return bool(duet.base) and shown_by_duets(name)
 
-    ours, theirs = ([f for f in x.flags if f.name != FlagName.NOT_STEADY] for x in (base, head))
-    flags = (*duet.flags_base, *ours), (*duet.flags_head, *theirs)
+    before, after = ([f for f in x.flags if f.name != FlagName.NOT_STEADY] for x in (base, head))
+    flags = (*duet.flags_base, *before), (*duet.flags_head, *after)
     void = any(flag.severity == "fail" for side in flags for flag in side)
     figures = [
         {name: value for name, value in together.items() if of_duet(name)}
@@ -378,17 +377,17 @@ def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:
 
 
 def with_noise(duet: Duet) -> Duet:
-    """The duet, which counts if no more than noise disturbed it that both sides meet.
+    """Mark a duet as usable if only noise disturbed it that affects both sides.
 
-    Ratios of such duets scatter a little wider than others (1.2 times as far, in eleven comparisons
-    that had both kinds), and no other machine or time may be to be had.
+    Ratios of such duets scatter 1.2 times as far as others (in eleven comparisons with both kinds),
+    and no quieter machine or time may be available.
     """
     noisy = bool(duet.disturbed) and duet.disturbed <= _SHARED
     return duet.model_copy(update={"kept": True}) if noisy else duet
 
 
 def without_prevented(duet: Duet) -> Duet:
-    """The duet without what two servers at once cannot show."""
+    """Return the duet without the metrics that two servers at once cannot show."""
     update: dict[str, dict[str, float]] = {
         side: {name: value for name, value in duet.metrics(side).items() if shown_by_duets(name)}
         for side in SIDES
@@ -397,18 +396,18 @@ def without_prevented(duet: Duet) -> Duet:
 
 
 def shown_by_duets(metric: str) -> bool:
-    """Whether a metric is the same beside another server, or nearly: it never takes turns."""
+    """Whether a metric is (nearly) the same beside another server, and needs no launch alone."""
     return metric in {metrics.CPU, *metrics.WITNESSES} or METRICS[metric].unit == "B"
 
 
 def _share(figures: Mapping[str, float]) -> float:
-    """Cores that a side used while it was loaded: afterwards the slower one has them alone."""
+    """Cores that a side used while both were loaded: afterwards the slower side has them alone."""
     sending = figures.get("throughput", 0.0) * figures.get(metrics.CPU, 0.0)
     return sending or figures.get("server_cores", 0.0)
 
 
 def _in_time(figures: Mapping[str, float]) -> float:
-    """Answers of a side before the deadline; inf if nobody counted them."""
+    """Count a side's answers before the deadline; inf if they were not counted."""
     return figures.get("throughput", 0.0) * figures.get("window", 0.0) or math.inf
 
 
@@ -416,8 +415,8 @@ def _has(duet: Duet, metric: str) -> bool:
     return 0 < duet.base.get(metric, 0) < math.inf and 0 < duet.head.get(metric, 0) < math.inf
 
 
-def said_once(reasons: Mapping[SideName, str]) -> str:
-    """Join the reasons of sides: what is the same on both is said once, with one log."""
+def join_reasons(reasons: Mapping[SideName, str]) -> str:
+    """Join the sides' reasons; a reason that both share appears once, with one log."""
     if len(reasons) == len(SIDES) and len({*map(reason, reasons.values())}) == 1:
         return f"both sides: {next(iter(reasons.values()))}"
     return "; ".join(f"{side}: {words}" for side, words in reasons.items())
@@ -426,17 +425,17 @@ def said_once(reasons: Mapping[SideName, str]) -> str:
 def judged(
     case: Case, *, start: bool = False, timed: bool = False
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Choose the metrics that are judged of a case, leading ones and tails: those that can move.
+    """Choose a case's judged metrics that can move: the leading ones, and the tails.
 
-    More judged pairs are a stricter correction for all of them, so each has to earn its place.
+    Each judged metric makes the correction of all others stricter, so each must earn its place.
 
-    - The throughput of a closed loop that waits for nothing is what the server can do.
-    - Where handlers wait, throughput stands at its ceiling until concurrency is lost. Efficiency
-      sees that, the median latency the rest. (A ceiling that contains the measured single request
-      would move with the change, and hide it.)
-    - A paced or open load gives the throughput itself: latency and CPU show the cost.
+    - In a closed loop whose handlers do not wait, throughput is what the server can do.
+    - Where handlers wait, throughput stays at its ceiling until concurrency is lost. Efficiency
+      shows that, the median latency the rest. (A ceiling that contains the measured single request
+      would move with the change and hide it.)
+    - A paced or open load fixes the throughput: latency and CPU show the cost.
     - Starts alone have no load.
-    - Between loads with other connections (`timed`) the latency is no mirror of the throughput.
+    - If the sides' connections differ (`timed`), latency does not follow from throughput.
     """
     if start:
         return metrics.judged({"start", "start alone"}), ()
@@ -452,17 +451,17 @@ def judged(
 
 
 _MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration", "load.timeout"})
-"""Fields that a case may define differently and stay the same question: where its application is,
-and what planning knows of its duration (a duet has its own)."""
+"""Fields in which a case may differ and still be the same question: where its application is, and
+how long planning expects it to take (a duet has its own duration)."""
 
 DERIVED: Final = frozenset({"id", "slots", "endpoint.overlap", "env_names"})
-"""Fields that follow from others, in which sides differ on purpose."""
+"""Fields that follow from those in which sides differ on purpose."""
 
 _CELL: Final = (
     *("experiment", "endpoint.name", "python", "stack", "server", "loop", "workers", "threads"),
     *("load.model", "load.connections", "load.rate", "cores", "env"),
 )
-"""Fields that tell which case one is, without its id."""
+"""Fields that identify a case, without its id."""
 
 _LONGEST: Final = 40  # characters of a value in a sentence
 
@@ -470,10 +469,10 @@ _LONGEST: Final = 40  # characters of a value in a sentence
 def paired(
     base: Sequence[Case], head: Sequence[Case], crossing: Collection[str] = ()
 ) -> tuple[tuple[tuple[Case, Case], ...], tuple[Missing, ...]]:
-    """Match the cases of the two sides, in head's order, and tell what has no partner.
+    """Match the cases of the two sides, in head's order, and list those without a partner.
 
-    Between sides that differ in fields on purpose, such as two interpreters (`crossing`), a case
-    belongs to the one that differs in nothing else.
+    `crossing` names fields in which the sides differ on purpose, such as the interpreter. Then a
+    case's partner is the one that differs in nothing else.
     """
     partners = {_key(case, crossing): case for case in base}
     pairs: list[tuple[Case, Case]] = []
@@ -483,7 +482,7 @@ def paired(
         if other is None:
             missing.append(Missing(case=case.id, reason="only head has it"))
         elif different := _differences(other, case, crossing):
-            reason = f"defined otherwise on head: {'; '.join(different)}"
+            reason = f"differs on head: {'; '.join(different)}"
             missing.append(Missing(case=case.id, reason=reason))
         else:
             pairs.append((other, case))
@@ -492,15 +491,15 @@ def paired(
 
 
 def starting(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
-    """The first case of each server, of which starts are compared."""
+    """Choose the first case of each server, to compare starts."""
     first: dict[Hashable, Pair] = {}
-    for pair in (replace(one, start=True) for one in pairs):
-        first.setdefault(pair.server, pair)
+    for start in (replace(pair, start=True) for pair in pairs):
+        first.setdefault(start.server, start)
     return tuple(first.values())
 
 
 def _differences(base: Case, head: Case, crossing: Collection[str]) -> list[str]:
-    """In what two cases are defined otherwise: `load.connections 128 → 256`."""
+    """List the fields in which two cases differ: `load.connections 128 → 256`."""
     before, after = _flat(base), _flat(head)
     ignored = _MAY_DIFFER | (DERIVED.union(crossing) if crossing else frozenset())
     return [
@@ -518,7 +517,7 @@ def _key(case: Case, crossing: Collection[str]) -> Hashable:
 
 
 def _flat(case: Case) -> dict[str, object]:
-    """A case's fields; those of endpoint and load by their path, an expected body as one value."""
+    """Flatten a case's fields: endpoint and load by path, an expected body as one value."""
     fields = case.model_dump()
     for part in ("endpoint", "load"):
         fields |= {f"{part}.{name}": value for name, value in fields.pop(part).items()}
@@ -528,16 +527,16 @@ def _flat(case: Case) -> dict[str, object]:
 def package_changes(
     base: Mapping[str, Stack], head: Mapping[str, Stack]
 ) -> tuple[PackageChange, ...]:
-    """List what differs between locks of the stacks that both sides have, files included."""
+    """List the packages that differ between the locks of common stacks, by version or by files."""
     changes = []
-    for name in sorted(base.keys() & head.keys()):
-        if base[name].digest == head[name].digest:
+    for stack in sorted(base.keys() & head.keys()):
+        if base[stack].digest == head[stack].digest:
             continue
-        before, after = base[name].packages, head[name].packages
-        files = base[name].files(), head[name].files()
+        before, after = base[stack].packages, head[stack].packages
+        files = base[stack].files(), head[stack].files()
         changes += [
-            PackageChange(stack=name, package=one, base=before.get(one), head=after.get(one))
-            for one in sorted(before.keys() | after.keys())
-            if before.get(one) != after.get(one) or files[0].get(one) != files[1].get(one)
+            PackageChange(stack=stack, package=name, base=before.get(name), head=after.get(name))
+            for name in sorted(before.keys() | after.keys())
+            if before.get(name) != after.get(name) or files[0].get(name) != files[1].get(name)
         ]
     return tuple(changes)

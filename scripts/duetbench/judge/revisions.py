@@ -1,11 +1,11 @@
 """Asks git about the two sides: revisions, files that differ, and copies of their files.
 
-Each side is measured in a copy of its own, removed at its end: what an application writes (a data
-base beside its module) is never there at the next start. A copy is no `git worktree`: a killed
+Each side is measured in its own copy, removed at the end: anything an application writes (a
+database beside its module) is gone at the next start. A copy is no `git worktree`: a killed
 comparison leaves nothing in the repository, no hook runs, and uncommitted files can be compared.
 The paths of all copies are equally long, since the size of the environment moves a program's stack
-and with it its speed (Mytkowicz et al., ASPLOS 2009, doi 10.1145/1508244.1508275). A copy is of the
-whole repository, and what is given is the folder in it that the application lies in.
+and so its speed (Mytkowicz et al., ASPLOS 2009, doi 10.1145/1508244.1508275). A copy contains the
+whole repository; its path is that of the folder in it that contains the application.
 """
 
 import os
@@ -22,14 +22,14 @@ from duetbench.core.errors import UsageError
 from duetbench.host import git, paths, proc
 
 MAIN: Final = ("main", "master")
-"""Names of default branches, where a clone does not say which it is."""
+"""Names of default branches, for a clone that does not say which it has."""
 
 _PREFIX: Final = "copies"
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A state of the repository's files, `tree`; `dirty`: they are no commit's."""
+    """A state of the repository's files, `tree`; `dirty`: no commit has it."""
 
     label: str
     commit: str
@@ -42,26 +42,26 @@ def _commit(root: Path, name: str) -> str | None:
 
 
 def is_repository(root: Path) -> bool:
-    """Whether a folder lies in a git repository that has a commit."""
+    """Whether a folder is in a git repository that has a commit."""
     return top(root) is not None and _commit(root, "HEAD") is not None
 
 
 def top(root: Path) -> Path | None:
-    """Find the top folder of the git repository that a folder belongs to; None: it is in none."""
+    """Find the top folder of the git repository that contains a folder; None if there is none."""
     folder = git.ask_or_none(root, "rev-parse", "--show-toplevel")
-    # What a repository ignores is none of its folders.
+    # A folder that a repository ignores does not belong to it.
     if folder is None or git.ask_or_none(root, "check-ignore", "--quiet", ".") is not None:
         return None
     return Path(folder).resolve()
 
 
 def within(root: Path) -> Path:
-    """Where a folder lies in its repository (backend); `.`: it is all of it, or is in none."""
+    """Return a folder's path in its repository (backend); `.` if it is the top, or in none."""
     return root.resolve().relative_to(top(root) or root.resolve())
 
 
 def resolve(root: Path, name: str) -> Revision:
-    """Find a revision by a branch, tag or commit; `UsageError`: there is none of that name."""
+    """Find a revision by branch, tag or commit; raises UsageError if there is none."""
     # An option is no revision.
     if name.startswith("-") or (commit := _commit(root, name)) is None:
         raise UsageError(
@@ -72,7 +72,7 @@ def resolve(root: Path, name: str) -> Revision:
 
 
 def working(root: Path) -> Revision:
-    """Take the checkout with what is not committed, without ignored files and results."""
+    """Record the checkout with uncommitted changes, without ignored files and results."""
     head = resolve(root, "HEAD")
     with tempfile.TemporaryDirectory() as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
@@ -85,7 +85,7 @@ def working(root: Path) -> Revision:
 
 
 def _branch(root: Path, ref: str) -> str | None:
-    """The branch that a reference stands for, if it does for one."""
+    """Return the branch that a symbolic reference points to; None if it is no such reference."""
     return git.ask_or_none(root, "symbolic-ref", "--short", "--quiet", ref)
 
 
@@ -93,18 +93,18 @@ def where_left_main(root: Path, head: Revision) -> Revision:
     """Find the commit at which a revision left origin's default branch.
 
     Raises:
-        UsageError: There is no main branch here, or it has nothing in common with head.
+        UsageError: There is no main branch here, or it shares no commit with head.
     """
     default = _branch(root, "refs/remotes/origin/HEAD")
     names = (default.removeprefix("origin/"),) if default is not None else MAIN
     refs = [ref for name in names for ref in (name, f"origin/{name}")]
-    known = [tip for ref in refs if (tip := _commit(root, ref)) is not None]
-    if not known:
+    tips = [tip for ref in refs if (tip := _commit(root, ref)) is not None]
+    if not tips:
         raise UsageError(
             f"expected one of the branches {', '.join(refs)} to compare with, found none: name "
             "BASE, or fetch the branch"
         )
-    others = [tip for tip in known if tip != head.commit] or [head.commit]
+    others = [tip for tip in tips if tip != head.commit] or [head.commit]
     commit = git.ask_or_none(root, "merge-base", head.commit, *others)
     if commit is None:
         raise UsageError(
@@ -117,24 +117,24 @@ def where_left_main(root: Path, head: Revision) -> Revision:
 def changed(root: Path, base: str, head: str) -> tuple[str, ...]:
     """List the files that differ between two trees, as paths from the root, without results.
 
-    Where the root is a folder of its repository, those beside it begin with `../`.
+    If the root is a folder within its repository, paths outside of it begin with `../`.
     """
-    listed = git.ask(root, "diff-tree", "-r", "-z", "--no-renames", "--name-only", base, head)
+    output = git.ask(root, "diff-tree", "-r", "-z", "--no-renames", "--name-only", base, head)
     folder = within(root)
-    paths_ = (os.path.relpath(path, folder) for path in listed.split("\0") if path)
+    paths_ = (os.path.relpath(path, folder) for path in output.split("\0") if path)
     return tuple(path for path in paths_ if not path.startswith("results/"))
 
 
-def renamed(root: Path, base: str, head: str) -> dict[str, str]:
-    """The files that a change gave another name: the new one → the old one, from the top."""
-    listed = git.ask(root, "diff-tree", "-r", "-z", "-M", "--diff-filter=R", base, head)
-    words = listed.split("\0")
+def list_renames(root: Path, base: str, head: str) -> dict[str, str]:
+    """Map the new names of renamed files to their old ones, as paths from the top."""
+    output = git.ask(root, "diff-tree", "-r", "-z", "-M", "--diff-filter=R", base, head)
+    words = output.split("\0")
     return dict(zip(words[2::3], words[1::3], strict=False))
 
 
 @contextmanager
 def copies() -> Iterator[Path]:
-    """A folder for the copies of one comparison; those of killed comparisons are removed first."""
+    """Provide a folder for the copies of one comparison; remove those of killed comparisons."""
     base = paths.cache_dir() / "snapshots"
     base.mkdir(parents=True, exist_ok=True)
     proc.sweep_scratch(_PREFIX, base)
@@ -146,9 +146,9 @@ def copies() -> Iterator[Path]:
 
 
 def lay_out(root: Path, revision: Revision, folder: Path) -> Path:
-    """Lay out the files of a revision, without results, in a new folder below one of `copies`.
+    """Write the files of a revision, without results, to a new folder below one of `copies`.
 
-    UsageError: the revision does not have the folder of its repository that `root` is.
+    Raises UsageError if the revision lacks the folder of its repository that `root` is.
     """
     whole = top(root) or root.resolve()
     target, place = folder / secrets.token_hex(4), root.resolve().relative_to(whole)
@@ -164,33 +164,33 @@ def lay_out(root: Path, revision: Revision, folder: Path) -> Path:
     return target / place
 
 
-def copy(root: Path, folder: Path, *, made: Path | None = None) -> Path:
+def copy(root: Path, folder: Path, *, inside: Path | None = None) -> Path:
     """Copy the files of the checkout as they are, below a folder of `copies`.
 
-    Of a git repository these are the files that `working` takes, of any other folder all but hidden
-    files, results and what programs have made. `made`: `root` is a copy already, of which it is
-    this folder; then it is all there is.
+    From a git repository it copies the files that `working` records, from any other folder all but
+    hidden files, results and generated files. With `inside`, `root` is a copy already, at this path
+    within it; then everything is copied.
     """
     target = folder / secrets.token_hex(4)
-    if made is not None:
-        whole = root.parents[len(made.parts) - 1] if made.parts else root
-        return Path(shutil.copytree(whole, target, symlinks=True)) / made
+    if inside is not None:
+        whole = root.parents[len(inside.parts) - 1] if inside.parts else root
+        return Path(shutil.copytree(whole, target, symlinks=True)) / inside
     if (repository := top(root)) is None:
-        return Path(shutil.copytree(root, target, symlinks=True, ignore=_not_copied))
+        return Path(shutil.copytree(root, target, symlinks=True, ignore=_ignore))
     place = root.resolve().relative_to(repository)
     target.mkdir()
     kinds = ("--cached", "--others", "--exclude-standard")
     left_out = f":(exclude){place / 'results'}"
-    listed = git.ask(repository, "ls-files", "-z", *kinds, "--", ".", left_out)
-    for name in filter(None, listed.split("\0")):
+    output = git.ask(repository, "ls-files", "-z", *kinds, "--", ".", left_out)
+    for name in filter(None, output.split("\0")):
         source = repository / name
-        if source.is_file() or source.is_symlink():  # it may have been removed
+        if source.is_file() or source.is_symlink():  # it may be deleted
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target / name, follow_symlinks=False)
     return target / place
 
 
-def _not_copied(_folder: str, names: list[str]) -> set[str]:
-    made = {"__pycache__", "node_modules", "results"}
+def _ignore(_folder: str, names: list[str]) -> set[str]:
+    generated = {"__pycache__", "node_modules", "results"}
     hidden = {name for name in names if name[0] == "." and name != ".python-version"}
-    return hidden | (made & {*names})
+    return hidden | (generated & {*names})

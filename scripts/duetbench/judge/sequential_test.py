@@ -1,4 +1,4 @@
-"""One sequential test: which cases need another duet, and what all duets together show.
+"""One sequential test: which cases need another duet, and what all duets show together.
 
     test = SequentialTest(samples)     # the duets of each case, by its id
     test.hint(key, metric)             # where instructions moved
@@ -7,8 +7,8 @@
     test.close()
     judge(test)
 
-Every answer is computed from the samples so far, and can be asked for at any time; the reasons are
-in docs/decides.md.
+Every answer is computed from the samples so far, and is available at any time. docs/decides.md
+explains the reasons.
 """
 
 import math
@@ -24,43 +24,44 @@ from duetbench.judge.statistics import CONFIDENCE_RATE, Estimate, Method, Prior,
 from duetbench.store.comparison import Duet, Judgement
 
 COUNTED_DUETS: Final = 6
-"""Duets of a case after which its instructions, if the processor counts them, can give a hint."""
+"""Duets of a case after which its instructions, if the processor counts them, may give a hint."""
 
 COUNTED_RATE: Final = 0.01
-"""Share of the comparisons in which such a hint may be false. It comes from the duets that it
-weighs, so that a false one may spend a few of the verdicts that are promised."""
+"""Share of the comparisons in which such a hint may be false. The hint comes from the same duets
+that it weighs, so a false one may cost a few of the promised verdicts."""
 
 _INNER: Final = 0.9
-"""Share of an interval's half within which the size of what is called lies. Farther out it is at
-the interval's end, and no effect: what was called for its luck alone looks so."""
+"""Share of an interval's half within which the likeliest size of a detected change must lie. Beyond
+it, the change is probably luck, and is not reported."""
 
 _NEAR: Final = 0.25
-"""Half of an interval, in sizes of what moved, from which on the size is worth another duet."""
+"""Half width of an interval, relative to the change, above which its size needs another duet."""
 
 _LUCK: Final = (
-    "just passes the test: given that only what looks large does, it is likeliest no larger than "
-    "the near end of its interval"
+    "just passes the test, so it probably looks larger than it is: its likeliest size is no larger "
+    "than the near end of its interval"
 )
 
 _HURRIED: Final = (
-    "it takes launches of each side alone, by turns, for which there was no time: more --budget"
+    "it needs launches of each side alone, for which there was no time: set a larger --budget"
 )
 
 _MEMORY: Final = "pss_steady"
-"""The metric of which a leak is said."""
+"""The metric under which a leak is reported."""
 
 State = Literal["open", "moved", "same"]
 """State of one metric of one case."""
 
 FindPrior = Callable[[CaseDuets, str, Iterable[CaseDuets]], Prior | None]
-"""Finds what is known of the scatter of a case's metric: `priors.Priors.of`."""
+"""Finds what is known in advance about the scatter of a case's metric: `priors.Priors.of`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Result of the latest look at one metric; p values are paid for its share of the error rate.
+    """Result of the latest look at one metric; its p values are divided by the look's share.
 
-    `sample` is None before the first look.
+    `share` is the part of the error rate that the look may spend. `sample` is None before the first
+    look.
     """
 
     sample: Sample | None = None
@@ -70,7 +71,7 @@ class Evidence:
 
 
 class SequentialTest:
-    """Duets of several cases, until each is decided or out of time."""
+    """Collects duets of several cases until each case is decided or out of time."""
 
     def __init__(
         self,
@@ -78,34 +79,34 @@ class SequentialTest:
         method: Method | None = None,
         prior: FindPrior | None = None,
     ) -> None:
-        """Judge samples of cases; without a `prior` each scatters as its own duets say."""
+        """Judge samples of cases; without a `prior`, each case's own duets show its scatter."""
         self.samples, self.method, self._prior = dict(samples), method or Method(), prior
         self._hinted: set[tuple[str, str]] = set()
         self._final: frozenset[str] = frozenset()
         self._closed = False
         self._seen: dict[tuple[str, str, int, float], Evidence] = {}
-        self._ps: dict[str, dict[tuple[str, str], float]] = {}  # of all pairs; until a sample more
+        self._ps: dict[str, dict[tuple[str, str], float]] = {}  # of all pairs, until the next duet
 
     @property
     def rate(self) -> float:
-        """Error rate of the cases; several leave a part of it to their event (`events`)."""
+        """Error rate of the cases; several cases leave a part of it to their event (`events`)."""
         return self.method.rate * (1 - self.method.joint if len(self.samples) > 1 else 1)
 
     def hint(self, key: str, metric: str) -> None:
-        """Say that what a metric follows from has moved: it is counted, and scatters far less.
+        """Say that the cause of a metric has moved: it is counted, and scatters far less.
 
-        More of the error rate is spent on it, on both sides: time sometimes moves against what it
-        follows from.
+        The metric then gets more of the error rate, in both directions, because time sometimes
+        moves against its cause.
         """
         self._hinted.add((key, metric))
 
     def take(self, key: str, duets: CaseDuets) -> None:
-        """Take another case: it is one of all that the error rate is for."""
+        """Add a case, which then shares the error rate with the others."""
         self.samples[key] = duets
         self._ps.clear()
 
     def add(self, key: str, duet: Duet) -> None:
-        """Take another duet."""
+        """Add a duet of a case."""
         self.samples[key].add(duet)
         if self._counts_moved(self.samples[key]):
             for metric in self.samples[key].computed:
@@ -113,7 +114,7 @@ class SequentialTest:
         self._ps.clear()
 
     def _counts_moved(self, samples: CaseDuets) -> bool:
-        """Whether the first `COUNTED_DUETS` have instructions of the processor, which moved."""
+        """Whether the first `COUNTED_DUETS` duets have hardware instruction counts that moved."""
         metric = COUNTED[0]
         if len(samples.usable) != COUNTED_DUETS or samples.count(metric) != COUNTED_DUETS:
             return False
@@ -121,20 +122,20 @@ class SequentialTest:
         return p * len(self.samples) <= COUNTED_RATE
 
     def open(self) -> tuple[str, ...]:
-        """Cases that need another duet; none once the test is closed."""
+        """List the cases that need another duet; none once the test is closed."""
         return () if self._closed else tuple(filter(self._wants, self.samples))
 
     def close(self) -> None:
-        """End the test; what was still open gets its last look with what it has."""
+        """End the test; a case that is still open gets its last look with the duets it has."""
         if not self._closed:
             self._final = frozenset(self.open())
             self._closed = True
             self._ps.clear()
 
     def weights(self) -> dict[tuple[str, str], float]:
-        """Share of the error rate of each pair that is judged, 1 on average.
+        """Return each judged pair's share of the error rate, 1 on average.
 
-        What is hinted at has `Method.hinted` of all together, or more where it is more.
+        Together, the pairs with a hint get `Method.hinted` of the rate, or more if they are many.
         """
         pairs = [
             (key, metric)
@@ -145,19 +146,19 @@ class SequentialTest:
         hinted, share = self._hinted.intersection(pairs), self.method.hinted
         if not 0 < len(hinted) < share * len(pairs):
             return dict.fromkeys(pairs, 1.0)
-        theirs = share * len(pairs) / len(hinted)
-        others = (1 - share) * len(pairs) / (len(pairs) - len(hinted))
-        return {pair: theirs if pair in hinted else others for pair in pairs}
+        high = share * len(pairs) / len(hinted)
+        low = (1 - share) * len(pairs) / (len(pairs) - len(hinted))
+        return {pair: high if pair in hinted else low for pair in pairs}
 
     def evidence(self, key: str, metric: str) -> Evidence:
-        """The latest look at one metric; what a look sees never changes afterwards."""
+        """Return the latest look at one metric; a look's result never changes afterwards."""
         samples = self.samples[key]
         due = self.method.looks.latest(len(samples.usable), final=key in self._final)
         if due is None or metric not in samples.metrics:
             return Evidence()
         count, share = due
         if (key, metric, *due) not in self._seen:
-            others = (theirs for name, theirs in self.samples.items() if name != key)
+            others = (duets for name, duets in self.samples.items() if name != key)
             prior = self._prior(samples, metric, others) if self._prior else None
             sample = statistics.sample(samples.logs(metric, count), prior)
             if doubt := samples.doubts.get(metric):
@@ -172,7 +173,7 @@ class SequentialTest:
         return self._seen[key, metric, count, share]
 
     def adjusted(self) -> Mapping[tuple[str, str], float]:
-        """P value of each pair that is judged, adjusted for all of them."""
+        """Return the p value of each judged pair, adjusted for all of them."""
         if "moved" not in self._ps:
             weights = self.weights()
             ps = [self.evidence(*pair).moved for pair in weights]
@@ -181,31 +182,31 @@ class SequentialTest:
         return self._ps["moved"]
 
     def sizes(self) -> Mapping[tuple[str, str], float]:
-        """The pairs that moved, and the likeliest size of each, given that it was called.
+        """Map each pair that moved to its likeliest size, given that it was detected.
 
-        What only just passes is likeliest smaller than all of its interval, which knows nothing of
-        the calling: the luck that it took explains the whole. It has not moved yet.
+        A change that only just passes may owe its size to luck: given its detection, the likeliest
+        size is smaller than its whole interval. Such a pair has not moved yet.
         """
         if "sizes" not in self._ps:
-            passed = [pair for pair, p in self.adjusted().items() if p <= self.rate]
-            likeliest = {pair: self._likeliest(pair, len(passed)) for pair in passed}
+            pairs = [pair for pair, p in self.adjusted().items() if p <= self.rate]
+            likeliest = {pair: self._likeliest(pair, len(pairs)) for pair in pairs}
             self._ps["sizes"] = {pair: size for pair, size in likeliest.items() if size is not None}
         return self._ps["sizes"]
 
-    def _likeliest(self, pair: tuple[str, str], called: int) -> float | None:
-        """Likeliest size of a pair that passed, on the log scale; None: its interval ends there."""
+    def _likeliest(self, pair: tuple[str, str], count: int) -> float | None:
+        """Likeliest size of a pair that passed, on the log scale; None: not within its interval."""
         evidence = self.evidence(*pair)
         if evidence.sample is None:
             return None
         last, left = self._longer(evidence.sample)
-        edge = statistics.reach(last, self.level(*pair, called) * left)
+        edge = statistics.reach(last, self.level(*pair, count) * left)
         floor = math.log1p(METRICS[pair[1]].floor)
         size = statistics.likeliest(evidence.sample, last, floor + edge)
         half = statistics.reach(evidence.sample, CONFIDENCE_RATE * evidence.share)
         return size if abs(evidence.sample.mean - size) <= _INNER * half else None
 
     def settling(self) -> Mapping[tuple[str, str], float]:
-        """P value of "no change" of each pair, adjusted for all; 1 for what has moved."""
+        """Return each pair's p value of "no change", adjusted for all; 1 for pairs that moved."""
         if "same" not in self._ps:
             moved = self.sizes()
             ps = [1.0 if pair in moved else self.evidence(*pair).same for pair in self.adjusted()]
@@ -214,19 +215,19 @@ class SequentialTest:
         return self._ps["same"]
 
     def state(self, key: str, metric: str) -> State:
-        """State of one metric; open if it cannot be judged."""
+        """Return the state of one metric; open if it cannot be judged."""
         if (key, metric) in self.sizes():
             return "moved"
         same = self.settling().get((key, metric), 1.0) <= self.method.settling_rate
         return "same" if same else "open"
 
-    def level(self, key: str, metric: str, called: int = 1) -> float:
-        """Two-sided error rate of one of a look's tests, if so many pairs are called with it."""
+    def level(self, key: str, metric: str, count: int = 1) -> float:
+        """Two-sided error rate of one test of a look, if `count` pairs pass it."""
         weights = self.weights()
-        return self.rate * min(1.0, weights[key, metric] * called / len(weights))
+        return self.rate * min(1.0, weights[key, metric] * count / len(weights))
 
     def figures(self, key: str, metric: str) -> dict[str, float]:
-        """Ratio, interval and detectable change as a judgement has them; empty without a look."""
+        """Ratio, interval and detectable change for a judgement; empty before the first look."""
         evidence = self.evidence(key, metric)
         if evidence.sample is None:
             return {}
@@ -243,20 +244,20 @@ class SequentialTest:
         return {"ratio": mean, "low": low, "high": high, "detectable": detectable}
 
     def estimates(self, metric: str) -> list[Estimate]:
-        """What is known of a metric in each case that can be judged, for `events.together`."""
-        known = []
+        """Estimate a metric in each case that can be judged, for `events.together`."""
+        estimates = []
         for key, samples in self.samples.items():
             sample = self.evidence(key, metric).sample
             if sample is not None and not samples.void and not samples.drifted(metric):
                 size = self.sizes().get((key, metric), sample.mean)
                 same = self.state(key, metric) == "same"
-                known.append(Estimate(samples.case, size, sample, same))
-        return known
+                estimates.append(Estimate(samples.case, size, sample, same))
+        return estimates
 
     def _longer(self, sample: Sample) -> tuple[Sample, float]:
-        """The look that would have been the last, with this scatter, had nothing been decided."""
+        """Return the sample and share of a last look with this scatter, if none had decided."""
         looks = self.method.looks
-        # Where time ran out, it would have for this one as well.
+        # If time ran out for other cases, it would have run out for this one too.
         most = max((len(self.samples[key].usable) for key in self._final), default=looks.last)
         count, share = looks.latest(max(sample.n, most), final=True) or (sample.n, 1.0)
         return replace(sample, n=count), share
@@ -271,7 +272,7 @@ class SequentialTest:
         return rough or bool(self.undecided(key))
 
     def _rough(self, key: str, metric: str) -> bool:
-        """Whether something moved, by an amount of which little is known yet."""
+        """Whether something moved, by an amount that is known only roughly."""
         evidence, size = self.evidence(key, metric), self.sizes().get((key, metric))
         if evidence.sample is None or size is None:
             return False
@@ -279,57 +280,57 @@ class SequentialTest:
         return half > _NEAR * abs(size)
 
     def undecided(self, key: str) -> list[str]:
-        """The metrics of a case for which its duets go on."""
+        """List the metrics for which a case still needs duets."""
         samples = self.samples[key]
         deciding = (metric for metric in samples.leading if metric in samples.metrics)
         return [metric for metric in deciding if self.state(key, metric) == "open"]
 
 
 def judge(test: SequentialTest) -> dict[str, tuple[Judgement, ...]]:
-    """Judge all that was sampled.
+    """Judge all samples.
 
-    Close the test first, so that what ran out of time gets its last look; judged before, it stands
-    as at its last scheduled look.
+    Close the test first, so that cases without time left get their last look. Otherwise they are
+    judged by their last scheduled look.
 
-    What has failed twice on a side has one judgement, not comparable, and no ratio. A tail that has
-    no answer says why, and is inconclusive: nobody measured until it was decided.
+    A case that failed twice on a side has one judgement, not comparable, without a ratio. A tail
+    without an answer is inconclusive and says why, as no duets are run to decide it.
 
     Returns:
         Judgements in the order of the samples, leading metrics first.
     """
-    return {key: tuple(_judged(key, test)) for key in test.samples}
+    return {key: tuple(_judge_case(key, test)) for key in test.samples}
 
 
-def _judged(key: str, test: SequentialTest) -> Iterator[Judgement]:
+def _judge_case(key: str, test: SequentialTest) -> Iterator[Judgement]:
     samples = test.samples[key]
     counts: dict[str, Any] = {"duets": len(samples.usable), "excluded": samples.excluded}
-    none = Verdict.NOT_COMPARABLE
+    void = Verdict.NOT_COMPARABLE
     if reason := samples.void:
-        yield Judgement(metric=samples.leading[0], verdict=none, reason=reason, **counts)
+        yield Judgement(metric=samples.leading[0], verdict=void, reason=reason, **counts)
         return
     if leak := samples.leak:
-        yield Judgement(metric=_MEMORY, verdict=none, reason=leak, **counts)
-    yield from _each(key, test, (*samples.leading, *samples.tails))
+        yield Judgement(metric=_MEMORY, verdict=void, reason=leak, **counts)
+    yield from _judge_metrics(key, test, (*samples.leading, *samples.tails))
 
 
 def judge_beside(
-    test: SequentialTest, asked: Mapping[str, CaseDuets]
+    test: SequentialTest, duets: Mapping[str, CaseDuets]
 ) -> dict[str, tuple[Judgement, ...]]:
-    """Judge what explains, by the duets of a closed test at its looks: a family of its own.
+    """Judge the explaining metrics at the looks of a closed test, as a family of their own.
 
-    No verdict of the others gets stricter for it.
+    They do not make the other verdicts stricter.
     """
-    beside = SequentialTest(asked, test.method, test._prior)
+    beside = SequentialTest(duets, test.method, test._prior)
     beside._final, beside._closed = test._final, True
-    return {key: tuple(_each(key, beside, one.metrics)) for key, one in asked.items()}
+    return {key: tuple(_judge_metrics(key, beside, duets[key].metrics)) for key in duets}
 
 
-def _each(key: str, test: SequentialTest, names: Sequence[str]) -> Iterator[Judgement]:
+def _judge_metrics(key: str, test: SequentialTest, names: Sequence[str]) -> Iterator[Judgement]:
     """Judge some metrics of a case."""
     samples = test.samples[key]
     counts: dict[str, Any] = {"excluded": samples.excluded}
     for metric in names:
-        waited = metric in samples.leading
+        leading = metric in samples.leading
         counts["duets"] = samples.count(metric)
         if metric in samples.lost and samples.hurried and not shown_by_duets(metric):
             yield Judgement(
@@ -340,16 +341,16 @@ def _each(key: str, test: SequentialTest, names: Sequence[str]) -> Iterator[Judg
             )
         elif metric in samples.lost:
             reason = f"{METRICS[metric].title}: {_lack(samples, metric)}"
-            verdict = Verdict.NOT_COMPARABLE if waited else Verdict.INCONCLUSIVE
+            verdict = Verdict.NOT_COMPARABLE if leading else Verdict.INCONCLUSIVE
             yield Judgement(metric=metric, verdict=verdict, reason=reason, **counts)
-        elif metric in samples.metrics and (waited or samples.usable):
+        elif metric in samples.metrics and (leading or samples.usable):
             verdict, reason = _verdict(key, metric, test)
-            looked = test.evidence(key, metric).sample is not None
+            has_sample = test.evidence(key, metric).sample is not None
             yield Judgement(
                 metric=metric,
                 verdict=verdict,
                 reason=reason,
-                p=test.adjusted()[key, metric] if looked else None,
+                p=test.adjusted()[key, metric] if has_sample else None,
                 alone=samples.alone(metric),
                 **test.figures(key, metric),
                 **counts,
@@ -357,7 +358,7 @@ def _each(key: str, test: SequentialTest, names: Sequence[str]) -> Iterator[Judg
 
 
 def _lack(samples: CaseDuets, metric: str) -> str:
-    """Say in how many duets a metric is, and what it takes."""
+    """Say how many duets have a metric, and what it needs."""
     answers = {name: least for name, _, least in PERCENTILES}.get(metric.rpartition("_")[2], 1)
     needs = f"; it takes {answers:,} answers of each side in a duet" if answers > 1 else ""
     share = f"{samples.count(metric)} of {len(samples.usable)} duets have it, {SHARE:.0%} must"
@@ -365,12 +366,12 @@ def _lack(samples: CaseDuets, metric: str) -> str:
 
 
 def _verdict(key: str, metric: str, test: SequentialTest) -> tuple[Verdict, str]:
-    """The verdict on one metric, with the reason where it does not explain itself."""
+    """Return the verdict on one metric, with a reason where it does not explain itself."""
     samples, state = test.samples[key], test.state(key, metric)
     if not samples.usable:
-        tried = len(samples.all)
-        none = f"none of {tried} duets was usable: {samples.disturbances()}"
-        return Verdict.INCONCLUSIVE, none if tried else "no time for a duet"
+        total = len(samples.all)
+        reason = f"none of {total} duets was usable: {samples.disturbances()}"
+        return Verdict.INCONCLUSIVE, reason if total else "no time for a duet"
     sample = test.evidence(key, metric).sample
     fewer = samples.count(metric) < len(samples.usable)
     part = f"from the duets that have it: {_lack(samples, metric)}" if fewer else ""

@@ -1,8 +1,8 @@
 """One comparison from its first duet to its verdicts and its record, in bounded time.
 
-Instruction counts of all cases and jobs inside the process, since they repeat where clocks scatter:
-each is told at once, and has a verdict of its own. Then rounds of duets over the cases that are
-open (`duet_loop`; `sequential_test` says which are), where counts moved, then where they are blind.
+First the instructions of all cases and jobs are counted, since counts repeat where clocks scatter.
+Each count is reported at once and has a verdict of its own. Then `duet_loop` runs rounds of duets
+over the cases that `sequential_test` says are open: first where counts moved, then those without.
 """
 
 import math
@@ -49,12 +49,12 @@ COUNTING: Final = 0.15
 """Share of the budget that instruction counts may take before the first duet."""
 
 LEAST_COUNTING: Final = 30.0
-"""Seconds that they may take of a short budget, but no more than half of it: they are an answer."""
+"""Seconds that counts may take of a short budget, up to half of it, since they are an answer."""
 
 _NAMED: Final = 5  # cases whose counts are noted one by one
 
 FIRST_LOOK: Final = 0.75
-"""Share of the budget in which all chosen cases must reach their first look."""
+"""Share of the budget in which all chosen cases must reach their first look at the data."""
 
 Ending = Literal["complete", "partial"]
 
@@ -65,19 +65,19 @@ class Question:
 
     sides: Sides
     jobs: tuple[Job, ...] = ()  # what is counted beside the cases
-    seconds: float | None = None  # time for all of it; None: until all is decided
+    seconds: float | None = None  # the time budget; None: until all cases are decided
     seed: int = 1  # of the order of the duets
     material: Mapping[Concern, float] = field(default_factory=dict)  # instead of `metrics.MATERIAL`
-    start: bool = False  # how the servers start, and not what requests cost: see `pairs.starting`
+    start: bool = False  # compare how servers start instead of requests: see `pairs.starting`
     reproduce: tuple[str, ...] = ()  # commands for a terminal
     counts_only: bool = False  # no duets: instructions alone
-    lanes: tuple[Cores, ...] = ()  # cores of pairs side by side: `topology.PairPlan.lanes`
-    coverage: Coverage | None = None  # of what differs, by the requests
+    lanes: tuple[Cores, ...] = ()  # cores of parallel pairs: `topology.PairPlan.lanes`
+    coverage: Coverage | None = None  # how much of the changed code the requests enter
     notes: tuple[str, ...] = ()
 
 
 class InterruptedComparison(InterruptedRun):
-    """The comparison was asked to stop; it carries what was found until then, saved already."""
+    """The comparison was interrupted; the partial result is attached, and already saved."""
 
     def __init__(self, signum: int, comparison: Comparison) -> None:
         super().__init__(signum)
@@ -91,14 +91,14 @@ def compare(
     folder: Path | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Comparison:
-    """Compare head with base, from now on; its file is in `folder`, or beside the logs.
+    """Compare head with base now, and save the result in `folder`, or else beside the logs.
 
     Returns:
-        The complete comparison, which has been saved.
+        The complete comparison, already saved.
 
     Raises:
-        InterruptedComparison: The partial one has been saved, and is attached.
-        RecordError: The comparison could not be saved at its end.
+        InterruptedComparison: The comparison was interrupted; the partial one is already saved.
+        RecordError: The complete comparison could not be saved.
     """
     session = _Session(question, reporter, instruments, clock)
     try:
@@ -108,7 +108,7 @@ def compare(
         partial = session.comparison("partial")
         try:
             kinds.save_comparison(partial, folder)
-        except RecordError as error:  # a full disk hides nothing that was found
+        except RecordError as error:  # a full disk must not hide the results
             reporter.note(f"not saved: {error}")
         raise InterruptedComparison(interruption.signal, partial) from interruption
     finally:
@@ -119,12 +119,12 @@ def compare(
 
 
 def unmeasured(question: Question) -> Comparison:
-    """The record of a comparison in which there is nothing to judge, and why."""
+    """Record a comparison in which there is nothing to judge, and why."""
     return _record(question, "complete", utc_now(), notes=(question.sides.nothing,))
 
 
 class _Session:
-    """A comparison under way: the loop's rule, which measures a case until it is decided."""
+    """A comparison under way, and the loop's rule: it measures each case until it is decided."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class _Session:
         self.started, self.began = utc_now(), clock()
         self.seconds = math.inf if question.seconds is None else question.seconds
         self.ends = self.began + self.seconds
-        self.every = every = {pair.case.id: pair for pair in question.sides.pairs}
+        self.candidates = candidates = {pair.case.id: pair for pair in question.sides.pairs}
         self.jobs = {job.series: job for job in question.jobs}
         lanes = () if question.start or question.counts_only else question.lanes
         turns = not question.start
@@ -148,14 +148,14 @@ class _Session:
         machine = question.sides.head.testbed.machine.id
         self.priors = Priors.of_machine(machine, question.sides.repository / "results")
         inside = {name: job.sides for name, job in self.jobs.items()}
-        served = {name: pair.sides for name, pair in every.items()}
+        served = {name: pair.sides for name, pair in candidates.items()}
         self.counts = Counts(instruments.instructions, {**served, **inside})
         self._choose(self.seconds)
         self.notes: list[str] = []
 
     def run(self) -> None:
-        """Count, then play duets."""
-        seconds = START_SECONDS + EACH_SECONDS * (len(self.every) + len(self.jobs))
+        """Count instructions, then run duets."""
+        seconds = START_SECONDS + EACH_SECONDS * (len(self.candidates) + len(self.jobs))
         if self.pairs and not self.question.counts_only:
             seconds = self.first * self.loop.round_seconds(*self.pairs.values())
             seconds += EACH_SECONDS * len(self.jobs)
@@ -171,10 +171,10 @@ class _Session:
         turns = [name for name, pair in self.pairs.items() if pair.alone and not pair.unequal]
         if turns:
             self.note(planning.without_duets(turns))
-        while self.loop.play(self, self.ends) and self._admit():
+        while self.loop.run(self, self.ends) and self._admit():
             pass
         if lost := len(self._waiting()):
-            few = f"{lost} of {len(self.every)} cases: they were not measured"
+            few = f"{lost} of {len(self.candidates)} cases: they were not measured"
             self.note(f"the budget is too small for {few}")
 
     def open(self) -> Sequence[Pair]:
@@ -186,42 +186,42 @@ class _Session:
     def add(self, pair: Pair, duet: Duet) -> None:
         if duet.connections and not any(earlier.connections for earlier in pair.duets.all):
             self.note(
-                f"{pair.case.id}: its requests compute for so long that duets have "
-                f"{duet.connections} of its {pair.case.load.connections} connections: with more "
-                "they would wait for the last answers longer than they load"
+                f"{pair.case.id}: its requests compute so long that duets use {duet.connections} "
+                f"of its {pair.case.load.connections} connections: with more, the last answers "
+                "would take longer than the load"
             )
         self.test.add(pair.case.id, duet)
         self._soak(pair)
 
     def _soak(self, pair: Pair) -> None:
-        """Load alone, while there is time, what seems to keep memory for every request."""
+        """Load a side alone, if there is time and it seems to keep memory for every request."""
         shortest, longest = growth.SECONDS
         left = self.ends - self.clock() - growth.AROUND
         later = left - self.loop.seconds.of(pair) >= shortest
         if later and len(pair.duets.all) < growth.LEAST and pair.case.id in self.test.open():
             return
         for name, part in zip(SIDES, pair.sides, strict=True):
-            found = pair.duets.growth.get(name)
-            seems = found is not None and found.course == "undecided" and found.curve is None
+            memory = pair.duets.growth.get(name)
+            seems = memory is not None and memory.course == "undecided" and memory.curve is None
             left = self.ends - self.clock() - growth.AROUND
             if seems and left >= shortest:
                 self.reporter.note(f"{pair.case.id}: {name} is loaded alone: does its memory grow?")
                 pair.duets.soak(name, self.instruments.soak(part, name, min(longest, left)))
                 self.test.take(pair.case.id, pair.duets)
-                found = pair.duets.growth[name]
-                self.reporter.note(f"{name} alone: {found.course}, {found.words} per request")
+                memory = pair.duets.growth[name]
+                self.reporter.note(f"{name} alone: {memory.course}, {memory.words} per request")
 
     def note(self, sentence: str) -> None:
         self.notes.append(sentence)
         self.reporter.note(sentence)
 
     def comparison(self, status: Ending) -> Comparison:
-        """The comparison with its verdicts; nothing is measured any more."""
+        """Close the test and return the comparison with its verdicts."""
         self.test.close()
         left_out = {pair.case.id: pair.duets for pair in self._waiting()}
         judgements = judge(SequentialTest(left_out)) | judge(self.test)
-        asked = explaining(self.test.samples, self.priors.slopes, cross=self.question.sides.cross)
-        witnesses = judge_beside(self.test, asked)
+        extras = explaining(self.test.samples, self.priors.slopes, cross=self.question.sides.cross)
+        witnesses = judge_beside(self.test, extras)
         if self.question.counts_only:
             judgements, witnesses = {}, {}
         method: dict[str, Any] = {
@@ -243,18 +243,18 @@ class _Session:
                 case=pair.case,
                 because=pair.reason,
                 commands=pair.head.testbed.commands(pair.case),
-                judgements=tuple(weighed(one, method) for one in judgements.get(name, ())),
+                judgements=tuple(weighed(j, method) for j in judgements.get(name, ())),
                 witnesses=witnesses.get(name, ()),
-                wake_up=asked[name].price if name in asked else None,
+                wake_up=extras[name].price if name in extras else None,
                 duets=tuple(pair.duets.all),
-                instructions=(found := self.counts.of(name)),
-                count=found and weighed(counted.judge(found), method),
-                no_count="" if found or self._uncounted(pair) else str(self.counts.outcome(name)),
+                instructions=(tally := self.counts.of(name)),
+                count=tally and weighed(counted.judge(tally), method),
+                no_count="" if tally or self._uncounted(pair) else str(self.counts.outcome(name)),
                 growth=pair.duets.growth,
                 absolute_base=pair.duets.means("base"),
                 absolute_head=pair.duets.means("head"),
             )
-            for name, pair in self.every.items()
+            for name, pair in self.candidates.items()
         ]
         return _record(
             self.question,
@@ -270,21 +270,21 @@ class _Session:
         )
 
     def _count(self) -> None:
-        """Count instructions first: they are an answer, and tell where to look."""
+        """Count instructions first: they are an answer, and show where to spend duets."""
         share = max(COUNTING * self.seconds, min(LEAST_COUNTING, self.seconds / 2))
         if not self.pairs or self.question.counts_only:
             share = self.seconds
         ends = self.clock() + share
-        pairs = [pair for pair in _spread(self.every.values()) if not pair.executes_alike]
-        wanted = (*(pair.case.id for pair in pairs), *self.jobs)
-        self.counts.count(wanted, lambda: ends - self.clock(), self.reporter.note, self._tell)
+        pairs = [pair for pair in _spread(self.candidates.values()) if not pair.executes_alike]
+        keys = (*(pair.case.id for pair in pairs), *self.jobs)
+        self.counts.count(keys, lambda: ends - self.clock(), self.reporter.note, self._tell)
         left = self.ends - self.clock()
         self._choose(min(self.seconds, left / (1 - COUNTING)))
         for pair in self.pairs.values():
             self._hint(pair)
 
     def _uncounted(self, pair: Pair) -> bool:
-        """Whether nobody asks what a case executes: it starts, or only its server differs."""
+        """Whether a case's instructions do not matter: it starts, or only its server differs."""
         return self.question.start or pair.executes_alike
 
     def _hint(self, pair: Pair) -> None:
@@ -293,27 +293,27 @@ class _Session:
                 self.test.hint(pair.case.id, metric)
 
     def _tell(self, cases: Sequence[str]) -> None:
-        """Say what has just been counted: the largest changes, and how many cases have none."""
-        counts = {name: one for name in cases if (one := self.counts.of(name))}
+        """Report new counts: the largest changes, and how many cases did not move."""
+        counts = {name: tally for name in cases if (tally := self.counts.of(name))}
         moved = sorted((name for name in counts if differ(counts[name])), key=self._size)
         shown = moved[::-1][:_NAMED] if len(counts) > _NAMED else [*counts]
         for name in shown:
-            pair = self.every.get(name)
-            what = names.of(pair.case).what if pair else self.jobs[name].name
-            self.reporter.note(f"{what} {executes(counted.judge(counts[name]))}")
+            pair = self.candidates.get(name)
+            title = names.of(pair.case).what if pair else self.jobs[name].name
+            self.reporter.note(f"{title} {executes(counted.judge(counts[name]))}")
         if more := len(counts) - len(shown):
             self.reporter.note(f"{more} more counted, {len(moved) - len(shown)} of which moved")
 
     def _size(self, case: str) -> float:
-        """By how much the instructions of a case moved, on the log scale."""
+        """How far the instructions of a case moved, on the log scale."""
         counts = self.counts.of(case)
         return abs(math.log(counts.head / counts.base)) if counts else 0.0
 
     def _choose(self, seconds: float) -> None:
-        """Choose the cases for duets: where counts moved most, where there are none, others."""
-        order = sorted(self.every.values(), key=lambda pair: -self._size(pair.case.id))
-        chosen = affordable(order, self.loop.round_seconds, self.first, seconds, self._urgency)
-        self.pairs = {name: pair for name, pair in self.every.items() if pair in chosen}
+        """Choose cases for duets: where counts moved most, then where none exist, then others."""
+        order = sorted(self.candidates.values(), key=lambda pair: -self._size(pair.case.id))
+        selection = affordable(order, self.loop.round_seconds, self.first, seconds, self._urgency)
+        self.pairs = {name: pair for name, pair in self.candidates.items() if pair in selection}
         duets = {name: pair.duets for name, pair in self.pairs.items()}
         self.test = SequentialTest(duets, self.method, self.priors.of)
 
@@ -322,11 +322,11 @@ class _Session:
         return 1 if counts is None else 0 if differ(counts) else 2
 
     def _waiting(self) -> list[Pair]:
-        """The cases that the budget has no room for so far."""
-        return [pair for name, pair in self.every.items() if name not in self.pairs]
+        """List the cases for which the budget has had no time so far."""
+        return [pair for name, pair in self.candidates.items() if name not in self.pairs]
 
     def _admit(self) -> bool:
-        """Give time that decided and void cases have left to others; False where none has room."""
+        """Give time that decided and void cases did not need to others; False if none fits."""
         left, least = self.ends - self.clock(), self.method.admitted
         waiting, seconds = self._waiting(), left / FIRST_LOOK
         more = affordable(waiting, self.loop.round_seconds, least, seconds, self._urgency)
@@ -346,10 +346,10 @@ def affordable(
     total: float,
     urgency: Callable[[Pair], int] = lambda _: 0,
 ) -> list[Pair]:
-    """Choose the cases that can all reach their first look, spread over kinds; at least one.
+    """Choose cases that can all reach their first look, spread over kinds; at least one.
 
-    Half a look at every case would decide none. The others are reported as not measured.
-    `seconds` are those of a round of cases; those of lower `urgency` number come first.
+    Half a look at every case would decide none. Cases that are not chosen are reported as such.
+    `seconds` is the time of a round of cases. Cases with a lower `urgency` number come first.
     """
     chosen: list[Pair] = []
     for pair in sorted(_spread(pairs), key=urgency):
@@ -359,7 +359,7 @@ def affordable(
 
 
 def _spread(pairs: Iterable[Pair]) -> list[Pair]:
-    """Order cases over their kinds: each kind's first comes before any kind's second."""
+    """Order cases so that each kind's first case comes before any kind's second."""
     ranks: dict[Hashable, Iterator[int]] = defaultdict(count)
     return sorted(pairs, key=lambda pair: next(ranks[_kind(pair)]))
 
@@ -381,7 +381,7 @@ def _record(
     notes: tuple[str, ...] = (),
     **measured: Any,
 ) -> Comparison:
-    """Write the record of what was found; `absent` are benchmarks that were not counted."""
+    """Build the record of a comparison; `absent` are benchmarks that were not counted."""
     sides = question.sides
     base, head = sides.base, sides.head
     # Names sort by time.

@@ -1,15 +1,15 @@
 """Prepares base and head: revisions, stacks, interpreters or settings, each ready to be measured.
 
-- Two revisions: each with its own applications, locks and interpreters. What is measured of them
-  is head's business (see `lending`).
+- Two revisions: each has its own applications, locks and interpreters. Head's declarations say what
+  is measured of both (see `lending`).
 - Two stacks of one checkout: as locked, as of a date, or with some packages in other versions.
-- Two interpreters of one checkout, or two settings of it, such as two servers: no change, but a
-  choice; said so wherever it is shown.
+- Two interpreters or two settings of one checkout, such as two servers: not a change but a choice;
+  all reports say so.
 
-A target (an application that is declared by options or few keys) is prepared in copies: those of
-revisions here, and for all else the project is such a copy (see `targets`).
+A target (an application that options or a few keys declare) is prepared in copies. Here these are
+copies of two revisions; in all other comparisons the project is such a copy (see `targets`).
 
-Each side has a copy of the files for itself.
+Each side has its own copy of the files.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -40,11 +40,11 @@ from duetbench.store.comparison import AS_OF, LOCKED, SideRecord
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Cases to compare (`select`: globs, none: all), and how they are prepared.
+    """Which cases to compare (`select`: globs, or none for all), and how to prepare them.
 
     Attributes:
-        copies: `revisions.copies`, to outlive the sides.
-        loaded: Servers will be loaded, for which a load generator is needed.
+        copies: The folder from `revisions.copies`, which must outlive the sides.
+        loaded: Whether servers will be loaded, which needs a load generator.
     """
 
     profile: Profile
@@ -57,7 +57,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One side before anything is made for it."""
+    """One side before anything is prepared for it."""
 
     record: SideRecord
     project: Project
@@ -69,10 +69,10 @@ class _Part:
 
 
 def of_revisions(project: Project, base: str | None, head: str | None, scope: Scope) -> Sides:
-    """Prepare two revisions; None: where head left the main branch, and the files as they are.
+    """Prepare two revisions. None: base where head left the main branch, head as the files are now.
 
     Raises:
-        UsageError: No git repository, no such revision, or one that cannot be read.
+        UsageError: There is no git repository or no such revision, or one cannot be read.
         SetupError: An interpreter or environment cannot be made.
     """
     root = project.root
@@ -85,15 +85,15 @@ def of_revisions(project: Project, base: str | None, head: str | None, scope: Sc
     earlier = (
         revisions.where_left_main(root, later) if base is None else revisions.resolve(root, base)
     )
-    after, before = (revisions.lay_out(root, one, scope.copies) for one in (later, earlier))
+    after, before = (revisions.lay_out(root, state, scope.copies) for state in (later, earlier))
     if project.target is not None:
         return _of_targets(project, (earlier, before), (later, after), scope)
     declaring, label = Project(after), later.label
     if not declares(after):
-        # Of before there were declarations: those of today say what to measure.
+        # Head is older than the declarations: those of today say what to measure.
         declaring, label = Project(revisions.copy(root, scope.copies)), "the checkout"
         if not declares(declaring.root):
-            raise paths.undeclared(root, f"not all of it, and as little in {later.label}")
+            raise paths.undeclared(root, f"its declarations and {later.label}'s are incomplete")
     _require_readable(declaring, label)
 
     def part(revision: Revision, place: Path) -> _Part:
@@ -104,8 +104,8 @@ def of_revisions(project: Project, base: str | None, head: str | None, scope: Sc
         )
 
     parts = part(earlier, before), part(later, after)
-    both = _prepared(*parts, scope, project)
-    notes = [note for one in parts if one.source for note in one.source.notes]
+    both = _prepare(*parts, scope, project)
+    notes = [note for part in parts if part.source for note in part.source.notes]
     return replace(both, notes=tuple(dict.fromkeys(notes)))
 
 
@@ -113,23 +113,23 @@ def _of_targets(
     project: Project, base: tuple[Revision, Path], head: tuple[Revision, Path], scope: Scope
 ) -> Sides:
     """Prepare a target in copies of two revisions."""
-    lent, remarks = _lent(project, base, head, scope)
+    lent, remarks = _lend_app(project, base, head, scope)
     after, of_head = targets.deploy(project, head[1], scope.narrator)
     scope.narrator.say(targets.describe(after))
     before, of_base = targets.deploy(project, base[1], scope.narrator, like=after)
     parts = _itself(base[0], before, scope), _itself(head[0], after, scope)
     notes = tuple(dict.fromkeys((*remarks, *of_head, *of_base)))
-    both = _prepared(*parts, scope, project, notes=notes)
-    before_, after_ = (replace(s, lent=lent, declared=not lent) for s in (both.base, both.head))
-    return replace(both, base=before_, head=after_)
+    both = _prepare(*parts, scope, project, notes=notes)
+    old, new = (replace(s, lent=lent, declared=not lent) for s in (both.base, both.head))
+    return replace(both, base=old, head=new)
 
 
-def _lent(
+def _lend_app(
     project: Project, base: tuple[Revision, Path], head: tuple[Revision, Path], scope: Scope
 ) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Lend the module that `--app` names to a side without one: the files, and what is said of it.
+    """Lend the module that `--app` names to a side without it; return the files and notes on them.
 
-    UsageError: head has it under another name than base, so that it is no benchmark's own.
+    Raises UsageError if a side has the module under another name, as it is then not new.
     """
     assert project.target is not None  # noqa: S101 - the caller asks before
     module = project.target.app.partition(":")[0]
@@ -138,9 +138,9 @@ def _lent(
     notes = []
     for (revision, place), (other, source) in ((base, head), (head, base)):
         sources = [(other.label, source), ("the checkout", checkout)]
-        for whose, whence in sources[bool(files) :]:  # it may itself have been lent it
+        for whose, whence in sources[bool(files) :]:  # the other side may have borrowed it
             if lent := lend_module(module, place, whence):
-                old = revisions.renamed(project.root, revision.tree, other.tree)
+                old = revisions.list_renames(project.root, revision.tree, other.tree)
                 name = (revisions.within(project.root) / lent[0]).as_posix()
                 if name in old:
                     raise UsageError(
@@ -155,7 +155,7 @@ def _lent(
 
 
 def _itself(revision: Revision, place: Project, scope: Scope) -> _Part:
-    """A revision that says itself how it is measured."""
+    """Describe a revision whose own declarations say how it is measured."""
     cases = place.cases(scope.profile)
     return _Part(_record(revision), place, cases, place.lock, place.settings_for, revision.tree)
 
@@ -168,7 +168,7 @@ def _record(revision: Revision) -> SideRecord:
 
 
 def of_dates(project: Project, base: date | None, head: date | None, scope: Scope) -> Sides:
-    """Prepare the stacks as of two dates; None: as they are locked. Errors as `of_revisions`."""
+    """Prepare the stacks as of two dates, or as locked for None. Raises like `of_revisions`."""
 
     def part(day: date | None) -> _Part:
         label = LOCKED if day is None else f"{AS_OF}{day}"
@@ -178,20 +178,20 @@ def of_dates(project: Project, base: date | None, head: date | None, scope: Scop
 
         return _here(project, label, lock, scope)
 
-    return _prepared(part(base), part(head), scope, project)
+    return _prepare(part(base), part(head), scope, project)
 
 
 def of_packages(project: Project, base: Sequence[str], head: Sequence[str], scope: Scope) -> Sides:
-    """Prepare the stacks with packages in other versions, such as `granian==2.7.8`, on either side.
+    """Prepare the stacks with other versions of packages, such as `granian==2.7.8`, on each side.
 
-    A side without any is as locked.
+    A side without requirements stays as locked.
 
     Raises:
-        UsageError: A requirement is none, or would change no stack.
+        UsageError: A requirement is malformed, or would change no stack.
         SetupError: uv finds no such set of packages, or it cannot be installed.
     """
     plain = _here(project, LOCKED, project.lock, scope)
-    chosen, _ = _selected(plain, plain, scope)
+    chosen, _ = _select(plain, plain, scope)
     names = sorted({case.stack for case in chosen})
     notes: list[str] = []
 
@@ -206,13 +206,13 @@ def of_packages(project: Project, base: Sequence[str], head: Sequence[str], scop
         return _here(project, ", ".join(map(str, pins)) or LOCKED, lock, scope)
 
     parts = part(base), part(head)
-    return _prepared(*parts, scope, project, notes=tuple(dict.fromkeys(notes)))
+    return _prepare(*parts, scope, project, notes=tuple(dict.fromkeys(notes)))
 
 
 def of_locks(
     project: Project, stack: str, base: tuple[str, str], head: tuple[str, str], scope: Scope
 ) -> Sides:
-    """Prepare two states (label, text of the lock) of one stack; other stacks are as locked.
+    """Prepare two states (label, text of the lock) of one stack; other stacks stay as locked.
 
     Raises:
         SetupError: A lock cannot be installed.
@@ -224,7 +224,7 @@ def of_locks(
 
         return _here(project, label, lock, scope)
 
-    return _prepared(part(*base), part(*head), scope, project)
+    return _prepare(part(*base), part(*head), scope, project)
 
 
 def of_interpreters(project: Project, base: str, head: str, scope: Scope) -> Sides:
@@ -245,14 +245,14 @@ def of_interpreters(project: Project, base: str, head: str, scope: Scope) -> Sid
         return _here(project, name, project.lock, scope, python=name)
 
     reason = f"Python {head} instead of {base}"
-    return _prepared(part(base), part(head), scope, project, {"python"}, reason)
+    return _prepare(part(base), part(head), scope, project, {"python"}, reason)
 
 
 def of_settings(project: Project, base: Setting, head: Setting, scope: Scope) -> Sides:
     """Prepare one checkout under two settings.
 
     Raises:
-        UsageError: No case can be served so, or only with a package that its lock lacks.
+        UsageError: No case can be served like this, or only with a package that its lock lacks.
         SetupError: An interpreter or environment cannot be made.
     """
     sides = []
@@ -274,49 +274,49 @@ def of_settings(project: Project, base: Setting, head: Setting, scope: Scope) ->
         sides.append(replace(part, record=record, cases=cases))
     before, after = sides
     reason = f"{after.record.label} instead of {before.record.label}"
-    both = _prepared(before, after, scope, project, setting.crossing(base, head), reason)
+    both = _prepare(before, after, scope, project, setting.crossing(base, head), reason)
     if not both.pairs:
-        raise UsageError(f"{reason}: no case that is selected can be served both ways")
+        raise UsageError(f"{reason}: no selected case can be served both ways")
     return both
 
 
 def _lacking(case: Case, stack: Stack) -> str:
-    """What a case needs to be served, and its stack lacks."""
+    """List the packages that a case needs to be served and its stack lacks."""
     needs = {case.server, *SERVERS[case.server].loads(case)}
     return ", ".join(sorted(needs - stack.packages.keys()))
 
 
 @dataclass(frozen=True, slots=True)
 class Anchored:
-    """A revision, ready to be measured, and what makes heads of it with other locks."""
+    """A revision ready to be measured as base, which also prepares heads with other locks of it."""
 
     base: Side
     missing: tuple[Missing, ...]  # cases that cannot be served on this machine
     _part: _Part
     _scope: Scope
     _generator: Path
-    made: list[Path] = field(default_factory=list)  # environments that were not there before
+    environments: list[Path] = field(default_factory=list)  # those that were not there before
 
     def head(self, label: str, lock: Callable[[str], Stack]) -> tuple[Side, tuple[Missing, ...]]:
-        """The same applications with another lock of each stack, which `lock` finds by its name.
+        """Prepare the same applications with another lock of each stack, from `lock` by its name.
 
-        Cases whose stack cannot be resolved or installed are missing, with the reason.
+        If a stack cannot be resolved or installed, its cases are missing, with the reason.
         """
         reasons: dict[tuple[str, str], str] = {}
-        locked: dict[str, Stack] = {}
+        locks: dict[str, Stack] = {}
         pairs = sorted({(case.stack, case.python) for case in self.base.cases})
         for name, python in pairs:
             try:
-                if name not in locked:
-                    locked[name] = lock(name)
+                if name not in locks:
+                    locks[name] = lock(name)
                 interpreter = self.base.testbed.interpreters[python]
-                if stacks.make_environment(locked[name], interpreter, self._scope.narrator):
-                    self.made.append(stacks.place(locked[name], interpreter))
+                if stacks.make_environment(locks[name], interpreter, self._scope.narrator):
+                    self.environments.append(stacks.place(locks[name], interpreter))
             except SetupError as error:
                 reasons[name, python] = str(error)
         cases = [case for case in self.base.cases if (case.stack, case.python) not in reasons]
         record = self._part.record.model_copy(update={"label": label, "kind": "stack"})
-        part = replace(self._part, record=record, lock=locked.__getitem__)
+        part = replace(self._part, record=record, lock=locks.__getitem__)
         lost = tuple(
             Missing(case=case.id, reason=reason)
             for case in self.base.cases
@@ -338,7 +338,7 @@ def of_anchor(project: Project, commit: str, scope: Scope) -> Anchored:
     place = Project(revisions.lay_out(project.root, revision, scope.copies))
     _require_readable(place, revision.label)
     part = _itself(revision, place, scope)
-    cases, _ = _selected(part, part, scope)
+    cases, _ = _select(part, part, scope)
     lost = runner.unattainable(cases, part.settings, part.lock, scope.narrator)
     cases = tuple(case for case in cases if case.id not in lost)
     missing = tuple(Missing(case=case, reason=reason) for case, reason in lost.items())
@@ -353,7 +353,7 @@ def _here(
     python: str | None = None,
     chosen: Setting | None = None,
 ) -> _Part:
-    """The checkout around us, with stacks, an interpreter or settings of one's choice."""
+    """Describe the checkout of the command, with the given stacks, interpreter or settings."""
     commit, dirty = runner.revision(project.repository)
     record = SideRecord(
         label=label, kind="interpreter" if python else "stack" if chosen is None else "setting",
@@ -361,15 +361,15 @@ def _here(
     )  # fmt: skip
     if project.deployment is None:
         _require_readable(project, "the checkout")
-    every = project.cases(scope.profile, chosen or AS_DECLARED)
-    cases = tuple(case for case in every if python in {None, case.python})
-    made = project.deployment.within if project.deployment else None
-    copied = replace(project, root=revisions.copy(project.root, scope.copies, made=made))
-    return _Part(record, copied, cases, lock, project.settings_for)
+    cases = project.cases(scope.profile, chosen or AS_DECLARED)
+    cases = tuple(case for case in cases if python in {None, case.python})
+    within = project.deployment.within if project.deployment else None
+    place = replace(project, root=revisions.copy(project.root, scope.copies, inside=within))
+    return _Part(record, place, cases, lock, project.settings_for)
 
 
 def _generator(project: Project, scope: Scope) -> Path:
-    """Make the load generator, where servers will be loaded."""
+    """Find the load generator, and install it first; a bare name if no server will be loaded."""
     if not scope.loaded:
         return Path("oha")
     tools.ensure_oha(project.settings.oha, scope.narrator)
@@ -380,10 +380,10 @@ def _require_readable(project: Project, whose: str) -> None:
     try:
         _ = project.experiments
     except DeclarationError as error:
-        raise UsageError(f"{whose} cannot be read by this duetbench: {error}") from error
+        raise UsageError(f"this duetbench cannot read {whose}: {error}") from error
 
 
-def _prepared(
+def _prepare(
     base: _Part,
     head: _Part,
     scope: Scope,
@@ -393,12 +393,12 @@ def _prepared(
     *,
     notes: tuple[str, ...] = (),
 ) -> Sides:
-    """Make what both sides need for the cases that they have in common.
+    """Prepare what both sides need for the cases that they have in common.
 
-    `crossing`: fields of a case in which they differ on purpose, for which all are judged.
+    `crossing`: fields in which the sides differ on purpose; then all cases are judged.
     """
     generator = _generator(project, scope)
-    cases = _selected(base, head, scope, crossing)
+    cases = _select(base, head, scope, crossing)
     common, missing = paired(*cases, crossing)
     if "python" not in crossing:
         lost: dict[str, str] = {}
@@ -416,10 +416,10 @@ def _prepared(
     return Sides(before, after, project.root, pairs, missing, bool(crossing), notes)
 
 
-def _selected(
+def _select(
     base: _Part, head: _Part, scope: Scope, crossing: Collection[str] = ()
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]]:
-    """The cases that globs select, by the id on either side."""
+    """Select the cases whose id matches a glob on either side."""
     if not scope.select:
         return base.cases, head.cases
     chosen: set[str] = set()
@@ -428,7 +428,7 @@ def _selected(
         matching = {name for name in names if fnmatchcase(name, glob)}
         if not matching:
             label = head.record.label
-            # Says what may have been meant.
+            # Raises an error that suggests what may have been meant.
             planning.make_plan(head.project.cases, scope.profile, [glob], None, 0)
             raise UsageError(f"--select {glob!r} selects no case of {base.record.label} or {label}")
         chosen |= matching
@@ -445,31 +445,31 @@ def _side(
     pythons = sorted({case.python for case in needed})
     configured = {name: part.settings(name).asking(pythons) for name in pythons}
 
-    def located() -> dict[str, Interpreter]:
+    def locate() -> dict[str, Interpreter]:
         return {name: interpreters.locate(name, configured[name]) for name in pythons}
 
     try:
-        found = located()
-    except SetupError:  # they are not there yet
+        by_name = locate()
+    except SetupError:  # they are not installed yet
         for name in pythons:
             interpreters.ensure(configured[name], scope.narrator)
-        found = located()
-    locked = {name: part.lock(name) for name in sorted({case.stack for case in needed})}
+        by_name = locate()
+    locks = {name: part.lock(name) for name in sorted({case.stack for case in needed})}
     for stack, python in sorted({(case.stack, case.python) for case in needed}):
-        stacks.make_environment(locked[stack], found[python], scope.narrator)
+        stacks.make_environment(locks[stack], by_name[python], scope.narrator)
     project, source = part.project, part.source
-    for interpreter in found.values():
+    for interpreter in by_name.values():
         code = project.root if project.deployment else project.root / "apps"
         stacks.compile_code(code, interpreter)
-    if project.deployment is not None:  # who asks for the cause of a change finds it by its digest
-        for name, lock in locked.items():
+    if project.deployment is not None:  # a search for the cause finds the lock by its digest
+        for name, lock in locks.items():
             project.keep_lock(name, lock.lock.read_text("utf-8"))
     testbed = runner.equip(
-        project, needed, scope.logs, locked=locked, interpreters=found, generator=generator
+        project, needed, scope.logs, locked=locks, interpreters=by_name, generator=generator
     )
     records = {
-        "stacks": tuple(stack.record() for stack in locked.values()),
-        "interpreters": tuple(map(interpreters.record, found.values())),
+        "stacks": tuple(stack.record() for stack in locks.values()),
+        "interpreters": tuple(map(interpreters.record, by_name.values())),
     }
     return Side(
         part.record.model_copy(update=records), testbed, cases, project, part.tree,

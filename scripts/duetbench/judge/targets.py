@@ -1,7 +1,7 @@
-"""A target in a copy of its repository: its interpreter, its packages, itself and its cases.
+"""Prepares a target in a copy of its repository: interpreter, packages, application and cases.
 
-Interface, server and interpreter are those of head and hold for both sides; packages and code are
-each side's own.
+Head decides interface, server and interpreter for both sides; packages and code are each side's
+own.
 """
 
 import os
@@ -26,12 +26,12 @@ from duetbench.project.settings import FOLDER, STACK, Interpreter, Target
 from duetbench.project.stacks import Stack
 
 _GUNICORN_ASGI: Final = Version("25")
-"""The first gunicorn that serves ASGI by itself."""
+"""The first gunicorn that serves ASGI without another package."""
 
 
 @dataclass(frozen=True, slots=True)
 class SideLock:
-    """A file that packages are to be read from, in a state of the project around it."""
+    """A file to read packages from, within a state of its project."""
 
     root: Path
     file: Path
@@ -48,80 +48,80 @@ def deploy(
     pins: Sequence[str] = (),
     settings: Sequence[Setting] = (AS_DECLARED,),
 ) -> tuple[Project, tuple[str, ...]]:
-    """Prepare a project's target in a copy of its repository; also returns notes for people.
+    """Prepare a project's target in a copy of its repository; also return notes for people.
 
     Args:
-        project: The repository, and what is measured of it.
+        project: The repository, and what to measure of it.
         place: The copy, of any revision.
-        narrator: Says what takes its time.
-        like: The other side, prepared before, which is served in the same way.
+        narrator: Reports steps that take time.
+        like: The other side, already prepared; this side is served in the same way.
         lock: Where the packages come from, if not from the copy.
-        pins: Versions that are measured in place of what is locked, which alone need not work.
-        settings: Under which it is served, the last one as a rule; it gets what each needs.
+        pins: Package versions to measure instead of the locked ones, which need not work alone.
+        settings: Settings to serve the target under, its usual one last. It gets what each needs.
 
     Raises:
-        DeclarationError: The project's lock or metadata are wrong.
-        UsageError: The target is: its application is none, its server cannot serve it, …
-        SetupError: Interpreter, packages or environment cannot be had.
+        DeclarationError: The project's lock or metadata are invalid.
+        UsageError: The target is invalid: it is no application, its server cannot serve it, …
+        SetupError: The interpreter, a package or the environment cannot be made.
     """
-    assert project.target is not None  # noqa: S101 - the verbs ask before they come here
-    every = [project.target.model_copy(update=values(one)) for one in settings]
-    wanted, within = every[-1], revisions.within(project.root)
+    assert project.target is not None  # noqa: S101 - the commands check it
+    choices = [project.target.model_copy(update=values(setting)) for setting in settings]
+    choice, within = choices[-1], revisions.within(project.root)
     if like is None:
-        requests = [target_python.request(place, name, within) for name in wanted.python or (None,)]
-        specs = [target_python.choose(one, project.settings, narrator) for one in requests]
-        declared = {target_python.name_of(spec): spec for spec in specs}
+        requests = [target_python.request(place, name, within) for name in choice.python or (None,)]
+        specs = [target_python.choose(request, project.settings, narrator) for request in requests]
+        by_name = {target_python.name_of(spec): spec for spec in specs}
     else:
-        declared = dict(like.settings.interpreters)
-    here = [
+        by_name = dict(like.settings.interpreters)
+    pythons = [
         interpreters.locate(
             name, project.settings.model_copy(update={"interpreters": {name: spec}})
         )
-        for name, spec in declared.items()
+        for name, spec in by_name.items()
     ]
-    python = here[0]
-    notes = _builders(here) if like is None else _other_interpreter(place, wanted, python, within)
+    python = pythons[0]
+    notes = _builders(pythons) if like is None else _other_python(place, choice, python, within)
     (place / FOLDER).mkdir(exist_ok=True)
-    if lock is None and (file := _lock_of(place, wanted)):
+    if lock is None and (file := _lock_of(place, choice)):
         lock = SideLock(place, file, os.path.relpath(file, place))
     packages = target_locks.NOTHING
     if lock is not None:
-        packages = target_locks.read(lock.root, lock.file, wanted, python, narrator)
-    imports = target_locks.install(place, wanted.app.partition(":")[0], python, narrator)
+        packages = target_locks.read(lock.root, lock.file, choice, python, narrator)
+    imports = target_locks.install(place, choice.app.partition(":")[0], python, narrator)
 
-    def locked(needs: frozenset[str], other: Stack | None = None) -> Stack:
+    def lock_for(needs: frozenset[str], other: Stack | None = None) -> Stack:
         return target_locks.locked(place, packages, needs, python, narrator, other)
 
     if like is None:
-        interface = wanted.interface
-        server = wanted.server or _server(packages.packages, interface)
-        needs = _needs(server, every, interface or "asgi")
-        stack = locked(needs)
+        interface = choice.interface
+        server = choice.server or _server(packages.packages, interface)
+        needs = _needs(server, choices, interface or "asgi")
+        stack = lock_for(needs)
         if interface is None:
             if pins:
-                draft = Deployment(project.root, declared, imports, packages.label, {}, within)
+                draft = Deployment(project.root, by_name, imports, packages.label, {}, within)
                 versions = [stacks.read_pin(text) for text in pins]
-                drafted = Project(place, wanted, draft)
-                stack = drafted.resolve_stack(STACK, narrator, pins=versions)
+                trial = Project(place, choice, draft)
+                stack = trial.resolve_stack(STACK, narrator, pins=versions)
             stacks.make_environment(stack, python, narrator)
-            env = {"env": {**wanted.env, **variables(settings[-1])}}
+            env = {"env": {**choice.env, **variables(settings[-1])}}
             interface = _interface(
-                wanted.model_copy(update=env),
+                choice.model_copy(update=env),
                 stacks.executable(stack, python), place, imports, within,
             )  # fmt: skip
-            server = wanted.server or _server(packages.packages, interface)
-            if (other := _needs(server, every, interface)) != needs:
-                locked(other)
+            server = choice.server or _server(packages.packages, interface)
+            if (other := _needs(server, choices, interface)) != needs:
+                lock_for(other)
         cases = target.cases(
-            wanted, project.root, interface=interface, server=server, pythons=tuple(declared)
+            choice, project.root, interface=interface, server=server, pythons=tuple(by_name)
         )
     else:
         cases = dict(_deployment(like).cases)
         case = cases["quick"][0]
-        locked(_needs(case.server, every, case.endpoint.interface), like.lock(STACK))
+        lock_for(_needs(case.server, choices, case.endpoint.interface), like.lock(STACK))
     label = lock.label if lock else packages.label
-    deployment = Deployment(project.root, declared, imports, label, cases, within)
-    return Project(place, wanted, deployment), notes
+    deployment = Deployment(project.root, by_name, imports, label, cases, within)
+    return Project(place, choice, deployment), notes
 
 
 def working(
@@ -132,39 +132,39 @@ def working(
     pins: Sequence[str] = (),
     settings: Sequence[Setting] = (AS_DECLARED,),
 ) -> Project:
-    """Copy the repository as it is, prepare its target there, and say what it is.
+    """Copy the repository as it is, prepare its target there, and describe it.
 
-    `lock` names where the packages come from, as in `lock_at`; all else: as in `deploy`.
+    `lock` names where the packages come from, as for `lock_at`; the rest is as for `deploy`.
     """
     place = revisions.copy(project.root, copies)
     source = lock_at(project.root, lock, copies) if lock is not None else None
-    made, notes = deploy(project, place, narrator, lock=source, pins=pins, settings=settings)
+    copy, notes = deploy(project, place, narrator, lock=source, pins=pins, settings=settings)
     for note in notes:
         narrator.say(f"note: {note}")
     for setting in settings:
-        narrator.say(describe(made, setting))
-    return made
+        narrator.say(describe(copy, setting))
+    return copy
 
 
 def text_of(project: Project) -> str:
-    """The lock of a target that was prepared."""
+    """Read the lock of a prepared target."""
     return project.lock_file(STACK).read_text("utf-8")
 
 
 def other_text(
     project: Project, head: Project, narrator: Narrator, copies: Path, *, lock: str
 ) -> str:
-    """The lock of another file, for what was prepared as `head`; errors as `deploy`."""
+    """Read the lock that another file gives the target prepared as `head`; raises like `deploy`."""
     place = revisions.copy(project.root, copies)
     source = lock_at(project.root, lock, copies)
-    made, _ = deploy(project, place, narrator, like=head, lock=source)
-    return text_of(made)
+    other, _ = deploy(project, place, narrator, like=head, lock=source)
+    return text_of(other)
 
 
 def lock_at(root: Path, text: str, copies: Path) -> SideLock:
-    """Find a file that packages are read from: FILE, or FILE@REV of any revision.
+    """Find a file to read packages from: FILE, or FILE@REV of any revision.
 
-    UsageError: there is none.
+    Raises UsageError if there is none.
     """
     name = text
     here = next((p for p in (Path(text), root / text) if p.is_file()), None)
@@ -184,12 +184,12 @@ def lock_at(root: Path, text: str, copies: Path) -> SideLock:
         if not file.is_file():
             raise UsageError(f"--lock {text}: {revision} has no file {name}")
     if file.suffix == ".lock" and file.name not in target_locks.LOCKS[1:]:
-        # uv reads it where the project is, or its workspace.
-        theirs = target_locks.workspace(place) / target_locks.UV
-        if file.resolve() != theirs.resolve():
-            theirs.unlink(missing_ok=True)
-            shutil.copy(file, theirs)
-        file = theirs
+        # uv reads the lock only where the project, or its workspace, is.
+        uv_lock = target_locks.workspace(place) / target_locks.UV
+        if file.resolve() != uv_lock.resolve():
+            uv_lock.unlink(missing_ok=True)
+            shutil.copy(file, uv_lock)
+        file = uv_lock
     return SideLock(place, file, text)
 
 
@@ -213,28 +213,28 @@ def _deployment(project: Project) -> Deployment:
     return project.deployment
 
 
-def _builders(here: Sequence[Interpreter]) -> tuple[str, ...]:
-    """Note that interpreters were built in different ways."""
-    if len({one.origin for one in here}) < 2:
+def _builders(pythons: Sequence[Interpreter]) -> tuple[str, ...]:
+    """Note that the interpreters come from different builders."""
+    if len({python.origin for python in pythons}) < 2:
         return ()
-    versions = " and ".join(f"{one.version} ({one.origin})" for one in here)
+    versions = " and ".join(f"{python.version} ({python.origin})" for python in pythons)
     return (f"{versions} come from different builders: their compilers are compared as well",)
 
 
-def _lock_of(place: Path, wanted: Target) -> Path | None:
-    """The file of a copy that its packages come from; UsageError: it is not there."""
-    if wanted.packages is None:
+def _lock_of(place: Path, choice: Target) -> Path | None:
+    """Find the file of a copy that its packages come from; raises UsageError if it is missing."""
+    if choice.packages is None:
         return target_locks.lock_of(place)
-    if (file := place / wanted.packages).is_file():
+    if (file := place / choice.packages).is_file():
         return file
-    raise UsageError(f"--packages {wanted.packages}: expected a file of the project, found none")
+    raise UsageError(f"--packages {choice.packages}: expected a file of the project, found none")
 
 
-def _other_interpreter(
-    place: Path, wanted: Target, python: Interpreter, within: Path
+def _other_python(
+    place: Path, choice: Target, python: Interpreter, within: Path
 ) -> tuple[str, ...]:
-    """Note that a side asks for another interpreter than the other one."""
-    if wanted.python:
+    """Note that base asks for another interpreter than head."""
+    if choice.python:
         return ()
     request = target_python.request(place, within=within)
     if request.fits(python):
@@ -247,28 +247,28 @@ def _other_interpreter(
 
 
 def _interface(
-    wanted: Target, python: Path, place: Path, imports: tuple[str, ...], within: Path
+    choice: Target, python: Path, place: Path, imports: tuple[str, ...], within: Path
 ) -> Interface:
-    """What the application speaks, found out by importing it."""
+    """Import the application to find its interface."""
     try:
         return find_interface(
             python,
-            wanted.app,
-            factory=wanted.factory,
+            choice.app,
+            factory=choice.factory,
             root=place,
             imports=imports,
-            env=wanted.env,
+            env=choice.env,
             within=within,
         )
     except UsageError as error:
         raise UsageError(
-            f"{error}. What it needs of its surroundings comes with --env and --env-file; where "
-            "the import alone cannot tell, say --interface asgi or wsgi"
+            f"{error}. Set variables that it needs with --env and --env-file; if the import alone "
+            "cannot tell, name the interface: --interface asgi or wsgi"
         ) from error
 
 
 def _server(packages: Mapping[str, str], interface: Interface | None) -> str:
-    """The first server of the lock that speaks an interface; None: any."""
+    """Choose the first server of the lock that speaks an interface; None: any."""
     for name in SERVERS:
         speaks = interface is None or interface in SERVERS[name].interfaces
         if name == "gunicorn" and interface == "asgi" and name in packages:
@@ -278,16 +278,16 @@ def _server(packages: Mapping[str, str], interface: Interface | None) -> str:
     return next(iter(SERVERS))
 
 
-def _needs(server: str, every: Sequence[Target], interface: Interface) -> frozenset[str]:
-    """The distributions without which the target cannot be served in each of these ways.
+def _needs(server: str, choices: Sequence[Target], interface: Interface) -> frozenset[str]:
+    """List the distributions that all these ways to serve the target need.
 
-    `server` serves what names none.
+    `server` is used where a way names none.
     """
     needs: set[str] = set()
-    for wanted in every:
-        name = wanted.server or server
-        # What a server loads depends on nothing else of a case.
+    for choice in choices:
+        name = choice.server or server
+        # What a server loads depends on no other field of a case.
         asked: dict[str, Any] = {"interface": interface}
-        known: dict[str, Any] = {"loop": wanted.loop, "endpoint": Endpoint.model_construct(**asked)}
+        known: dict[str, Any] = {"loop": choice.loop, "endpoint": Endpoint.model_construct(**asked)}
         needs |= {name, *SERVERS[name].loads(Case.model_construct(**known))}
     return frozenset(needs)

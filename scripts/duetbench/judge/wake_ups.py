@@ -1,13 +1,13 @@
-"""Work and wake-ups: what of a change of CPU per request is the code's, and what is batching.
+"""Separates work and wake-ups: how much of a change of CPU per request is code, how much batching.
 
-How many requests a thread serves each time that it is woken depends on the load and on who shares
-the core: one and the same loop changed CPU per request by 1.7, 9.4 and 7.3 % at 8, 32 and 128
-connections. So wake-ups are judged beside it and, where their price is known, work: the change at
-equal wake-ups. The price is the slope of CPU on wake-ups over duets of one comparison, in which
-what changed is equal; over this one and earlier ones of this machine with such a server.
+How many requests a thread serves per wake-up depends on the load and on what shares its core. The
+same loop changed CPU per request by 1.7, 9.4 and 7.3 % at 8, 32 and 128 connections. So wake-ups
+are judged beside CPU and, if their price is known, work: the change at equal wake-ups. The price is
+the slope of CPU on wake-ups over the duets of one comparison, in which the change is the same. It
+is pooled over this comparison and earlier ones of this machine with such a server.
 
-Both parts of a change are by logarithmic means (LMDI: Ang, Energy Policy 33 (2005) 867): together
-they are the whole, with either side as base.
+Both parts of a change use logarithmic means (LMDI: Ang, Energy Policy 33 (2005) 867): they add up
+to the whole, with either side as base.
 """
 
 import math
@@ -24,45 +24,45 @@ from duetbench.judge.statistics import CONFIDENCE_RATE, Logs
 from duetbench.store.comparison import Comparison, Duet, Price
 
 FEWEST: Final = 12
-"""Degrees of freedom that a price takes."""
+"""Degrees of freedom that a price needs."""
 
 CERTAIN: Final = 3.0
-"""Standard errors that a price has to be above 0, or nothing is taken from CPU for it."""
+"""Standard errors by which a price must be above 0, or nothing is subtracted from CPU for it."""
 
 RARE: Final = 0.02
-"""Wake-ups per request below which batching costs next to nothing, and counts are chance."""
+"""Wake-ups per request below which batching costs almost nothing, and counts are chance."""
 
 FAR: Final = 1.5
-"""Times as many wake-ups on one side from which they are of another kind: threads, a queue or a
-flush that the other has not. Their price is not known, and nothing is taken from CPU for them."""
+"""Ratio of the sides' wake-ups from which they are of another kind: threads, a queue or a flush
+that only one side has. Their price is not known, so nothing is subtracted from CPU for them."""
 
 
 def kind(case: Case) -> Hashable:
-    """Equal of cases whose servers wake up alike."""
+    """Key that is equal for cases whose servers wake up alike."""
     return (
         case.server, case.loop, case.python, case.endpoint.interface, case.workers, case.threads
     )  # fmt: skip
 
 
 class Differences(NamedTuple):
-    """How the sides of duets differ, a duet at a place of each array.
+    """How the sides of duets differ: in each array, an element per duet.
 
-    Only duets that have CPU and wake-ups of both sides, of the same launches.
+    It contains only duets that have CPU and wake-ups of both sides from the same launches.
     """
 
     cpu: Logs  # log ratios
     wakes: Logs  # log ratios
-    more: Logs  # wake-ups of head beyond base's per second of CPU
-    often: Logs  # wake-ups of both per second of CPU
+    more: Logs  # wake-ups of head minus those of base, per second of CPU
+    often: Logs  # wake-ups of both sides per second of CPU
 
     @property
     def alike(self) -> bool:
-        """Whether there are any, of wake-ups that are of the same kind, by their number."""
+        """Whether there are duets, and the sides' wake-ups are of one kind by their number."""
         return len(self.cpu) > 0 and abs(float(self.wakes.mean())) < math.log(FAR)
 
 
 def differences(duets: Iterable[Duet]) -> Differences:
-    """How the sides of duets differ in CPU and wake-ups."""
+    """Compute how the sides of duets differ in CPU and wake-ups."""
     rows = []
     for duet in duets:
         cpu, wakes = ([s.get(n, 0.0) for s in (duet.base, duet.head)] for n in (CPU, WAKE_UPS))
@@ -85,11 +85,11 @@ class Slope(NamedTuple):
 
     @classmethod
     def of(cls, duets: Iterable[Duet]) -> Self:
-        """The sums of the duets of one case of one comparison."""
-        found = differences(duets)
-        if not found.alike:
+        """Compute the sums of the duets of one case of one comparison."""
+        gaps = differences(duets)
+        if not gaps.alike:
             return cls()
-        more, cpu = found.more - found.more.mean(), found.cpu - found.cpu.mean()
+        more, cpu = gaps.more - gaps.more.mean(), gaps.cpu - gaps.cpu.mean()
         return cls(float(more @ more), float(more @ cpu), float(cpu @ cpu), len(cpu) - 1)
 
     def plus(self, other: "Slope") -> "Slope":
@@ -108,7 +108,7 @@ class Slope(NamedTuple):
 
     @property
     def price(self) -> Price | None:
-        """Seconds of CPU that a wake-up takes; None where it could be nothing."""
+        """CPU time of a wake-up, s; None if it may be zero."""
         if self.freedom < FEWEST or not self.wakes:
             return None
         seconds = self.both / self.wakes
@@ -119,8 +119,8 @@ class Slope(NamedTuple):
         return Price(seconds=seconds, low=low, high=high, duets=self.freedom)
 
 
-def learned(comparisons: Iterable[Comparison]) -> dict[Hashable, Slope]:
-    """The sums of comparisons of one machine, by the kind of their cases."""
+def learn_slopes(comparisons: Iterable[Comparison]) -> dict[Hashable, Slope]:
+    """Add up the sums of one machine's comparisons, by kind of case."""
     slopes: defaultdict[Hashable, Slope] = defaultdict(Slope)
     for case in (case for comparison in comparisons for case in comparison.cases):
         usable = [duet for duet in case.duets if duet.usable]
@@ -129,11 +129,11 @@ def learned(comparisons: Iterable[Comparison]) -> dict[Hashable, Slope]:
 
 
 def at_equal_wake_ups(duet: Duet, price: float) -> Duet:
-    """The duet with its work: base's CPU per request, and head's if both woke up as often."""
-    found = differences([duet])
-    if not len(found.cpu):
+    """Add work to a duet: base's CPU per request, and head's if both sides woke up as often."""
+    gaps = differences([duet])
+    if not len(gaps.cpu):
         return duet
     base = duet.base[CPU]
-    head = base * math.exp(float(found.cpu[0] - price * found.more[0]))
+    head = base * math.exp(float(gaps.cpu[0] - price * gaps.more[0]))
     work = {"base": {**duet.base, WORK: base}, "head": {**duet.head, WORK: head}}
     return duet.model_copy(update=work)

@@ -244,7 +244,7 @@ def play(
     try:
         for head in heads:
             head.count(instruments, lambda: ends - time.monotonic(), reporter)
-        return loop.play(rule, ends)
+        return loop.run(rule, ends)
     finally:
         reporter.end()
 

@@ -202,9 +202,9 @@ def _batch(
             yield points
     finally:
         # Others of the batch may need the same environment; when it is over nobody does.
-        for place in base.made:
+        for place in base.environments:
             cache.remove(place)
-        base.made.clear()
+        base.environments.clear()
 
 
 def _head(
