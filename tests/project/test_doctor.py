@@ -56,7 +56,7 @@ def test_a_machine_where_nothing_was_made(tmp_path: Path) -> None:
     """It still shows all, says what is missing with its remedy, and ends with 1."""
     done = call(XDG_CACHE_HOME=str(tmp_path), COLUMNS="200")
     assert done.returncode == 1
-    assert "has not been made: run `duetbench setup`" in done.stdout
+    assert "is not installed: run `duetbench setup`" in done.stdout
     *_, last = done.stdout.splitlines()
     assert last.startswith("Not ready to measure: oha, CPython 3.14, CPython 3.14t")
     for title in ("Machine", "What measuring needs"):

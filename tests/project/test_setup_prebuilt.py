@@ -162,6 +162,6 @@ def test_another_file_than_the_pinned_one_is_an_error_and_never_used(release: Re
         release.fetch()
     pinned = hashlib.sha256(b"what was pinned").hexdigest()
     assert f"expected SHA-256 {pinned}, found " in str(caught.value)
-    assert f"with {tools.RELEASES} set to nothing" in str(caught.value)
+    assert f"set {tools.RELEASES} to nothing" in str(caught.value)
     assert not tools.oha_place(release.spec).exists()
     assert not started.exists()

@@ -46,8 +46,8 @@ def test_all_that_is_missing_is_told_at_once_before_anything_is_built(
         "it does not say its version. With rustup",
     )
     assert all(part in fault for part, fault in zip(expected, faults, strict=True)), faults
-    assert "prebuilt interpreters cannot be had" in heard.getvalue()
-    assert "a prebuilt oha 1.16.0 cannot be had" in heard.getvalue()
+    assert "prebuilt interpreters are not available" in heard.getvalue()
+    assert "a prebuilt oha 1.16.0 is not available" in heard.getvalue()
     assert not [*empty_cache.glob("downloads/*"), *empty_cache.glob("building/*")]
 
 

@@ -165,7 +165,7 @@ def test_the_machine_is_looked_at_without_a_checkout(installed: Installed) -> No
     done = installed.run("duetbench", "doctor")
     assert (done.returncode, done.stderr) == (1, "")
     oha = settings.load(ROOT).oha.version
-    assert f"oha {oha} has not been made: run `duetbench setup`" in done.stdout
+    assert f"oha {oha} is not installed: run `duetbench setup`" in done.stdout
     assert "Not ready to measure: oha" in done.stdout
     assert "CPython 3" not in done.stdout
     assert "Stacks" not in done.stdout

@@ -83,7 +83,7 @@ def set_up(
     wanted = [(project.lock(name), pythons) for name, pythons in project.known_stacks.items()]
     made: dict[str, bool] = {}
     # Where nothing is declared, what an application needs is made when it is measured.
-    pythons_now = bool(wanted) and not interpreters.whole(configured)
+    pythons_now = bool(wanted) and not interpreters.complete(configured)
     oha_now = tools.oha_fault(configured.oha, tools.oha_place(configured.oha)) is not None
     pythons_built = pythons_now and not interpreters.fetch(configured, narrator)
     oha_built = oha_now and not tools.fetch_oha(configured.oha, narrator)

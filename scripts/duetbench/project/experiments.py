@@ -1,8 +1,8 @@
 """The experiments: each `apps/*/experiment.toml`, with its cases in every profile.
 
-A declaration becomes cases by every combination of its axes, checked and resolved. A case id is the
+A declaration is expanded to cases, one per combination of its axes, and checked. A case id is the
 experiment's folder and the block's rendered template; nothing ever parses it. One id means one
-thing: in whatever profile it appears, only duration and timeout may differ.
+thing: between profiles, only duration and timeout may differ.
 """
 
 import itertools
@@ -58,9 +58,9 @@ _AS_DECLARED: Final[Mapping[str, str | int]] = {}
 class Experiment:
     """One question with one moving axis: a folder with its applications, and cases per profile.
 
-    `titles` are what people call what the cases serve, by the cases' ids, once these are expanded;
-    empty: not declared. Errors name `file`, where the declaration is as it is `written`. Optional
-    interpreters that are `asked` for are among all.
+    `titles` maps a case's id to what people call what it serves; it is filled when the cases are
+    expanded, and lacks cases without a declared title. Errors name `file`, and `written` is its
+    content. Optional interpreters that are `asked` for are treated like the others.
     """
 
     name: str
@@ -75,14 +75,14 @@ class Experiment:
 
     @cached_property
     def cases(self) -> Mapping[Profile, tuple[Case, ...]]:
-        """Its cases; DeclarationError: something refers to nothing, or is there twice."""
+        """All cases by profile; raises DeclarationError for an unknown name or a repeated id."""
         self._check_references()
         cases = {profile: self._cases(profile) for profile in PROFILES}
         self._check_one_meaning(cases)
         return cases
 
     def _check_references(self) -> None:
-        """Refuse words that refer to nothing, and endpoints that nothing refers to."""
+        """Refuse names that do not exist, and endpoints that no case uses."""
         allowed: dict[str, Collection[str]] = {
             "endpoint": [n for n, e in self.declared.endpoints.items() if not e.verify_only],
             "python": self.interpreters,
@@ -96,48 +96,49 @@ class Experiment:
                 continue
             for place, name in enumerate(getattr(block, axis)):
                 if name not in (names := allowed[axis]):
-                    raise self._wrong(("cases", index, axis, place), name, ", ".join(names))
-        used = {name for block in self.declared.cases for name in block.endpoint}
+                    raise self._error(("cases", index, axis, place), name, ", ".join(names))
+        loaded = {name for block in self.declared.cases for name in block.endpoint}
         for name, endpoint in self.declared.endpoints.items():
-            if name not in used and not endpoint.verify_only:
-                wanted = "cases that load it, or verify_only = true"
-                raise self._wrong(("endpoints", name), "no cases", wanted)
-            if endpoint.ceiling is not None:  # as it will be worked out at run time
-                of_some_case = dict.fromkeys(CEILING_NAMES, 1.0)
-                self._evaluated(("endpoints", name, "ceiling"), endpoint.ceiling, of_some_case)
+            if name not in loaded and not endpoint.verify_only:
+                expected = "cases that load it, or verify_only = true"
+                raise self._error(("endpoints", name), "no cases", expected)
+            if endpoint.ceiling is not None:  # check it with the names known at run time
+                some_values = dict.fromkeys(CEILING_NAMES, 1.0)
+                self._evaluate(("endpoints", name, "ceiling"), endpoint.ceiling, some_values)
 
     def _cases(self, profile: Profile) -> tuple[Case, ...]:
-        """Expand for one profile, if all resolves, fits together and is there once."""
+        """Expand the cases of one profile, and check that they resolve, fit and are unique."""
         cases: dict[str, Case] = {}
         owner: dict[str, int] = {}
         for index, block, axes in self._cells(profile):
             case = self._case(index, block, axes, self.declared.profiles[profile])
-            twice = case.id in owner
-            # An interpreter that is asked for is among all, and among the optional ones.
-            if twice and not (case.python in self.asked and case == cases[case.id]):
-                other = f"in profile {profile} cases[{owner[case.id]}] has this one too"
+            duplicate = case.id in owner
+            # The axes of optional interpreters and of all both contain one that is asked for.
+            if duplicate and not (case.python in self.asked and case == cases[case.id]):
+                other = f"in profile {profile} cases[{owner[case.id]}] has it too"
                 key = ("cases", index, "id")
-                raise self._wrong(key, case.id, f"ids of their own; {other}")
+                raise self._error(key, case.id, f"unique ids; {other}")
             owner[case.id] = index
             cases[case.id] = case
         return tuple(cases.values())
 
-    def cases_with(self, profile: Profile, chosen: Mapping[str, str | int]) -> tuple[Case, ...]:
-        """Its cases with these settings in place of what is declared, each once.
+    def cases_with(self, profile: Profile, setting: Mapping[str, str | int]) -> tuple[Case, ...]:
+        """Expand the cases with a setting instead of the declared values, each once.
 
-        What no server serves so is left out. One that is declared so has its own id.
+        Cases that no server can serve like this are left out. A case that is also declared keeps
+        its id.
         """
-        known = {_content(case): case.id for cases in self.cases.values() for case in cases}
-        made: dict[str, Case] = {}
+        ids = {_content(case): case.id for cases in self.cases.values() for case in cases}
+        cases: dict[str, Case] = {}
         for index, block, axes in self._cells(profile):
             with suppress(DeclarationError):
                 parameters = self.declared.profiles[profile]
-                case = self._case(index, block, axes, parameters, chosen)
-                made.setdefault(_content(case), case)
-        end = "".join(f"/{name}-{value}" for name, value in chosen.items())
+                case = self._case(index, block, axes, parameters, setting)
+                cases.setdefault(_content(case), case)
+        end = "".join(f"/{name}-{value}" for name, value in setting.items())
         return tuple(
-            case.model_copy(update={"id": known.get(content, f"{case.id}{end}")})
-            for content, case in made.items()
+            case.model_copy(update={"id": ids.get(content, f"{case.id}{end}")})
+            for content, case in cases.items()
         )
 
     def _cells(self, profile: Profile) -> Iterator[tuple[int, CasesTable, dict[str, Value]]]:
@@ -149,8 +150,8 @@ class Experiment:
     def _check_one_meaning(self, cases: Mapping[Profile, tuple[Case, ...]]) -> None:
         """Refuse an id that means different things in different profiles."""
         first: dict[str, tuple[Profile, Case]] = {}
-        for profile, expanded in cases.items():
-            for case in expanded:
+        for profile, group in cases.items():
+            for case in group:
                 meaning = _meaning(case)
                 elsewhere, other = first.setdefault(case.id, (profile, meaning))
                 if meaning != other:
@@ -158,17 +159,17 @@ class Experiment:
                         f"one meaning per id; in {profile} and {elsewhere} it differs in more than "
                         "duration and timeout: put the parameter into the id, as in wait{wait}"
                     )
-                    raise self._wrong(("cases",), case.id, allowed)
+                    raise self._error(("cases",), case.id, allowed)
 
     def _combinations(self, index: int, block: CasesTable) -> Iterator[dict[str, Value]]:
         axes: dict[str, Collection[Value]] = {name: getattr(block, name) for name in _WORDS}
         if block.python in {ALL, OPTIONAL}:
-            made_for = [self.stacks[name].interpreters for name in block.stack]
+            pythons = [self.stacks[name].interpreters for name in block.stack]
             axes["python"] = [
                 name
                 for name, spec in self.interpreters.items()
                 if (spec.optional if block.python == OPTIONAL else self._is_usual(name))
-                and all(name in some for some in made_for)
+                and all(name in names for names in pythons)
             ]
         for name in _COUNTS:
             if (values := getattr(block, name)) is not None:
@@ -180,7 +181,7 @@ class Experiment:
         for place, pair in enumerate(pairs):
             key = ("cases", index, "pairs", place)
             if pair.keys() != pairs[0].keys():
-                raise self._wrong(key, ", ".join(pair), f"the keys {', '.join(pairs[0])} in each")
+                raise self._error(key, ", ".join(pair), f"the keys {', '.join(pairs[0])} in each")
             for name in pair:
                 self._check_free((*key, name), name, axes)
         for combination in itertools.product(*axes.values()):
@@ -194,7 +195,7 @@ class Experiment:
         taken = {*axes, *_WORDS, "gil", "slots", "floor", "rate", "duration", "timeout"}
         taken |= {name for profile in self.declared.profiles.values() for name in profile}
         if name in taken or not _FREE_AXIS.fullmatch(name):
-            raise self._wrong(key, name, f"a new name; taken: {', '.join(sorted(taken))}")
+            raise self._error(key, name, f"a new name; taken: {', '.join(sorted(taken))}")
 
     def _case(
         self,
@@ -202,16 +203,16 @@ class Experiment:
         block: CasesTable,
         axes: dict[str, Value],
         parameters: dict[str, float],
-        chosen: Mapping[str, str | int] = _AS_DECLARED,
+        setting: Mapping[str, str | int] = _AS_DECLARED,
     ) -> Case:
         axes = {"workers": 1, **axes}
         key = ("cases", index, "id")
         template = _texts(axes, parameters)
         identifier = self._render(key, block.id, template)
         if not _ID.fullmatch(identifier):
-            raise self._wrong(key, identifier, "letters, digits and _ . - between single /")
+            raise self._error(key, identifier, "letters, digits and _ . - between single /")
         identifier = f"{self.name}/{identifier}"
-        axes |= {name: chosen[name] for name in (*_WORDS, *_COUNTS) if name in chosen}
+        axes |= {name: setting[name] for name in (*_WORDS, *_COUNTS) if name in setting}
         word = {name: str(axes[name]) for name in _WORDS}
         gil = 0.0 if self.interpreters[word["python"]].free_threaded else 1.0
         numbers = {name: v for name, v in axes.items() if isinstance(v, int | float)}
@@ -224,15 +225,15 @@ class Experiment:
         table = self.declared.endpoints[word["endpoint"]]
         if word["python"] not in (pythons := self.stacks[word["stack"]].interpreters):
             allowed = f"{', '.join(pythons)} (of stack {word['stack']})"
-            raise self._wrong(("cases", index, "python"), word["python"], allowed)
+            raise self._error(("cases", index, "python"), word["python"], allowed)
         slots = self._slots(word["endpoint"], table, values)
-        load = self._load(word["load"], self.declared.loads[word["load"]], values, chosen)
+        load = self._load(word["load"], self.declared.loads[word["load"]], values, setting)
         template = _texts(axes, parameters)
         ceiling = table.ceiling
-        if load.rate is not None:  # nobody answers more than is asked
+        if load.rate is not None:  # a server cannot answer more than is sent
             ceiling = f"min(rate, {ceiling})" if ceiling else "rate"
         endpoint = "endpoints", word["endpoint"]
-        if not chosen:
+        if not setting:
             self.titles[identifier] = self._render((*endpoint, "title"), table.title, template)
         case = Case(
             id=identifier,
@@ -253,10 +254,10 @@ class Experiment:
                 for name, text in table.env.items()
             },
         )
-        if wrong := misfit(case):
-            axis, actual, allowed = wrong
+        if fault := misfit(case):
+            axis, actual, allowed = fault
             place = ("loads", word["load"]) if axis == "connections" else ("cases", index)
-            raise self._wrong((*place, axis), actual, allowed)
+            raise self._error((*place, axis), actual, allowed)
         return case
 
     def _endpoint(
@@ -268,7 +269,7 @@ class Experiment:
         try:
             first, *others = requests.paths((table.path, *table.paths), self.folder)
         except UsageError as error:
-            raise self._wrong((*key, "path"), table.path, str(error)) from error
+            raise self._error((*key, "path"), table.path, str(error)) from error
         return Endpoint(
             name=name,
             app=table.app,
@@ -281,7 +282,7 @@ class Experiment:
             headers={name.lower(): text for name, text in table.headers.items()},
             expect=table.expect,
             floor=floor,
-            # One thread overlaps with nobody.
+            # One thread does not overlap with others.
             overlap=table.overlap if slots is None else min(table.overlap, slots),
             takes=max(floor, takes),
         )
@@ -296,7 +297,7 @@ class Experiment:
         name: str,
         table: LoadTable,
         values: Mapping[str, float],
-        chosen: Mapping[str, str | int],
+        setting: Mapping[str, str | int],
     ) -> Load:
         numbers = {
             field: self._number(("loads", name, field), text, values)
@@ -305,51 +306,51 @@ class Experiment:
         }
         key = ("loads", name, "connections")
         connections = self._count(key, table.connections, {**values, **numbers})
-        if "connections" in chosen:
+        if "connections" in setting:
             if table.model is LoadModel.OPEN:
-                raise self._wrong(key, chosen["connections"], "the product of rate and duration")
-            connections = int(chosen["connections"])
+                raise self._error(key, setting["connections"], "the product of rate and duration")
+            connections = int(setting["connections"])
         try:
             return Load(model=table.model, connections=connections, **numbers)
         except ValidationError as error:
             place, actual, allowed = mistake(error)
             actual = actual if place else table.model.value
-            raise self._wrong(("loads", name, *place), actual, allowed) from error
+            raise self._error(("loads", name, *place), actual, allowed) from error
 
-    def _evaluated(self, key: Place, formula: str, values: Mapping[str, float]) -> float:
+    def _evaluate(self, key: Place, formula: str, values: Mapping[str, float]) -> float:
         try:
             return evaluate(formula, values)
         except FormulaError as error:
-            raise self._wrong(key, formula, f"{error.allowed} ({error.reason})") from error
+            raise self._error(key, formula, f"{error.allowed} ({error.reason})") from error
 
     def _number(self, key: Place, formula: str, values: Mapping[str, float]) -> float:
-        number = self._evaluated(key, formula, values)
+        number = self._evaluate(key, formula, values)
         if number < 0:
-            raise self._wrong(key, f"{formula} = {number:g}", "0 or more")
+            raise self._error(key, f"{formula} = {number:g}", "0 or more")
         return number
 
     def _count(self, key: Place, formula: str, values: Mapping[str, float]) -> int:
         number = self._number(key, formula, values)
         if number < 1 or not number.is_integer():
-            raise self._wrong(key, f"{formula} = {number:g}", "a whole number, 1 or more")
+            raise self._error(key, f"{formula} = {number:g}", "a whole number, 1 or more")
         return int(number)
 
     def _render(self, key: Place, template: str, values: Mapping[str, str]) -> str:
         try:
             fields = [part[1:] for part in Formatter().parse(template) if part[1] is not None]
         except ValueError as error:
-            raise self._wrong(key, template, f"a template with {{names}} ({error})") from error
+            raise self._error(key, template, f"a template with {{names}} ({error})") from error
         for name, *rest in fields:
             if name not in values or any(rest):
-                raise self._wrong(key, template, f"{{names}} of: {', '.join(values)}")
+                raise self._error(key, template, f"{{names}} of: {', '.join(values)}")
         return template.format_map(values)
 
-    def _wrong(self, key: Place, found: object, allowed: str) -> DeclarationError:
-        return DeclarationError(self.file, key_path(in_defaults(key, self.written)), found, allowed)
+    def _error(self, key: Place, value: object, allowed: str) -> DeclarationError:
+        return DeclarationError(self.file, key_path(in_defaults(key, self.written)), value, allowed)
 
 
 def _texts(axes: Mapping[str, Value], parameters: Mapping[str, float]) -> dict[str, str]:
-    """What templates may name."""
+    """List the names that templates may use, with their values."""
     numbers = {**parameters, **{n: v for n, v in axes.items() if isinstance(v, int | float)}}
     return {name: str(axes[name]) for name in _WORDS} | {
         name: str(int(value) if float(value).is_integer() else value)
@@ -358,13 +359,13 @@ def _texts(axes: Mapping[str, Value], parameters: Mapping[str, float]) -> dict[s
 
 
 def _meaning(case: Case) -> Case:
-    """A case without what profiles may have otherwise."""
-    same = {"duration": 1.0, "timeout": 1.0}
-    return case.model_copy(update={"load": case.load.model_copy(update=same)})
+    """Return a case without the fields that may differ between profiles."""
+    constants = {"duration": 1.0, "timeout": 1.0}
+    return case.model_copy(update={"load": case.load.model_copy(update=constants)})
 
 
 def _content(case: Case) -> str:
-    """The same of cases that differ in nothing but their ids."""
+    """Return a key that is equal for cases that differ only in their ids."""
     return _meaning(case).model_copy(update={"id": ""}).model_dump_json()
 
 
@@ -374,12 +375,12 @@ def load_experiments(
     stacks: Mapping[str, StackSpec],
     asked: Collection[str] = (),
 ) -> tuple[Experiment, ...]:
-    """Read all experiments of a checkout, which has these interpreters and stacks, by name.
+    """Read all experiments of a checkout with these interpreters and stacks, sorted by name.
 
-    Optional interpreters that are `asked` for are like the others.
+    Optional interpreters that are `asked` for are treated like the others.
 
-    DeclarationError: one of them is wrong; says where, what was found and what is allowed.
-    UsageError: there is none.
+    Raises DeclarationError for an invalid one, with place, value and allowed values, and UsageError
+    if there is none.
     """
     files = sorted((root / "apps").glob(f"*/{FILE}"))
     if not files:
@@ -392,5 +393,5 @@ def load_experiments(
         experiments.append(
             Experiment(folder.name, folder, file, declared, written, interpreters, stacks, asked)
         )
-    # Expanded at once, so that whoever reads them is told what is wrong.
-    return tuple(one for one in experiments if one.cases)
+    # Expand them now, so that every reader gets the error.
+    return tuple(experiment for experiment in experiments if experiment.cases)

@@ -1,4 +1,4 @@
-"""What people call a case; its id stays beside it, and stands alone where nothing is declared."""
+"""Names of cases for people; the id stays beside them, or is the name if nothing is declared."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,8 +19,8 @@ from duetbench.project.published import read_suites
 from duetbench.project.settings import STACK
 
 _USUAL_LOOPS = frozenset({"asyncio", "none"})
-_LONGEST: Final = 60  # letters of a request
-_AGAIN: Final = re.compile(r"--\d+$")  # ends the name of the second endpoint of one request
+_LONGEST: Final = 60  # characters of a request
+_AGAIN: Final = re.compile(r"--\d+$")  # ends the name of a request's second endpoint
 _WORD: Final = "[A-Za-z0-9][A-Za-z0-9._+-]*"
 _PARAMETER: Final = rf"\w+={_WORD}(?:/{_WORD})?"
 INSIDE: Final = re.compile(
@@ -37,11 +37,11 @@ class CaseName:
     """A case for people: `FastAPI's JSON` on `Granian`, `Python 3.14`, `128 connections`.
 
     Attributes:
-        what: What is served; of a case that is not declared, its id.
-        server: With its event loop, if that is an unusual one; empty: inside the process, or not
+        what: What is served; the id of a case that is not declared.
+        server: With its event loop, if that is unusual; empty if the case is in process or not
             declared.
         python: `Python 3.14`.
-        rest: How many workers and threads, and the load; or that it is in process.
+        rest: The number of workers and threads, and the load; or that it is in process.
     """
 
     id: str
@@ -52,46 +52,46 @@ class CaseName:
 
     @property
     def known(self) -> bool:
-        """Whether it is more than the id."""
+        """Whether the name says more than the id."""
         return bool(self.python)
 
     @property
     def variant(self) -> str:
-        """Without what is served, for where that is said once: `Granian, Python 3.14, …`."""
+        """The name without what is served, for headed tables: `Granian, Python 3.14, …`."""
         return ", ".join(filter(None, (self.server, self.python, self.rest))) or self.id
 
     def __str__(self) -> str:
-        """All of it."""
+        """The whole name."""
         return f"{self.what} on {self.variant}" if self.known else self.id
 
 
 def name(case: str) -> CaseName:
-    """The name of a case, by what the checkout around us declares now."""
-    declared = _around()
-    return declared.cases.get(case) or _inside(declared, case) or CaseName(case, case)
+    """Return the name of a case, as the current checkout declares it."""
+    titles = _current()
+    return titles.cases.get(case) or _inside(titles, case) or CaseName(case, case)
 
 
 def of(case: Case) -> CaseName:
-    """The name of a recorded case: as declared, or, of a target, as the record itself says.
+    """Return the name of a recorded case: as declared, or for a target as recorded.
 
-    A target is declared by options alone, or by commits whose declarations have changed since.
+    A target is declared only by options, or by commits whose declarations have changed since.
     """
-    declared = name(case.id)
-    if declared.known or case.stack != STACK:
-        return declared
+    case_name = name(case.id)
+    if case_name.known or case.stack != STACK:
+        return case_name
     free = case.python.removesuffix("-jit").endswith("t")
     python = f"{case.python} (free-threaded)" if free else case.python
-    return _named(case, _request(case.endpoint), {}, {case.python: python})
+    return _build(case, _request(case.endpoint), {}, {case.python: python})
 
 
 def requests(cases: Iterable[Case]) -> Mapping[str, str]:
-    """What each case of a target asks for, `GET /items/7`, by its id.
+    """Map the id of each of a target's cases to its request, `GET /items/7`.
 
-    Empty where that alone does not tell all of them apart, or some are no target's.
+    Empty if requests alone do not distinguish the cases, or some belong to no target.
     """
-    every = {case.id: case for case in cases}
-    texts = {id_: _request(case.endpoint) for id_, case in every.items() if case.stack == STACK}
-    return texts if len(set(texts.values())) == len(every) else {}
+    by_id = {case.id: case for case in cases}
+    texts = {id_: _request(case.endpoint) for id_, case in by_id.items() if case.stack == STACK}
+    return texts if len(set(texts.values())) == len(by_id) else {}
 
 
 def _request(endpoint: Endpoint) -> str:
@@ -103,80 +103,80 @@ def _request(endpoint: Endpoint) -> str:
 
 
 def experiment(folder: str) -> str:
-    """The title of an experiment; its folder's name where it has none, or is not declared."""
-    return _around().experiments.get(folder, folder)
+    """Return the title of an experiment, or its folder's name if no title is declared."""
+    return _current().experiments.get(folder, folder)
 
 
-class _Declared(NamedTuple):
+class _Titles(NamedTuple):
     """What a checkout calls its cases, experiments, benchmarks, stacks and interpreters."""
 
     cases: Mapping[str, CaseName] = {}
     experiments: Mapping[str, str] = {}
     benchmarks: Mapping[str, str] = {}
-    values: Mapping[str, Mapping[str, str]] = {}  # what a benchmark says for its parameters'
+    values: Mapping[str, Mapping[str, str]] = {}  # benchmark → texts for values of parameters
     stacks: Mapping[str, str] = {}
     pythons: Mapping[str, str] = {}
 
 
-def _around() -> _Declared:
+def _current() -> _Titles:
     with suppress(DuetbenchError):
-        return _declared(paths.project_root())
-    return _Declared()
+        return _read_once(paths.project_root())
+    return _Titles()
 
 
 @cache
-def _declared(root: Path) -> _Declared:
-    # Whoever needs the declarations themselves is told what is wrong with them.
+def _read_once(root: Path) -> _Titles:
+    # Code that needs the declarations themselves reports what is wrong with them.
     with suppress(DuetbenchError):
         return _read(root)
-    return _Declared()
+    return _Titles()
 
 
-def _read(root: Path) -> _Declared:
-    declared, made_for = settings.load(root).interpreters, settings.stacks(root)
-    stacks = {name: spec.title for name, spec in made_for.items() if spec.title}
+def _read(root: Path) -> _Titles:
+    interpreters, specs = settings.load(root).interpreters, settings.stacks(root)
+    stacks = {name: spec.title for name, spec in specs.items() if spec.title}
     pythons = {
         name: f"{name} (free-threaded)" if spec.free_threaded else name
-        for name, spec in declared.items()
+        for name, spec in interpreters.items()
     }
-    suites, experiments = read_suites(root), load_experiments(root, declared, made_for)
-    served = {  # as the suites name endpoints: `asgi-wsgi/asgi-json`
-        f"{one.name}/{name}": endpoint.title
-        for one in experiments
-        for name, endpoint in one.declared.endpoints.items()
-        if endpoint.title and "{" not in endpoint.title  # that is filled in case by case
+    suites, experiments = read_suites(root), load_experiments(root, interpreters, specs)
+    endpoints = {  # as the suites name endpoints: `asgi-wsgi/asgi-json`
+        f"{e.name}/{name}": endpoint.title
+        for e in experiments
+        for name, endpoint in e.declared.endpoints.items()
+        if endpoint.title and "{" not in endpoint.title  # a template depends on the case
     }
-    return _Declared(
+    return _Titles(
         {
-            case.id: _named(case, one.titles[case.id], stacks, pythons)
-            for one in experiments
-            for cases in one.cases.values()
+            case.id: _build(case, e.titles[case.id], stacks, pythons)
+            for e in experiments
+            for cases in e.cases.values()
             for case in cases
-            if one.titles.get(case.id)
+            if e.titles.get(case.id)
         },
-        {one.name: one.declared.title for one in experiments if one.declared.title},
+        {e.name: e.declared.title for e in experiments if e.declared.title},
         {benchmark: title for suite in suites for benchmark, title in suite.titles.items()},
-        {benchmark: {**suite.words, **served} for suite in suites for benchmark in suite.titles},
+        {benchmark: {**suite.words, **endpoints} for suite in suites for benchmark in suite.titles},
         stacks,
         pythons,
     )
 
 
-def _inside(declared: _Declared, case: str) -> CaseName | None:
-    """The name of a benchmark inside the process; None: its suite declares no title for it."""
+def _inside(titles: _Titles, case: str) -> CaseName | None:
+    """Return the name of an in-process benchmark; None if its suite declares no title for it."""
     match = INSIDE.fullmatch(case)
-    if match is None or (title := declared.benchmarks.get(match["benchmark"])) is None:
+    if match is None or (title := titles.benchmarks.get(match["benchmark"])) is None:
         return None
-    words, stack = declared.values[match["benchmark"]], declared.stacks.get(match["stack"])
+    words, stack = titles.values[match["benchmark"]], titles.stacks.get(match["stack"])
     values = {key: words.get(value, value) for key, value in _VALUES.findall(match["values"] or "")}
-    with suppress(KeyError):  # of parameters that the benchmark had once
+    with suppress(KeyError):  # parameters that the benchmark no longer has
         subject = title.format(**values) + (f" with {stack}" if stack else "")
-        python = declared.pythons[match["python"]]
+        python = titles.pythons[match["python"]]
         return CaseName(case, subject, python=f"Python {python}", rest="in process")
     return None
 
 
-def _named(
+def _build(
     case: Case, title: str, stacks: Mapping[str, str], pythons: Mapping[str, str]
 ) -> CaseName:
     subject = f"{title} with {stacks[case.stack]}" if case.stack in stacks else title

@@ -1,4 +1,4 @@
-"""Locks of other tools than uv and pip, as lines of requirements: Poetry's, PDM's and Pipenv's."""
+"""Locks of other tools than uv and pip, as lines of requirements: Poetry, PDM and Pipenv."""
 
 import json
 import re
@@ -23,30 +23,30 @@ LOCKS: Final = (POETRY, PDM, PIPENV)
 _Table = Mapping[str, Any]
 
 
-def read(file: Path, root: Path, wanted: Target, values: Mapping[str, str]) -> tuple[str, ...]:
-    """The packages of a lock that a platform with these values of markers gets, one a line.
+def read(file: Path, root: Path, target: Target, values: Mapping[str, str]) -> tuple[str, ...]:
+    """List the packages that a platform with these marker values gets from a lock, one per line.
 
-    Those without a file's hash in the lock have none here.
+    A package without hashes in the lock has none here.
 
-    DeclarationError: it is no such lock.
+    Raises DeclarationError if the lock is invalid.
     """
     try:
         text = file.read_text("utf-8")
         if file.name == PIPENV:
             document: _Table = json.loads(text)
-            sections = ("default", *wanted.groups)
-            entries = {name: one for key in sections for name, one in document[key].items()}
-            lines = [_pinned(name, one) for name, one in entries.items() if _fits(one, values)]
+            sections = ("default", *target.groups)
+            entries = {name: entry for key in sections for name, entry in document[key].items()}
+            lines = [_line(name, entry) for name, entry in entries.items() if _fits(entry, values)]
         elif file.name == PDM:
             document = tomllib.loads(text)
-            groups = {"default", *wanted.groups, *wanted.extras}
+            groups = {"default", *target.groups, *target.extras}
             lines = [
-                _pinned(one["name"], one)
-                for one in document["package"]
-                if _fits(one, values) and groups.intersection(one.get("groups", groups))
+                _line(entry["name"], entry)
+                for entry in document["package"]
+                if _fits(entry, values) and groups.intersection(entry.get("groups", groups))
             ]
         else:
-            lines = list(_of_poetry(tomllib.loads(text), read_pyproject(root), wanted, values))
+            lines = list(_of_poetry(tomllib.loads(text), read_pyproject(root), target, values))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         problem = f"{type(error).__name__}: {error}"
         raise DeclarationError(str(file), "file", problem, f"a {file.name} of its tool") from error
@@ -54,7 +54,7 @@ def read(file: Path, root: Path, wanted: Target, values: Mapping[str, str]) -> t
 
 
 def interpreter(root: Path) -> str:
-    """What Poetry or Pipenv ask for of an interpreter, as a specifier; empty: nothing."""
+    """Return the version of Python that Poetry or Pipenv ask for, as a specifier; empty: any."""
     poetry = read_pyproject(root).get("tool", {}).get("poetry", {})
     if text := poetry.get("dependencies", {}).get("python", ""):
         return _specifier(str(text))
@@ -67,14 +67,14 @@ def interpreter(root: Path) -> str:
 
 
 def _specifier(text: str) -> str:
-    """Poetry's `^3.10`, `~3.11`, `3.11` and `>=3.10,<3.13`; of alternatives the last."""
+    """Convert Poetry's `^3.10`, `~3.11`, `3.11` and `>=3.10,<3.13`; of alternatives the last."""
     parts = []
     for word in re.split(r"\s*,\s*|(?<=[\w*])\s+", text.rpartition("||")[2].strip()):
         if word[:1] in {"^", "~"} and word[:2] != "~=":
             number = word.lstrip("^~ ")
             release = Version(number).release
-            kept = release[:1] if word[0] == "^" else release[:2]
-            upper = ".".join(map(str, (*kept[:-1], kept[-1] + 1)))
+            prefix = release[:1] if word[0] == "^" else release[:2]
+            upper = ".".join(map(str, (*prefix[:-1], prefix[-1] + 1)))
             parts.append(f">={number},<{upper}")
         elif word[:1].isdigit():
             parts.append(f"=={word}" if word.endswith("*") else f"=={word}.*")
@@ -84,17 +84,17 @@ def _specifier(text: str) -> str:
 
 
 def _fits(package: _Table, values: Mapping[str, str], extras: Iterable[str] = ()) -> bool:
-    """Whether a package, or a dependency, is for this platform, with some of its user's extras."""
+    """Whether a package or dependency is for this platform, given its user's extras."""
     marker = package.get("markers") or package.get("marker")
-    if isinstance(marker, dict):  # Poetry's, by group
+    if isinstance(marker, dict):  # Poetry has one per group
         marker = marker.get("main")
     return not marker or any(
         Marker(marker).evaluate({**values, "extra": extra}) for extra in ("", *extras)
     )
 
 
-def _pinned(name: str, package: _Table) -> str:
-    """A package's line: its version, or its place, and the hashes of its files."""
+def _line(name: str, package: _Table) -> str:
+    """Write a package's line: its version or place, and the hashes of its files."""
     source = package.get("source", package)
     kind = source.get("type", "")
     if git := source.get("git") or (source.get("url") if kind == "git" else None):
@@ -105,47 +105,47 @@ def _pinned(name: str, package: _Table) -> str:
         return f"{name} @ git+{git}@{commit}{below}"
     if place := source.get("path") or (source["url"] if kind in {"directory", "file"} else ""):
         return f"{name} @ {place}"
-    hashes = package.get("hashes") or [one["hash"] for one in package.get("files", ())]
-    options = "".join(f" --hash={one}" for one in hashes)
+    hashes = package.get("hashes") or [item["hash"] for item in package.get("files", ())]
+    options = "".join(f" --hash={item}" for item in hashes)
     if address := source["url"] if kind == "url" else "":
         return f"{name} @ {address}{options}"
     return f"{name}=={package['version'].removeprefix('==')}{options}"
 
 
 def _of_poetry(
-    lock: _Table, document: _Table, wanted: Target, values: Mapping[str, str]
+    lock: _Table, document: _Table, target: Target, values: Mapping[str, str]
 ) -> Iterator[str]:
-    """Follow what the project asks for, since a lock need not tell for what a package is there."""
+    """Follow the project's requirements, as a lock need not say why it contains a package."""
     packages: dict[str, list[_Table]] = {}
-    for one in lock["package"]:
-        packages.setdefault(canonicalize_name(one["name"]), []).append(one)
-    todo = [*_roots(document, wanted, values)]
+    for entry in lock["package"]:
+        packages.setdefault(canonicalize_name(entry["name"]), []).append(entry)
+    todo = [*_roots(document, target, values)]
     visited: set[tuple[str, tuple[str, ...]]] = set()
-    chosen: dict[str, str] = {}
+    lines: dict[str, str] = {}
     while todo:
         name, extras = todo.pop()
-        fitting = [one for one in packages.get(name, ()) if _fits(one, values)]
-        if (name, extras) in visited or not fitting:
+        matches = [entry for entry in packages.get(name, ()) if _fits(entry, values)]
+        if (name, extras) in visited or not matches:
             continue
         visited.add((name, extras))
-        package = max(fitting, key=lambda one: Version(one["version"]))
-        chosen[name] = _pinned(name, package)
+        package = max(matches, key=lambda entry: Version(entry["version"]))
+        lines[name] = _line(name, package)
         todo += _needs(package.get("dependencies", {}), values, extras)
-    yield from chosen.values()
+    yield from lines.values()
 
 
 def _roots(
-    document: _Table, wanted: Target, values: Mapping[str, str]
+    document: _Table, target: Target, values: Mapping[str, str]
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     project, poetry = document.get("project", {}), document.get("tool", {}).get("poetry", {})
     texts = [*project.get("dependencies", ())]
-    for extra in wanted.extras:
+    for extra in target.extras:
         texts += project.get("optional-dependencies", {}).get(extra, ())
         texts += poetry.get("extras", {}).get(extra, ())
-    for group in wanted.groups:
+    for group in target.groups:
         texts += [t for t in document.get("dependency-groups", {}).get(group, ()) if t == str(t)]
-        theirs = poetry.get("group", {}).get(group, {}).get("dependencies", {})
-        yield from _needs(theirs, values, ())
+        table = poetry.get("group", {}).get(group, {}).get("dependencies", {})
+        yield from _needs(table, values, ())
     for requirement in map(Requirement, texts):
         if requirement.marker is None or requirement.marker.evaluate(dict(values)):
             yield canonicalize_name(requirement.name), tuple(sorted(requirement.extras))
@@ -155,11 +155,11 @@ def _roots(
 def _needs(
     dependencies: _Table, values: Mapping[str, str], extras: Iterable[str]
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What a table of dependencies asks for here; what is optional only by its marker's extra."""
+    """List what a table of dependencies needs here; optional ones only if an extra needs them."""
     for name, specs in dependencies.items():
         for spec in specs if isinstance(specs, list) else [specs]:
             table: _Table = spec if isinstance(spec, dict) else {}
-            named = "extra" in str(table.get("markers", ""))
-            asked = named or not table.get("optional")
-            if name != "python" and asked and _fits(table, values, extras):
+            by_extra = "extra" in str(table.get("markers", ""))
+            needed = by_extra or not table.get("optional")
+            if name != "python" and needed and _fits(table, values, extras):
                 yield canonicalize_name(name), tuple(sorted(table.get("extras", ())))

@@ -1,7 +1,7 @@
-"""What will be run, and how long it takes: a profile's cases, selected, counted and put in order.
+"""What to run, and how long it takes: a profile's cases, selected, counted and put in order.
 
-Waits, durations and drains of a launch follow from the case by arithmetic. What only a machine can
-tell stands in `Costs`.
+Waits, durations and drains of a launch are calculated from the case. `Costs` has values that only a
+measurement gives.
 """
 
 import difflib
@@ -25,7 +25,7 @@ from duetbench.project.schema import PROFILES
 from duetbench.project.servers import SERVERS
 
 Declared = Callable[[Profile], tuple[Case, ...]]
-"""Gives the cases that are declared for a profile: `Project.cases`."""
+"""Returns the cases that a profile declares: `Project.cases`."""
 
 _SUGGESTIONS: Final = 3
 
@@ -38,11 +38,11 @@ def make_plan(
     seed: int,
     seconds: float | None = None,
 ) -> Plan:
-    """Choose the cases of a profile that any of the globs in `select` matches; no globs: all.
+    """Choose the cases of a profile that match any glob in `select`, or all without globs.
 
-    `launches` per case: one, if not said. They give absolute figures; what moved is said by duets.
-    `seconds`: loads of another duration than declared.
-    UsageError: a glob selects nothing. DeclarationError: a declaration is wrong.
+    `launches` is the number per case, by default one. Launches give absolute figures; duets show
+    what moved. `seconds` replaces the declared duration of the loads.
+    Raises UsageError if a glob selects nothing, DeclarationError for an invalid declaration.
     """
     cases = declared(profile)
     for glob in select:
@@ -57,17 +57,17 @@ def make_plan(
 
 
 def of_run(run: Run) -> Plan:
-    """The plan that a run was started with."""
+    """Restore the plan of a run from its record."""
     cases = tuple(result.case for result in run.results)
     return Plan(profile=run.profile, launches=run.launches, seed=run.seed, cases=cases)
 
 
 def launch_order(plan: Plan) -> tuple[tuple[Case, int], ...]:
-    """All launches of a plan: each round, numbered from 0, holds every case once in its own order.
+    """List all launches of a plan; each round, numbered from 0, has every case in a random order.
 
-    Drift of the machine then falls on all cases alike, and no case always follows the same other.
+    So drift of the machine affects all cases alike, and no case always follows the same other one.
     """
-    order = random.Random(plan.seed)  # noqa: S311 - an order that can be repeated, not a secret
+    order = random.Random(plan.seed)  # noqa: S311 - a repeatable order, not a secret
     steps: list[tuple[Case, int]] = []
     for number in range(plan.launches):
         cases = list(plan.cases)
@@ -77,15 +77,15 @@ def launch_order(plan: Plan) -> tuple[tuple[Case, int], ...]:
 
 
 def without_duets(cases: Sequence[str]) -> str:
-    """Say which cases of a plan are judged by launches in turn; empty: none."""
+    """Name the cases of a plan that are judged by launches in turn; empty if there are none."""
     if not cases:
         return ""
-    named = some(cases, _SUGGESTIONS)
-    return f"by turns, since their threads or workers need all cores: {named}"
+    names = some(cases, _SUGGESTIONS)
+    return f"by turns, since their threads or workers need all cores: {names}"
 
 
 def plan_seconds(plan: Plan) -> float:
-    """Seconds that a plan is expected to take."""
+    """Predict the seconds that a plan takes."""
     return plan.launches * sum(expected(case, plan.profile) for case in plan.cases)
 
 
@@ -101,34 +101,34 @@ def _selects_nothing(glob: str, profile: Profile, declared: Declared) -> str:
 
 
 class Costs:
-    """What was measured on a 2-core virtual machine, in seconds where nothing else is said."""
+    """Times measured on a 2-core virtual machine, in seconds unless stated otherwise."""
 
-    first_worker: Final = 0.5  # until it has answered
+    first_worker: Final = 0.5  # until its first answer
     further_worker: Final = 0.2
     # Identifying all workers twice, and the fast requests of both verifications.
     probes: Final = 0.25
-    # Windows of a warm-up until the throughput is steady: 5 to 10; short ones differ more.
+    # Windows of a warm-up until the throughput is steady: 5 to 10, more for short ones.
     windows: Final[dict[Profile, float]] = {"quick": 7.5, "nightly": 6.0, "published": 6.0}
     window_gap: Final = 0.05
-    generator: Final = 0.1  # its start
-    row: Final = 4e-6  # writing and reading one request's
-    rate: Final = 8_000  # requests/s of a closed loop without a ceiling; also the most of any load
-    stop: Final = 0.2  # stopping the server and proving that it is gone
-    cores: Final = 2  # of a server that a plan may count on
-    # Share of its service that a paced load in flight at the deadline still has before it.
+    generator: Final = 0.1  # start of the generator
+    row: Final = 4e-6  # writing and reading the row of one request
+    rate: Final = 8_000  # requests/s of a closed loop without a ceiling; the most of any load
+    stop: Final = 0.2  # stopping the server and checking that it is gone
+    cores: Final = 2  # cores that a plan assumes for a server
+    # Share of its service time that a paced request in flight at the deadline still needs.
     left: Final = 0.8
 
 
 PRIOR_LAUNCHES: Final = 4.0
-"""Weight of the declared expectation, in launches: the correction grows in over the first few."""
+"""Weight of the declared expectation, in launches: the correction grows over the first few."""
 
 
 def expected(case: Case, profile: Profile) -> float:
-    """Work out how many seconds one launch of a case will take."""
+    """Predict the seconds of one launch of a case."""
     single = max(case.endpoint.takes, case.endpoint.floor)
     duration = case.load.duration
-    # A wave shows floor and concurrency at once; what does not overlap is asked three times.
-    # Afterwards once is enough: the fastest single request is known.
+    # Overlapping requests show floor and concurrency at once; others are repeated three times.
+    # Afterwards once is enough, as the fastest single request is known.
     repeats = 1 if case.endpoint.overlap > 1 and single >= SLOW_SECONDS else UNIT_REQUESTS
     rate = min(Costs.rate, case.load.rate or math.inf, _capacity(case))
     verify = Costs.probes + (repeats + 1) * single
@@ -138,7 +138,7 @@ def expected(case: Case, profile: Profile) -> float:
 
 
 def drain(case: Case) -> float:
-    """Seconds from the end of the sending until the last answer."""
+    """Predict the seconds from the last request until the last answer."""
     single = max(case.endpoint.takes, case.endpoint.floor)
     connections, duration, rate = case.load.connections, case.load.duration, case.load.rate
     capacity = _capacity(case)
@@ -147,16 +147,16 @@ def drain(case: Case) -> float:
     if case.load.model is LoadModel.PACED and rate is not None:
         return Costs.left * (connections / capacity if capacity < rate else single)
     if case.slots is None or case.slots >= connections:
-        # All connections move in waves: the last one ends a multiple of the service time.
+        # All connections move in waves, so the last one ends at a multiple of the service time.
         waves = math.ceil(duration / single - 0.01) if single else 0
         return max(0.0, waves * single - duration)
-    server = SERVERS.get(case.server)  # a record may name one that is gone
+    server = SERVERS.get(case.server)  # an old record may name a server that is gone
     uneven = server.uneven if server and case.workers > 1 else 1.0
     return uneven * connections / capacity
 
 
 def start(workers: int) -> float:
-    """Seconds until so many workers of a server have answered."""
+    """Predict the seconds until this many workers of a server have answered."""
     return Costs.first_worker + Costs.further_worker * (workers - 1)
 
 
@@ -169,7 +169,7 @@ def _warm_up(case: Case, single: float, profile: Profile) -> float:
 
 
 def ceiling(case: Case, *, unit: float, cores: int, rate: float | None = None) -> float | None:
-    """Requests/s that arithmetic allows with single requests of `unit` s; None: undeclared."""
+    """Requests/s that arithmetic allows if single requests take `unit` s; None if undeclared."""
     if case.ceiling is None:
         return None
     return evaluate(
@@ -188,7 +188,7 @@ def ceiling(case: Case, *, unit: float, cores: int, rate: float | None = None) -
 
 
 def _capacity(case: Case) -> float:
-    """Requests/s that the endpoint could answer, whatever is offered."""
+    """Requests/s that the endpoint could answer under any load."""
     single = max(case.endpoint.takes, case.endpoint.floor)
     limit = ceiling(case, unit=single, cores=Costs.cores)
     return math.inf if limit is None else limit

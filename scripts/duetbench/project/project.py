@@ -1,4 +1,4 @@
-"""A project: a repository, or a copy of one, with what it declares to be measured, and how."""
+"""A project: a repository, or a copy of one, with its declarations of what to measure, and how."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,10 +31,10 @@ class Deployment:
     """How a target is served in a copy of its repository.
 
     Attributes:
-        repository: What it is a copy of.
+        repository: The repository that was copied.
         imports: Folders, from the copy's root, on the search path of the application.
-        packages: Where its packages come from, for people: `uv.lock`.
-        within: Which folder of the repository it is; `.`: all of it.
+        packages: The source of its packages, for people: `uv.lock`.
+        within: The copied folder's path in the repository; `.` for all of it.
     """
 
     repository: Path
@@ -47,13 +47,13 @@ class Deployment:
 
 @dataclass(frozen=True)
 class Project:
-    """What is measured and with what; made once by a verb, and passed.
+    """What is measured and with what; a command creates one and passes it on.
 
     Attributes:
         root: The repository, or a copy of it.
-        target: What is measured of it, if not its experiments.
-        deployment: How that is served; None: `root` is no copy that was prepared for it.
-        asked: Optional interpreters that are like the others.
+        target: The application to measure instead of experiments.
+        deployment: How the target is served; None if `root` is no copy prepared for it.
+        asked: Optional interpreters to treat like the others.
     """
 
     root: Path
@@ -63,12 +63,12 @@ class Project:
 
     @classmethod
     def here(cls, *, stand_in: bool = True) -> "Project":
-        """The repository around us; see `paths.project_root`."""
+        """Create the project of the current repository; see `paths.project_root`."""
         return cls(paths.project_root(stand_in=stand_in))
 
     @cached_property
     def settings(self) -> Settings:
-        """DeclarationError: they are wrong."""
+        """The settings of the repository; raises DeclarationError if they are invalid."""
         if self.deployment is None:
             return settings.load(self.root).asking(self.asked)
         declared = settings.load(self.deployment.repository)
@@ -76,14 +76,14 @@ class Project:
 
     @cached_property
     def experiments(self) -> tuple[Experiment, ...]:
-        """Its experiments, by name; errors as `experiments.load_experiments`."""
+        """Its experiments, by name; raises like `experiments.load_experiments`."""
         declared = settings.load(self.root).interpreters
-        made_for = settings.stacks(self.root)
-        return experiments.load_experiments(self.root, declared, made_for, self.asked)
+        specs = settings.stacks(self.root)
+        return experiments.load_experiments(self.root, declared, specs, self.asked)
 
     @cached_property
     def stacks(self) -> Mapping[str, tuple[str, ...]]:
-        """Stack → the usual interpreters that it is made for; errors as `settings.stacks`."""
+        """Stack → the usual interpreters that it is made for; raises like `settings.stacks`."""
         if self.deployment is not None:
             return {STACK: tuple(self.deployment.interpreters)}
         return {
@@ -93,7 +93,7 @@ class Project:
 
     @property
     def known_stacks(self) -> Mapping[str, tuple[str, ...]]:
-        """Its stacks; none where it declares nothing to measure."""
+        """Its stacks; none if it declares nothing to measure."""
         try:
             return self.stacks
         except UsageError:
@@ -101,7 +101,7 @@ class Project:
 
     @property
     def repository(self) -> Path:
-        """What it is, or is a copy of."""
+        """The repository that this is, or is a copy of."""
         return self.deployment.repository if self.deployment else self.root
 
     @property
@@ -109,30 +109,31 @@ class Project:
         return paths.results_dir(self.repository)
 
     def cases(self, profile: Profile, setting: Setting = AS_DECLARED) -> tuple[Case, ...]:
-        """All cases of a profile, of a target or of experiments; errors as `experiments`.
+        """List all cases of a profile, of the target or the experiments; raises like `experiments`.
 
-        With a setting: those that can be served so; UsageError: the target cannot.
+        With a setting, only cases that can be served like that; raises UsageError if a target
+        cannot.
         """
         if not setting:
             if self.deployment is not None:
                 return self.deployment.cases[profile]
-            return tuple(case for one in self.experiments for case in one.cases[profile])
-        chosen = values(setting)
+            return tuple(case for e in self.experiments for case in e.cases[profile])
+        changes = values(setting)
         if self.deployment is None or self.target is None:
-            made = tuple(c for one in self.experiments for c in one.cases_with(profile, chosen))
+            cases = tuple(c for e in self.experiments for c in e.cases_with(profile, changes))
         else:
             case = self.deployment.cases[profile][0]
-            made = target.cases(
-                self.target.model_copy(update=chosen),
+            cases = target.cases(
+                self.target.model_copy(update=changes),
                 self.repository,
                 interface=case.endpoint.interface,
-                server=str(chosen.get("server", case.server)),
+                server=str(changes.get("server", case.server)),
                 pythons=tuple(self.deployment.interpreters),
             )[profile]
-        return tuple(with_variables(case, setting) for case in made)
+        return tuple(with_variables(case, setting) for case in cases)
 
     def pythons(self, stack: str) -> tuple[str, ...]:
-        """The usual interpreters that a stack is made for; UsageError: no such stack."""
+        """List the usual interpreters of a stack; raises UsageError if there is no such stack."""
         if stack not in self.stacks:
             raise UsageError(
                 f"no stack {stack!r}: the dependency groups of apps/pyproject.toml are "
@@ -147,28 +148,28 @@ class Project:
     def lock(self, stack: str) -> Stack:
         """Read a declared stack's lock.
 
-        UsageError: no such stack. SetupError: it was never locked. DeclarationError: the lock has
-        lines that are not pinned packages.
+        Raises UsageError if there is no such stack, SetupError if it was never locked, and
+        DeclarationError if the lock has lines other than pinned packages.
         """
         self.pythons(stack)
         return self.read_lock(stack, self.lock_file(stack))
 
     def read_lock(self, stack: str, file: Path) -> Stack:
-        """Read a lock, wherever it is; errors as in `lock`."""
+        """Read a lock from any file; raises like `lock`."""
         home = self.root if self.deployment else None
         return stacks.read_lock(stack, file, self.version, home)
 
     @property
     def version(self) -> str:
-        """The version of Python that locks are read for: of its first interpreter."""
+        """The version of Python that locks are read for: that of the first interpreter."""
         return next(iter(self.settings.interpreters.values())).version
 
     def interpreter(self, name: str) -> Interpreter:
-        """Find an interpreter that set-up made; errors as `interpreters.locate`."""
+        """Find an interpreter that set-up installed; raises like `interpreters.locate`."""
         return interpreters.locate(name, self.settings_for(name))
 
     def settings_for(self, python: str) -> Settings:
-        """The settings by which an interpreter is made; those of a target may differ in origin."""
+        """Return the settings to install an interpreter; a target's may differ in origin."""
         if self.deployment is None:
             return self.settings
         only = {python: self.settings.interpreters[python]}
@@ -184,16 +185,16 @@ class Project:
         pins: Sequence[str] = (),
         exempt: Collection[str] = (),
     ) -> str:
-        """Resolve one stack with uv; the lock's text. Dates and errors as `renew_locks`.
+        """Resolve one stack with uv; return the lock's text. Dates and errors as for `renew_locks`.
 
-        No date is for packages that are `exempt`. The versions of `keep`, a lock's text, are kept
-        where they can be; `pins`, requirements such as `granian==2.7.8`, hold for what is
+        The date does not apply to `exempt` packages. Versions in `keep`, the text of a lock, are
+        kept if possible. `pins` are requirements such as `granian==2.7.8` that limit what is
         installed.
         """
         apps = self.root / "apps"
         argv: list[str | Path] = ["--group", f"{apps / 'pyproject.toml'}:{stack}"]
-        foreign = self.deployment is not None  # somebody's project, whose own index it may take
-        if foreign:
+        external = self.deployment is not None  # a user's project, which may have its own index
+        if external:
             argv = [self.lock_file(stack).with_suffix(".in")]
         if as_of is not None:
             argv += ["--exclude-newer", as_of.isoformat()]
@@ -202,16 +203,16 @@ class Project:
                 for package in exempt
                 for word in ("--exclude-newer-package", f"{package}={_NEVER}")
             ]
-        return stacks.compiled(
+        return stacks.compile_lock(
             argv,
             f"stack {stack}",
             stack,
             tick,
-            self.root if foreign else apps,
+            self.root if external else apps,
             version=self.version,
             keep=keep,
             pins=pins,
-            config=foreign,
+            config=external,
         )
 
     def resolve_stack(
@@ -221,9 +222,9 @@ class Project:
         day: date | None = None,
         pins: Sequence[Requirement] = (),
     ) -> Stack:
-        """Resolve a stack as of the end of a date (UTC), or with some packages in other versions.
+        """Resolve a stack as of the end of a date (UTC), or with other versions of some packages.
 
-        With pins, other packages move only if they must; with neither it is as locked.
+        With pins, other packages move only if they must; without date and pins it stays as locked.
 
         Raises:
             SetupError: uv finds no such set of packages.
@@ -238,7 +239,7 @@ class Project:
         return self.keep_lock(name, text)
 
     def keep_lock(self, name: str, text: str) -> Stack:
-        """Keep a lock in the cache, as a stack that can be made."""
+        """Keep a lock in the cache, as a stack that can be installed."""
         lock = stacks.kept_place(cache.digest(text), name)
         stacks.write_lock(lock, text)
         return self.read_lock(name, lock)
@@ -249,20 +250,20 @@ class Project:
         names: Sequence[str] | None = None,
         as_of: date | None = None,
     ) -> tuple[Move, ...]:
-        """Resolve stacks again (all if none are named), write all their locks or none: what moved.
+        """Resolve stacks again (default: all) and write all their locks or none; return the moves.
 
-        It is as of the end of a date (UTC), of a moment, or of now. What is locked already is not
-        taken back to a moment: that would be two changes of nothing.
+        Locks are as of the end of a date (UTC), of a moment, or of now. A package that is locked
+        already does not go back to a moment, since that would report two changes without a cause.
 
-        UsageError: no such stack. SetupError: uv cannot resolve it, or reach its index; no lock was
-        changed.
+        Raises UsageError if there is no such stack, and SetupError if uv cannot resolve it or reach
+        its index; then no lock was changed.
         """
-        chosen = tuple(names or self.stacks)
-        for name in chosen:
+        selection = tuple(names or self.stacks)
+        for name in selection:
             self.pythons(name)  # refuses unknown names before anything is resolved
-        moved: list[Move] = []
-        resolved: dict[Path, str] = {}
-        for name in chosen:
+        moves: list[Move] = []
+        texts: dict[Path, str] = {}
+        for name in selection:
             file = self.lock_file(name)
             before = self.lock(name).packages if file.exists() else {}
             with narrator.step(f"stack {name}", f"resolving it as of {as_of or 'now'}") as tick:
@@ -277,14 +278,14 @@ class Project:
                     pins = [f"{package}<={version}" for package, version in older.items()]
                     text = self.resolve(name, as_of, tick, exempt=older, pins=pins)
                     after = stacks.parse(text, str(file), self.version)
-                resolved[file] = text
-            moved += stacks.moves(before, after, name)
-        for file, text in resolved.items():
+                texts[file] = text
+            moves += stacks.moves(before, after, name)
+        for file, text in texts.items():
             stacks.write_lock(file, text)
-        return tuple(moved)
+        return tuple(moves)
 
     @property
     def cooldown(self) -> datetime | None:
-        """Until when a release has to be out for nights to lock it; None: any."""
+        """The latest release time that nights may lock; None: any."""
         days = self.settings.cooldown_days
         return datetime.now(UTC).replace(microsecond=0) - timedelta(days=days) if days else None

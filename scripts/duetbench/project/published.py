@@ -1,9 +1,9 @@
-"""What is declared of an experiment besides its cases: published figures, tables, statements.
+"""What an experiment declares besides its cases: published figures, tables, statements.
 
-`apps/<experiment>/published.toml` is of servers: its tables and charts select cases by globs over
-their ids and tell them apart by `KEYS`, properties of a case; their figures are metrics of the
-registry. An experiment without the file gets a table of everything. `benchmarks/<suite>.toml` is of
-a suite inside the process.
+`apps/<experiment>/published.toml` is for servers. Its tables and charts select cases by globs over
+their ids and distinguish them by `KEYS`, properties of a case; its figures are metrics of the
+registry. Without the file, an experiment gets one table of everything. `benchmarks/<suite>.toml` is
+for an in-process suite.
 """
 
 from collections.abc import Callable, Collection, Container
@@ -29,13 +29,13 @@ KeyValue = str | float | None
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One property of a case: its heading and how to get it."""
+    """One property of a case: its heading, and how to read it."""
 
     title: str
     of: Callable[[Case], KeyValue]
 
     def text(self, case: Case) -> str:
-        """The property for people."""
+        """Format the property for people."""
         value = self.of(case)
         if value is None:
             return "—"
@@ -75,28 +75,28 @@ Keys = Annotated[tuple[KeyName, ...], Field(min_length=1)]
 
 
 class Selection(Frozen):
-    """Some cases, and a title for what shows them."""
+    """Some cases, and a title for the table or chart that shows them."""
 
     title: str
     select: tuple[str, ...] = Field(min_length=1, description="Globs over case ids.")
-    keys: Keys = Field(description="What tells rows, or lines, apart.")
+    keys: Keys = Field(description="Properties that distinguish rows, or lines.")
 
 
 class ChartLayout(Selection):
-    """A row per case, coloured by the first of `keys`; with `x` a line for cases alike in them."""
+    """A row per case, coloured by the first of `keys`; with `x`, a line per set of equal keys."""
 
     name: str = Field(pattern="^[a-z][a-z0-9-]*$", description="Its anchor on the page.")
     caption: str = Field(default="", description="How to read it.")
     metric: MetricName
     group: tuple[KeyName, ...] = Field(
-        default=(), description="Rows that are alike in these are near."
+        default=(), description="Rows with equal values of these are adjacent."
     )
     x: KeyName | None = Field(default=None, description="The property that was varied: a number.")
     log: bool = Field(default=False, description="Logarithmic upright axis of lines.")
 
 
 class TableLayout(Selection):
-    """A table of an experiment: which cases, told apart by what, with which figures."""
+    """A table of an experiment: its cases, what distinguishes them, and its figures."""
 
     columns: tuple[MetricName, ...] = Field(min_length=1)
     headings: dict[MetricName, str] = Field(
@@ -108,20 +108,20 @@ class TableLayout(Selection):
 class Shape(Frozen):
     """A statement about the shape of the result.
 
-    It holds where the ratio of two sides, or the figure of one, lies between `least` and `most`.
+    It holds if the ratio of two sides, or the figure of one, is between `least` and `most`.
     """
 
     statement: str
     least: float | None = None
     most: float | None = None
     published: float | None = Field(
-        default=None, description="Where it does not follow from the published figures."
+        default=None, description="Only if it does not follow from the published figures."
     )
     if_not: str | None = Field(default=None, description="Why our shape may differ.")
     cannot: str | None = Field(
-        default=None, description="Why a machine of fewer than `needs` cores cannot be asked."
+        default=None, description="Why a machine with fewer than `needs` cores cannot answer it."
     )
-    needs: int | None = Field(default=None, description="None: no machine can be asked.")
+    needs: int | None = Field(default=None, description="None: no machine can answer it.")
 
     @model_validator(mode="after")
     def _limited(self) -> Self:
@@ -131,7 +131,7 @@ class Shape(Frozen):
 
 
 class CaseShape(Shape):
-    """A statement about cases: names from `cases`, or case ids; `denominator` may be left out."""
+    """A statement about cases: names from `cases`, or case ids; `denominator` is optional."""
 
     metric: MetricName
     numerator: str
@@ -139,22 +139,22 @@ class CaseShape(Shape):
 
 
 class Published(Frozen):
-    """Everything declared about an experiment's source; what is asked is in `experiment.toml`."""
+    """The source of an experiment; the question itself is in `experiment.toml`."""
 
     question: str = ""
     deviations: tuple[str, ...] = ()
-    url: str = Field(default="", description="Of the article that is repeated.")
+    url: str = Field(default="", description="Address of the repeated article.")
     source: str = Field(default="", description="Title, author or site, date.")
     setting: str | None = Field(default=None, description="Machine and versions of the source.")
     cases: dict[str, str | tuple[str, ...]] = Field(
         default_factory=dict,
-        description="Short names for case ids, used below. Of several, the first that a run has "
-        "is meant; published figures belong to the first of all.",
+        description="Short names for case ids, used below. Of several ids, the first in a run "
+        "counts; published figures belong to the first of all.",
     )
     figures: dict[str, dict[MetricName, float]] = Field(
         default_factory=dict, description="By case name or id: metric → figure in SI units."
     )
-    notes: tuple[str, ...] = Field(default=(), description="How figures were carried over.")
+    notes: tuple[str, ...] = Field(default=(), description="How figures were converted.")
     tables: tuple[TableLayout, ...] = ()
     charts: tuple[ChartLayout, ...] = Field(default=(), description="For the site.")
     shapes: tuple[CaseShape, ...] = ()
@@ -170,35 +170,35 @@ class Published(Frozen):
         return self
 
     def ids(self, name: str) -> tuple[str, ...]:
-        """The case ids behind a short name; an id stands for itself."""
+        """Return the case ids behind a short name; an id stands for itself."""
         id_ = self.cases.get(name, name)
         return (id_,) if isinstance(id_, str) else id_
 
     def case_id(self, name: str, present: Container[str]) -> str:
-        """The case meant by a name: the first of its ids that is present, else its first."""
+        """Return the case that a name means: its first id that is present, else its first id."""
         ids = self.ids(name)
         return next((case_id for case_id in ids if case_id in present), ids[0])
 
     def figures_of(self, case_id: str) -> dict[str, float]:
-        """All published figures of a case, in SI units."""
+        """Return all published figures of a case, in SI units."""
         return next((row for name, row in self.figures.items() if self.ids(name)[0] == case_id), {})
 
 
 class SuiteColumn(Frozen):
-    """A column of a table: an environment, or how many times one column's figures are another's."""
+    """A column of a table: an environment, or the ratio of two other columns."""
 
     title: str
     python: str | None = None
     stack: str | None = None
-    over: tuple[int, int] | None = Field(default=None, description="Places of two columns.")
+    over: tuple[int, int] | None = Field(default=None, description="Positions of two columns.")
 
 
 class SuiteTable(Frozen):
     """A table of one benchmark that does the same work in several ways, or of many benchmarks.
 
-    With `variant`, the parameter that says which way, every interpreter has the time, the speed-up
-    over the way `base`, and what is possible at best. Without it, a row is a benchmark with its
-    parameters and a column is an environment.
+    `variant` is the parameter that names the way. With it, each interpreter has the time, the
+    speed-up over the way `base`, and the best possible time. Without it, a row is a benchmark with
+    its parameters and a column is an environment.
     """
 
     title: str
@@ -208,12 +208,12 @@ class SuiteTable(Frozen):
     variant: str | None = None
     base: str | None = Field(default=None, description="The variant that others are compared with.")
     times: str | None = Field(
-        default=None, description="The parameter that says how many times the work of `base` it is."
+        default=None, description="The parameter with how many times the work of `base` it does."
     )
     shared: str | None = Field(
         default=None,
-        description="The parameter that says of how many parts the work of `base` is, which cores "
-        "can share: the shortest possible time follows from it.",
+        description="The parameter with the number of parts of `base`'s work that cores can share: "
+        "the shortest possible time follows from it.",
     )
     slowest: str | None = Field(
         default=None,
@@ -231,7 +231,7 @@ class SuiteTable(Frozen):
 
     @property
     def at_best(self) -> str:
-        """What the shortest possible time is; empty: it is not known."""
+        """Describe the shortest possible time; empty if it is not known."""
         if self.slowest:
             return "the slowest single round"
         return f"{self.base} / min({self.shared}, cores)" if self.shared else ""
@@ -262,7 +262,7 @@ class RunRatio(Frozen):
 
 
 class SuiteShape(Shape):
-    """`above` is at least, at most so many times `below`; `per`: divided by what servers gained."""
+    """`above` is between `least` and `most` times `below`; `per`: divided by the servers' gain."""
 
     table: str
     benchmark: str | None = Field(default=None, description="Default: that of the table.")
@@ -273,27 +273,27 @@ class SuiteShape(Shape):
 
 
 class SuiteDeclaration(Frozen):
-    """The file; `suite` is its name without `.toml`."""
+    """A suite's file; `suite` is its name without `.toml`."""
 
     suite: str
     name: str = ""
     question: str
-    experiment: str = Field(default="", description="The experiment of servers it belongs to.")
-    stacks: tuple[str, ...] = Field(min_length=1, description="On which it runs.")
+    experiment: str = Field(default="", description="The experiment with servers it belongs to.")
+    stacks: tuple[str, ...] = Field(min_length=1, description="Stacks that it runs on.")
     deviations: tuple[str, ...] = ()
     source: str = Field(default="", description="Title, date, machine and versions.")
     source_python: str = Field(
-        default="", description="The interpreter that its figures stand beside."
+        default="", description="The interpreter that its figures are compared with."
     )
     tables: tuple[SuiteTable, ...] = Field(min_length=1)
     published: tuple[PublishedTimes, ...] = ()
     shapes: tuple[SuiteShape, ...] = ()
     titles: dict[str, str] = Field(
         default_factory=dict,
-        description="Benchmark → what people call it, with {parameters}; an endpoint's is its own.",
+        description="Benchmark → title for people, with {parameters}; endpoints have their own.",
     )
     words: dict[str, str] = Field(
-        default_factory=dict, description="Value of a parameter → what a title says for it."
+        default_factory=dict, description="Value of a parameter → its text in a title."
     )
 
     @model_validator(mode="after")
@@ -326,36 +326,36 @@ class SuiteDeclaration(Frozen):
         return tuple(dict.fromkeys(filter(None, names)))
 
     def table(self, name: str) -> SuiteTable:
-        """The table of this name."""
+        """Return the table with this name."""
         return next(table for table in self.tables if table.name == name)
 
     def seconds(self, python: str, table: str, where: dict[str, str]) -> list[dict[str, float]]:
-        """Published seconds by variant, of each of the source's runs; none beside other Pythons."""
+        """List published seconds by variant, one per run of the source; none for other Pythons."""
         rows = self.published if python == self.source_python else ()
         return [row.seconds for row in rows if (row.table, row.where) == (table, where)]
 
 
 def load_published(root: Path) -> dict[str, Published]:
-    """What experiments ask (`experiment.toml`) and their sources say (`published.toml` beside it).
+    """Read what experiments ask (`experiment.toml`) and their sources say (`published.toml`).
 
-    DeclarationError: a file is not TOML, or not allowed.
+    Raises DeclarationError if a file is not TOML, or has an invalid value.
     """
-    declared = {}
+    by_name = {}
     for path in sorted((root / "apps").glob(f"*/{EXPERIMENT}")):
-        asked, beside = read_toml(path), path.with_name(FILE)
+        declaration, source = read_toml(path), path.with_name(FILE)
         table = {
-            "question": asked.get("question", ""),
-            "deviations": asked.get("deviations", ()),
-            "url": asked.get("source", {}).get("url", ""),
-            **(read_toml(beside) if beside.exists() else {}),
+            "question": declaration.get("question", ""),
+            "deviations": declaration.get("deviations", ()),
+            "url": declaration.get("source", {}).get("url", ""),
+            **(read_toml(source) if source.exists() else {}),
         }
         keys = "only the documented keys: results/README.md"
-        declared[path.parent.name] = validated(Published, table, str(beside), keys=keys)
-    return declared
+        by_name[path.parent.name] = validated(Published, table, str(source), keys=keys)
+    return by_name
 
 
 def read_suites(root: Path) -> tuple[SuiteDeclaration, ...]:
-    """All suites that a checkout declares, by name; DeclarationError: a file is wrong."""
+    """Read all suites that a checkout declares, by name; raises DeclarationError."""
     return tuple(
         validated(
             SuiteDeclaration,

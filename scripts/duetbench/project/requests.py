@@ -1,4 +1,4 @@
-"""A request in one line, as declarations and the command line write it.
+"""Reads a request from one line, as declarations and the command line write it.
 
     GET /items/7
     /items/{1..1000}
@@ -6,10 +6,10 @@
     POST /orders @order.json
     POST /orders {"item": 7}
 
-A method (GET if left out), one path or more, and a body: a file's, or the rest of the line. In a
-path `{1..1000}` stands for each of the numbers and `{@words.txt}` for each line of a file. A whole
-number behind a path is its share of the requests, however many it stands for; one without has a
-share of 1 for each that it stands for.
+A line has a method (default: GET), one or more paths, and a body: a file's, or the rest of the
+line. In a path, `{1..1000}` stands for each of the numbers and `{@words.txt}` for each line of a
+file. A whole number after a path is its share of the requests, however many paths it stands for.
+Without one, each path that it stands for has a share of 1.
 """
 
 import itertools
@@ -27,7 +27,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.text import from_bytes
 
 MOST: Final = 10_000
-"""Paths of one endpoint, each as often as it is asked for."""
+"""Most paths of one endpoint, counted as often as they are requested."""
 
 _PRINTABLE: Final = "".join(map(chr, range(0x21, 0x7F)))
 _METHOD: Final = re.compile(r"([A-Z]+)\s+(?=/)")
@@ -40,8 +40,8 @@ class Request:
     """One kind of request.
 
     Attributes:
-        paths: One of them is asked for at random; one that stands twice has twice the weight.
-        headers: What follows from the body: its content type, where that can be told.
+        paths: Each request takes one at random; a path listed twice has twice the weight.
+        headers: The content type of the body, if it can be detected.
         title: For people, without the body: `GET /items/{1..1000}`.
     """
 
@@ -53,7 +53,7 @@ class Request:
 
 
 def read(line: str, folder: Path) -> Request:
-    """Read a request whose files are in a folder; UsageError says what is wrong with it."""
+    """Read a request with its files in a folder; raises UsageError if it is invalid."""
     rest = line.strip()
     method = "GET"
     if match := _METHOD.match(rest):
@@ -73,18 +73,16 @@ def read(line: str, folder: Path) -> Request:
 
 
 def paths(texts: Iterable[str], folder: Path) -> tuple[str, ...]:
-    """All paths that some stand for, each with a share or without, as often as it has weight.
+    """Expand texts, each a path with or without a share, to paths, repeated by their weight.
 
-    UsageError: one is no path, its file cannot be read, or they are too many.
+    Raises UsageError for an invalid path or unreadable file, or if there are too many paths.
     """
     parts = [_part(text, folder) for text in texts]
-    # A path is written down r times: so that r × (paths of its part) is in the ratio of the shares.
-    share = math.lcm(
-        *(len(expanded) // math.gcd(len(expanded), weight) for expanded, weight in parts)
-    )
-    times = [share * weight // len(expanded) for expanded, weight in parts]
+    # A path is repeated r times, so that r × (paths of its part) has the ratio of the shares.
+    share = math.lcm(*(len(values) // math.gcd(len(values), weight) for values, weight in parts))
+    times = [share * weight // len(values) for values, weight in parts]
     least = math.gcd(*times)
-    total = sum(n // least * len(expanded) for n, (expanded, _) in zip(times, parts, strict=True))
+    total = sum(n // least * len(values) for n, (values, _) in zip(times, parts, strict=True))
     if total > MOST:
         raise UsageError(
             f"expected at most {MOST:,} paths of one endpoint, found {total:,}: name fewer, or "
@@ -92,8 +90,8 @@ def paths(texts: Iterable[str], folder: Path) -> tuple[str, ...]:
         )
     return tuple(
         path
-        for n, (expanded, _) in zip(times, parts, strict=True)
-        for path in expanded
+        for n, (values, _) in zip(times, parts, strict=True)
+        for path in values
         for _ in range(n // least)
     )
 
@@ -105,12 +103,12 @@ def _part(text: str, folder: Path) -> tuple[Sequence[str], int]:
             f"expected a path, percent-encoded, and its share of the requests or none, such as "
             f"'/items/{{1..100}} 3'; found {text!r}"
         )
-    expanded = tuple(itertools.islice(_all(match[1], folder), MOST + 1))
-    return expanded, int(match[2] or len(expanded))
+    values = tuple(itertools.islice(_all(match[1], folder), MOST + 1))
+    return values, int(match[2] or len(values))
 
 
 def _all(path: str, folder: Path) -> Iterator[str]:
-    """Everything that a path stands for: of its parts, every second stands for several."""
+    """Expand a path: every second part of the split has several values."""
     choices = [
         _choices(part, path, folder) if number % 2 else [part]
         for number, part in enumerate(_SEVERAL.split(path))
@@ -146,8 +144,8 @@ def _bytes(file: Path, where: str) -> bytes:
         raise UsageError(f"{where}: expected a file {file}, found {error}") from error
 
 
-def _headers(written: str, body: str) -> dict[str, str]:
-    kind = mimetypes.guess_type(written)[0] if written.startswith("@") else None
+def _headers(text: str, body: str) -> dict[str, str]:
+    kind = mimetypes.guess_type(text)[0] if text.startswith("@") else None
     if kind is None and body:
         try:
             json.loads(body)

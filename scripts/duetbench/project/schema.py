@@ -1,7 +1,7 @@
-"""`experiment.toml` as types, and how a mistake in any declaration is told.
+"""`experiment.toml` as types, and how to report a mistake in any declaration.
 
-What the words refer to (servers, stacks, …) and the cases that follow are checked in `experiments`.
-A `Formula` (see `core.protocol`) is over the profile's parameters and the case's axes.
+`experiments` checks the names (servers, stacks, …) that a declaration uses and the cases that
+follow. A `Formula` (see `core.protocol`) may use the profile's parameters and the case's axes.
 """
 
 import tomllib
@@ -32,7 +32,7 @@ FILE: Final = "experiment.toml"
 PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
 
 Place = tuple[str | int, ...]
-"""Keys and indexes from the top of a file down to a value."""
+"""Keys and indexes that lead from the top of a file to a value."""
 
 _Kind = TypeVar("_Kind", bound=BaseModel)
 
@@ -49,9 +49,9 @@ Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 Formula = Annotated[str, BeforeValidator(_formula), StringConstraints(min_length=1)]
 Names = Annotated[tuple[Text, ...], BeforeValidator(_several), Field(min_length=1)]
 ALL: Final = ("all",)
-"""Of interpreters: whichever set-up makes, and the block's stacks can be made for."""
+"""All interpreters that set-up installs by default and the block's stacks can be made for."""
 OPTIONAL: Final = ("optional",)
-"""Of interpreters: those that are made only when something asks for them."""
+"""The interpreters that are installed only on request."""
 Counts = Annotated[
     tuple[Annotated[int, Field(gt=0)], ...], BeforeValidator(_several), Field(min_length=1)
 ]
@@ -85,14 +85,14 @@ class OhaSpec(Frozen):
 
 
 class StackSpec(Frozen):
-    """What may be said of a stack beside its packages."""
+    """What a stack may declare beside its packages."""
 
     title: str = Field(default="", description="For people; empty: nothing worth saying.")
     interpreters: tuple[str, ...] = Field(default=(), description="Default: all declared.")
 
 
 class SourceTable(Frozen):
-    """Where the experiment comes from."""
+    """The source of the experiment."""
 
     title: Text
     date: Text = Field(description="As exactly as it is known: 2025-10, 2025-10-30.")
@@ -102,7 +102,7 @@ class SourceTable(Frozen):
 class EndpointTable(Frozen):
     """One handler. Floor, slots and takes may use parameters, axes and `gil` (1 or 0).
 
-    What a path may be is said in `requests`.
+    `requests` explains paths.
     """
 
     title: Text = Field(default="", description="For people; filled in as ids are.")
@@ -153,7 +153,7 @@ class CasesTable(Frozen):
 
 
 class Declaration(Frozen):
-    """A whole `experiment.toml`. Each block of cases has been merged over `defaults`."""
+    """A whole `experiment.toml`. Each block of cases is already merged over `defaults`."""
 
     title: Text = Field(default="", description="For people; empty: the folder's name.")
     question: Text
@@ -184,7 +184,7 @@ _TABLES: Final[dict[str, type[BaseModel]]] = {
 
 
 def read_toml(path: Path, label: str = "") -> dict[str, Any]:
-    """Read a file as it is written; a DeclarationError names it as `shown`, else by its path."""
+    """Read a TOML file; a DeclarationError names it by `label`, else by its path."""
     label = label or str(path)
     try:
         return tomllib.loads(path.read_text("utf-8"))
@@ -197,11 +197,11 @@ def read_toml(path: Path, label: str = "") -> dict[str, Any]:
 def validated(
     kind: type[_Kind], written: dict[str, Any], label: str, *, table: str = "", keys: str = ""
 ) -> _Kind:
-    """What is written in a file (or a `table` of it), as a type.
+    """Validate the content of a file (or of a `table` in it) as a type.
 
     Raises:
-        DeclarationError: The first mistake; it names the file as `shown`, and says of an unknown
-            key `keys`, or which are known.
+        DeclarationError: The first mistake. It names the file as `label`; for an unknown key it
+            says `keys`, or lists the known ones.
     """
     try:
         return kind.model_validate(written)
@@ -212,7 +212,7 @@ def validated(
 
 
 def mistake(error: ValidationError, keys: str = "") -> tuple[Place, Any, str]:
-    """Where the first mistake is, what was found, and, in our words, what is allowed."""
+    """Describe the first mistake: its place, the value there, and what is allowed."""
     first = error.errors(include_url=False)[0]
     place = first["loc"][:-1] if first["loc"][-1:] == ("[key]",) else first["loc"]
     allowed = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
@@ -232,7 +232,7 @@ def mistake(error: ValidationError, keys: str = "") -> tuple[Place, Any, str]:
 
 
 def in_defaults(location: Place, written: Mapping[str, Any]) -> Place:
-    """Name the place where something stands: a block of cases may have it from the defaults."""
+    """Return the place of a value in the file: a block of cases may inherit it from `defaults`."""
     if len(location) > 2 and location[0] == "cases" and isinstance(location[1], int):
         block, defaults = written["cases"][location[1]], written.get("defaults", {})
         if location[2] in defaults and location[2] not in block:

@@ -1,6 +1,6 @@
-"""A setting: what one side of a comparison has otherwise than the other, such as its server.
+"""A setting: how one side of a comparison is served differently from the other, as by its server.
 
-It is text by its name. Those of `FIELDS` are options; `env.NAME` is a variable of the server's.
+It maps names to texts. Names in `FIELDS` are options; `env.NAME` is a variable of the server.
 """
 
 import re
@@ -25,10 +25,10 @@ FIELDS: Final = {
 """Name of an option → the field of a case that it sets."""
 
 VARIABLE: Final = "env."
-"""Before the name of a variable."""
+"""Prefix of the names of variables."""
 
 SERVED: Final = frozenset(FIELDS.values())
-"""Fields that say how an application is served: what it executes for a request is the same."""
+"""Fields that say how an application is served, which do not change what a request executes."""
 
 _COUNT: Final = re.compile(r"[1-9]\d{0,4}")
 _WORDS: Final = {
@@ -38,17 +38,17 @@ _WORDS: Final = {
 
 
 def allowed(name: str) -> str:
-    """What an option of `FIELDS` may be, in words."""
+    """Describe the allowed values of an option of `FIELDS`."""
     return f"one of {', '.join(sorted(_WORDS[name]))}" if name in _WORDS else "a number from 1 on"
 
 
 def fits(name: str, text: str) -> bool:
-    """Whether a text is a value of an option of `FIELDS`."""
+    """Whether a text is a valid value of an option of `FIELDS`."""
     return text in _WORDS[name] if name in _WORDS else bool(_COUNT.fullmatch(text))
 
 
 def values(setting: Setting) -> dict[str, str | int]:
-    """Its options, numbers as such."""
+    """Return the setting's options, with numbers as such."""
     return {
         name: text if name in _WORDS else int(text)
         for name, text in setting.items()
@@ -57,7 +57,7 @@ def values(setting: Setting) -> dict[str, str | int]:
 
 
 def variables(setting: Setting) -> dict[str, str]:
-    """Its variables."""
+    """Return the setting's variables."""
     return {
         name.removeprefix(VARIABLE): text
         for name, text in setting.items()
@@ -66,27 +66,27 @@ def variables(setting: Setting) -> dict[str, str]:
 
 
 def options(*sides: Setting) -> tuple[str, ...]:
-    """The options that say what sides differ in."""
+    """List the command-line options in which sides differ."""
     names = dict.fromkeys(name for side in sides for name in side)
-    every = ("--head-env" if name.startswith(VARIABLE) else f"--{name}" for name in names)
-    return tuple(dict.fromkeys(every))
+    flags = ("--head-env" if name.startswith(VARIABLE) else f"--{name}" for name in names)
+    return tuple(dict.fromkeys(flags))
 
 
 def crossing(*sides: Setting) -> frozenset[str]:
-    """The fields of a case in which sides of these settings differ."""
+    """List the fields of a case in which sides with these settings differ."""
     names = {name for side in sides for name in side}
     return frozenset("env" if name.startswith(VARIABLE) else FIELDS[name] for name in names)
 
 
 def with_variables(case: Case, setting: Setting) -> Case:
-    """A case with the variables of a setting, which win over those that are private."""
+    """Return a case with the variables of a setting, which override private ones."""
     own = variables(setting)
     private = tuple(name for name in case.env_names if name not in own)
     return case.model_copy(update={"env": {**case.env, **own}, "env_names": private})
 
 
 def label(setting: Setting, other: Setting, version: str = "") -> str:
-    """What a side is called, `granian 2.8.7` or `2 workers`, beside one of another setting."""
+    """Name a side by its setting, `granian 2.8.7` or `2 workers`, beside another setting."""
     return ", ".join(_words(setting, other, version))
 
 

@@ -34,13 +34,13 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 ANCHOR: Final = "anchor.toml"
 FILE: Final = "duetbench.toml"
-"""Stands instead of `[tool.duetbench]` of `pyproject.toml`."""
+"""Takes precedence over `[tool.duetbench]` of `pyproject.toml`."""
 
 STACK: Final = "project"
-"""What the packages of a target are called."""
+"""Name of the stack with the packages of a target."""
 
 FOLDER: Final = ".duetbench-target"
-"""What is ours in a copy: the lock, and what is installed of the project itself."""
+"""Our folder in a copy: the lock, and the installed parts of the project itself."""
 
 
 Origin = Literal["prebuilt", "source", "found"]
@@ -48,7 +48,7 @@ ORIGINS: Final[tuple[Origin, ...]] = ("prebuilt", "source", "found")
 
 
 class SourceBuild(Frozen):
-    """How an interpreter is built where no prebuilt one can be reached."""
+    """How to build an interpreter if no prebuilt one is available."""
 
     archive: str = Field(description="Path of the source archive below a Debian mirror's base.")
     sha256: Digest
@@ -77,45 +77,45 @@ class Settings(Frozen):
         description="Days that a release has to be out before nights lock it.",
     )
     material: dict[Concern, Annotated[float, BeforeValidator(read_share)]] = Field(
-        default_factory=dict, description="From which size on a change is acted on: memory = '5%'."
+        default_factory=dict, description="Sizes from which a change is material: memory = '5%'."
     )
 
     @property
     def usual(self) -> dict[str, InterpreterSpec]:
-        """The interpreters that set-up makes: all but the optional ones."""
+        """The interpreters that set-up installs: all but the optional ones."""
         return {name: spec for name, spec in self.interpreters.items() if not spec.optional}
 
     def asking(self, names: Collection[str]) -> "Settings":
-        """The same settings, by which set-up makes these interpreters, too."""
-        asked = {
+        """Return the same settings, by which set-up also installs these interpreters."""
+        specs = {
             name: spec.model_copy(update={"optional": spec.optional and name not in names})
             for name, spec in self.interpreters.items()
         }
-        return self.model_copy(update={"interpreters": asked})
+        return self.model_copy(update={"interpreters": specs})
 
     @property
     def gil(self) -> str | None:
-        """The interpreter with the GIL that is measured where only one is: the first of them."""
+        """The first interpreter with the GIL: the one to measure where only one is."""
         return next((n for n, spec in self.interpreters.items() if not spec.free_threaded), None)
 
     @property
     def free_threaded(self) -> str | None:
-        """The interpreter without the GIL that is compared with it: the first of them."""
+        """The first interpreter without the GIL: the one to compare with it."""
         return next((n for n, spec in self.interpreters.items() if spec.free_threaded), None)
 
 
 class Interpreter(InterpreterRecord):
-    """An interpreter that is there; the name is that in `pyproject.toml`: 3.14, 3.14t, ….
+    """An installed interpreter; the name is that in `pyproject.toml`: 3.14, 3.14t, ….
 
-    In a free-threaded prefix `bin/python3.14` runs without the GIL too, so the executable's
-    absolute path, never a name on PATH, is what is started.
+    In a free-threaded prefix, `bin/python3.14` also runs without the GIL. So only the absolute path
+    of the executable is started, never a name on PATH.
     """
 
     executable: Path
 
     @property
     def identity(self) -> str:
-        """What its environments and wheels are kept by."""
+        """The key of its environments and wheels."""
         build = self.version, str(self.free_threaded), self.origin, self.build, str(self.executable)
         return hashlib.sha256("\0".join(build).encode()).hexdigest()[:12]
 
@@ -128,21 +128,21 @@ class _AppsSettings(Frozen):
 
 
 def _seconds(value: object) -> object:
-    """Read 90s or 2m as seconds; a number stays one."""
+    """Read 90s or 2m as seconds, and leave a number as it is."""
     return (read_time(value) or value) if isinstance(value, str) else value
 
 
 class Target(Frozen):
-    """An application and how it is measured; what is not said is found out, or is usual.
+    """An application and how to measure it; missing values are detected, or have defaults.
 
-    What is described is also an option of the verbs that measure, of the same name.
+    Each key with a description is also an option of the commands that measure, with the same name.
     """
 
     app: Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")] = Field(
         description="ASGI or WSGI application, e.g. shop.main:app."
     )
     factory: bool = Field(False, description="The attribute is a function that returns it.")
-    interface: Interface | None = Field(None, description="Default: found out by importing it.")
+    interface: Interface | None = Field(None, description="Default: detected by importing it.")
     requests: Several = Field(
         ("GET /",),
         description="A request, 'POST /orders @order.json'; several paths with their shares, "
@@ -166,14 +166,14 @@ class Target(Frozen):
     workers: int = Field(1, gt=0, description="Worker processes of the server (1).")
     threads: int | None = Field(None, gt=0, description="Blocking threads per worker (WSGI: 8).")
     loop: Text = Field("asyncio", description="Event loop (asyncio).")
-    connections: int = Field(64, gt=0, description="Connections, each sends all the time (64).")
+    connections: int = Field(64, gt=0, description="Connections that send without pause (64).")
     rate: float | None = Field(
         None, gt=0, description="Requests per second; default: as fast as connections allow."
     )
     env: dict[EnvName, str] = Field(
         {},
-        description="Variable of its server, whose value is recorded nowhere; {tmp} is a fresh "
-        "folder per launch. Without a value it is taken from here. Repeatable.",
+        description="Variable of the server; its value is never recorded. {tmp} is a fresh folder "
+        "per launch. Without a value, the current one is used. Repeatable.",
     )
     env_file: Several = Field(
         (), alias="env-file", description="File with lines NAME=VALUE, as private as --env."
@@ -185,7 +185,7 @@ class Target(Frozen):
     # None: see `target_python`. Two only where it is compared.
     python: Annotated[Several, Field(max_length=1)] = Field((), title="Its interpreter, 3.13t.")
     packages: Text | None = Field(
-        None, description="File with its packages, e.g. requirements/web.txt; default: found out."
+        None, description="File with its packages, e.g. requirements/web.txt; default: detected."
     )
     ready_timeout: Annotated[float, BeforeValidator(_seconds)] = Field(
         30.0,
@@ -200,35 +200,35 @@ class Target(Frozen):
 
 
 KEYS: Final = frozenset(info.alias or name for name, info in Target.model_fields.items())
-"""As `[tool.duetbench]` spells them."""
+"""The keys of a target in `[tool.duetbench]`."""
 
 
 def read_pyproject(root: Path) -> dict[str, Any]:
-    """A repository's `pyproject.toml`; empty: it has none. DeclarationError: it is no TOML."""
+    """Read a repository's `pyproject.toml`, if any; raises DeclarationError if it is no TOML."""
     file = root / "pyproject.toml"
     return read_toml(file) if file.is_file() else {}
 
 
 def read_table(root: Path) -> tuple[Path, dict[str, Any]]:
-    """The table of a repository, and the file that it stands in; DeclarationError: it is no TOML.
+    """Read a repository's table and the file that has it; the table is empty without a file.
 
-    Without a file it is empty.
+    Raises DeclarationError if the file is no TOML.
     """
-    if (overriding := root / FILE).is_file():
-        return overriding, read_toml(overriding)
+    if (file := root / FILE).is_file():
+        return file, read_toml(file)
     return root / "pyproject.toml", read_pyproject(root).get("tool", {}).get("duetbench", {})
 
 
 @functools.cache
 def load(root: Path) -> Settings:
-    """Read and validate a repository's settings; DeclarationError: the table is wrong."""
+    """Read and validate a repository's settings; raises DeclarationError if they are invalid."""
     file, table = read_table(root)
-    # Commits before 0.2 pin what their tests use there, too.
+    # Commits before 0.2 also pin tools of their tests there.
     table = {key: value for key, value in table.items() if key not in {*KEYS, "go-tools"}}
     if root != paths.OWN and (paths.OWN / "pyproject.toml").is_file():
-        # What a repository that has its own applications measured leaves out, it takes from us.
+        # A repository with its own applications gets settings that it omits from ours.
         table = {**read_table(paths.OWN)[1], **table}
-    settings = _validated(Settings, file, table)
+    settings = _validate(Settings, file, table)
     for name, spec in settings.interpreters.items():
         key, base = f"tool.duetbench.interpreters.{name}", re.sub("(-jit|t)$", "", name)
         for field, end in (("free_threaded", "t"), ("jit", "-jit")):
@@ -241,16 +241,16 @@ def load(root: Path) -> Settings:
     return settings
 
 
-def _validated(kind: type[_Model], file: Path, table: dict[str, Any]) -> _Model:
+def _validate(kind: type[_Model], file: Path, table: dict[str, Any]) -> _Model:
     keys = "only the keys that CONTRIBUTING.md names"
     return validated(kind, table, str(file), table="tool.duetbench", keys=keys)
 
 
 def stacks(root: Path) -> dict[str, StackSpec]:
-    """Stack → what is said of it; one per dependency group of `apps/pyproject.toml`.
+    """Read what is declared of each stack, one per dependency group of `apps/pyproject.toml`.
 
-    DeclarationError: a table for a group or interpreter that does not exist, or a wrong key.
-    UsageError: the checkout declares no stacks at all.
+    Raises DeclarationError for a wrong key, or a table for an unknown group or interpreter, and
+    UsageError if the checkout declares no stacks at all.
     """
     file = root / "apps" / "pyproject.toml"
     if not file.exists():
@@ -258,7 +258,7 @@ def stacks(root: Path) -> dict[str, StackSpec]:
     document = read_toml(file)
     groups = document.get("dependency-groups", {})
     table = document.get("tool", {}).get("duetbench", {})
-    declared = _validated(_AppsSettings, file, table).stacks
+    declared = _validate(_AppsSettings, file, table).stacks
     interpreters = load(root).interpreters
     for name, spec in declared.items():
         key = f"tool.duetbench.stacks.{name}"
@@ -278,7 +278,7 @@ def stacks(root: Path) -> dict[str, StackSpec]:
 
 
 def project_name(root: Path) -> str:
-    """What a repository's project is called, in letters that an id may have."""
+    """Return the name of a repository's project, in characters that an id may have."""
     document = read_pyproject(root)
     poetry = document.get("tool", {}).get("poetry", {})
     name = document.get("project", {}).get("name") or poetry.get("name") or root.name
@@ -289,10 +289,10 @@ _Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,
 
 
 class Anchor(Frozen):
-    """A frozen state of applications, locks and interpreters, against which points stand.
+    """A frozen state of applications, locks and interpreters, to which points are relative.
 
-    It is a commit of this repository, with the digests of what it has. A new one is made by
-    `duetbench anchor renew`, which measures it against the one before, so that the series goes on.
+    It is a commit of this repository, with the digests of its contents. `duetbench anchor renew`
+    makes a new one and measures it against the one before, so that the series continues.
     """
 
     name: _Name
@@ -302,21 +302,21 @@ class Anchor(Frozen):
     previous: _Name | None = Field(default=None, description="The anchor that it continues.")
     canary: str | None = Field(
         default=None,
-        description="Id of a case that nights also play of the anchor against itself: it stays 1.",
+        description="Id of a case that nights also measure, anchor against anchor: it stays 1.",
     )
     interpreters: dict[str, PatchVersion] = Field(min_length=1)
     stacks: dict[str, Digest] = Field(min_length=1, description="SHA-256 of each lock.")
 
 
 def anchor_file(root: Path) -> Path:
-    """The file that declares a checkout's anchor."""
+    """Return the file that declares a checkout's anchor."""
     return root / "apps" / ANCHOR
 
 
 def load_anchor(root: Path) -> Anchor:
     """Read a checkout's anchor.
 
-    UsageError: it has none. DeclarationError: the file is not right.
+    Raises UsageError if it has none, and DeclarationError if the file is invalid.
     """
     file = anchor_file(root)
     if not file.is_file():
@@ -328,12 +328,12 @@ def load_anchor(root: Path) -> Anchor:
 
 
 def anchor_text(anchor: Anchor) -> str:
-    """The anchor's file."""
-    written = anchor.model_dump(mode="json", exclude_none=True)
-    tables = {name: written.pop(name) for name in ("interpreters", "stacks")}
-    written["since"] = anchor.since  # a date in TOML, as it prints
+    """Write the anchor as TOML."""
+    fields = anchor.model_dump(mode="json", exclude_none=True)
+    tables = {name: fields.pop(name) for name in ("interpreters", "stacks")}
+    fields["since"] = anchor.since  # a date in TOML, as it prints
     lines = ["# What all trend points are measured against; made by `duetbench anchor renew`."]
-    lines += [f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v}" for k, v in written.items()]
+    lines += [f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v}" for k, v in fields.items()]
     for name, table in tables.items():
         lines += ["", f"[{name}]", *(f'"{key}" = "{value}"' for key, value in table.items())]
     return "\n".join(lines) + "\n"

@@ -1,8 +1,8 @@
-"""Stacks: locked sets of packages, what uv resolves into them, and environments made from them.
+"""Stacks: locked sets of packages, how uv resolves them, and environments made from them.
 
 A stack is a dependency group of `apps/pyproject.toml` with its lock `apps/stacks/<stack>.txt`: one
-line per package with its hashes. `[tool.duetbench.stacks.<stack>]` beside the group may narrow the
-interpreters that it is made for. A target has one stack, its project's packages.
+line per package with its hashes. `[tool.duetbench.stacks.<stack>]` in the same file may limit the
+interpreters that it is made for. A target has one stack, the packages of its project.
 """
 
 import contextlib
@@ -41,9 +41,9 @@ _VERSION: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.M
 _COMPILE: Final = ("pip", "compile", "--universal", "--generate-hashes", "--quiet", "--no-header")
 _UNBUILT: Final = re.compile(r"[Ff]ailed to (?:download and )?build [`']?(([\w.-]+)==[^\s`']+)")
 _EARLIER: Final = (3, 12)
-"""The Python to go back to for packages that have no wheels for the present one."""
+"""The Python to suggest for packages that have no wheels for the present one."""
 
-_NONE: Final = "No solution found"  # uv, where no release is old enough
+_NONE: Final = "No solution found"  # what uv prints if no release is old enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Stack:
     Attributes:
         digest: SHA-256 of the lock file, 64 hex digits.
         packages: Normalised name → version, of the packages that this platform gets.
-        home: Folder by whose settings of uv (its index) they are had; None: uv's own.
+        home: Folder whose settings of uv (its index) apply to them; None: uv's own.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A package that is locked to another version than before in a stack; None: absent."""
+    """A package that is locked to another version than before in a stack; None if absent."""
 
     package: str
     before: str | None
@@ -86,7 +86,7 @@ class Move:
 
 
 def moves(before: Mapping[str, str], after: Mapping[str, str], stack: str) -> tuple[Move, ...]:
-    """What differs between two locks (name → version), by name."""
+    """List the differences between two locks (name → version), by name."""
     return tuple(
         Move(name, before.get(name), after.get(name), stack)
         for name in sorted(before.keys() | after.keys())
@@ -95,9 +95,9 @@ def moves(before: Mapping[str, str], after: Mapping[str, str], stack: str) -> tu
 
 
 def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> Stack:
-    """Read a lock for a version of Python; `home` as of a `Stack`.
+    """Read a lock for a version of Python; `home` as in `Stack`.
 
-    SetupError: there is none. DeclarationError: it has lines that are not pinned packages.
+    Raises SetupError if there is none, DeclarationError for a line that is no pinned package.
     """
     try:
         content = lock.read_bytes()
@@ -111,38 +111,36 @@ def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> 
 
 
 def parse(text: str, file: str, version: str) -> dict[str, str]:
-    """Read name → version from a lock's text, without the packages of other platforms.
+    """Read name → version from a lock's text, for a Python of this version on this platform.
 
-    They are those for a Python of this version.
-
-    DeclarationError: a line is no pinned package.
+    Raises DeclarationError for a line that is no pinned package.
     """
     platform = markers(version)
     packages = {}
     for line in _lines(text):
-        pinned = line.split(" --hash")[0].strip()
+        pin_text = line.split(" --hash")[0].strip()
         try:
-            requirement = Requirement(pinned)
+            requirement = Requirement(pin_text)
         except InvalidRequirement as error:
-            raise DeclarationError(file, "line", pinned, _PINNED) from error
+            raise DeclarationError(file, "line", pin_text, _PINNED) from error
         pins = list(requirement.specifier)
         exact = [pin.version for pin in pins if len(pins) == 1 and pin.operator == "=="]
         pin_version = _of_file(requirement.url) if requirement.url else next(iter(exact), None)
         if pin_version is None or "--hash" not in line:
-            raise DeclarationError(file, "line", pinned, _PINNED)
+            raise DeclarationError(file, "line", pin_text, _PINNED)
         if requirement.marker is None or requirement.marker.evaluate(platform):
             packages[canonicalize_name(requirement.name)] = pin_version
     return dict(sorted(packages.items()))
 
 
 def _lines(text: str) -> Iterator[str]:
-    """A lock's packages, each with its hashes on one line."""
+    """Split a lock into packages, each with its hashes on one line."""
     lines = (" ".join(line.split()) for line in text.replace("\\\n", " ").splitlines())
     return (line for line in lines if line and not line.startswith("#"))
 
 
 def markers(version: str) -> dict[str, str]:
-    """Values of environment markers for a Python of a version, where they are not our own's."""
+    """Return the environment markers of a Python version that differ from our own Python's."""
     return {
         "python_full_version": version,
         "python_version": ".".join(version.split(".")[:2]),
@@ -151,7 +149,7 @@ def markers(version: str) -> dict[str, str]:
 
 
 def _of_file(address: str) -> str | None:
-    """The version of a package that is a file somewhere, by the file's name."""
+    """Return the version in the file name of a package that is locked by its address."""
     name = unquote(urlsplit(address).path).rpartition("/")[2]
     with contextlib.suppress(InvalidWheelFilename):
         return str(parse_wheel_filename(name)[1])
@@ -161,19 +159,19 @@ def _of_file(address: str) -> str | None:
 
 
 def versions(lock: str) -> Mapping[str, str]:
-    """Name → version; of a package with one version per platform, all of them."""
-    found: dict[str, set[str]] = {}
+    """Read name → version; if a package has one version per platform, all of them."""
+    by_name: dict[str, set[str]] = {}
     for name, version in _VERSION.findall(lock):
-        found.setdefault(name, set()).add(version)
-    return {name: " and ".join(sorted(several)) for name, several in found.items()}
+        by_name.setdefault(name, set()).add(version)
+    return {name: " and ".join(sorted(values)) for name, values in by_name.items()}
 
 
 def newest(requirement: str, day: date, tick: Tick = lambda _: None) -> str | None:
-    """The newest release at the end of a day (UTC) that a requirement allows; None: there was none.
+    """Find the newest release at the end of a day (UTC) that a requirement allows; None: none.
 
-    `requirement`: A package, with its versions if not all will do: `uvicorn<0.50.0`.
+    `requirement` is a package with optional limits of its version: `uvicorn<0.50.0`.
 
-    SetupError: uv cannot reach its index.
+    Raises SetupError if uv cannot reach its index.
     """
     package = Requirement(requirement).name
     with tempfile.TemporaryDirectory() as folder:
@@ -181,7 +179,7 @@ def newest(requirement: str, day: date, tick: Tick = lambda _: None) -> str | No
         place.write_text(f"{requirement}\n", "utf-8")
         argv: list[str | Path] = ["--no-deps", "--exclude-newer", day.isoformat(), place]
         try:
-            text = compiled(argv, requirement, f"newest-{package}", tick, Path(folder))
+            text = compile_lock(argv, requirement, f"newest-{package}", tick, Path(folder))
         except SetupError as error:
             if _NONE in str(error):
                 return None
@@ -189,7 +187,7 @@ def newest(requirement: str, day: date, tick: Tick = lambda _: None) -> str | No
     return versions(text).get(canonicalize_name(package))
 
 
-def compiled(
+def compile_lock(
     argv: Sequence[str | Path],
     what: str,
     log_name: str,
@@ -201,21 +199,21 @@ def compiled(
     pins: Sequence[str] = (),
     config: bool = False,
 ) -> str:
-    """What `uv pip compile` makes of its arguments: a lock, so that a bump is one line of a diff.
+    """Compile a lock with `uv pip compile`, so that a new version is one line of a diff.
 
-    It is for Pythons of `version` and newer; with `config` by the settings of uv around `cwd`. The
-    versions of `keep`, a lock, are preferred; `pins`, requirements, hold for what is installed.
+    It is for Pythons of `version` and newer; with `config`, settings of uv around `cwd` apply. The
+    versions of `keep`, a lock, are preferred. `pins` are requirements that limit all packages.
 
-    SetupError: there is no such set of packages, or no way to the index.
+    Raises SetupError if there is no such set of packages, or the index cannot be reached.
     """
-    # Any interpreter will do to resolve with; naming one saves uv a slow search for a 3.14.
+    # Any interpreter can resolve; naming one saves uv a slow search for a 3.14.
     full: list[str | Path] = [command.uv(), *_COMPILE, "--no-annotate", "--python", sys.executable]
     full += [] if config else ["--no-config"]
     full += ["--python-version", ".".join(version.split(".")[:2])] if version else []
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "requirements.txt"
         if keep:
-            output.write_text(keep, "utf-8")  # what uv finds there it prefers
+            output.write_text(keep, "utf-8")  # uv prefers versions that it finds there
         constraints = Path(folder) / "pins.txt"
         constraints.write_text("\n".join(pins), "utf-8")
         full += ["--constraint", constraints]
@@ -235,7 +233,7 @@ def one_line_per_package(text: str) -> str:
 
 
 def write_lock(file: Path, text: str) -> None:
-    """Write a lock as a whole, and its folder; RecordError: it cannot be written."""
+    """Write a whole lock, and create its folder; raises RecordError if that fails."""
     file.parent.mkdir(parents=True, exist_ok=True)
     files.replace(file, text.encode())
 
@@ -243,7 +241,7 @@ def write_lock(file: Path, text: str) -> None:
 def executable(stack: Stack, python: Interpreter) -> Path:
     """Find the Python executable of the environment of a lock. Starts no process.
 
-    SetupError: it was not made yet.
+    Raises SetupError if it is not installed yet.
     """
     target = place(stack, python)
     if cache.facts(target) is None:
@@ -256,9 +254,9 @@ def executable(stack: Stack, python: Interpreter) -> Path:
 
 
 def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> bool:
-    """Make a stack's environment for an interpreter, if it is not there: whether it was made now.
+    """Install a stack's environment for an interpreter if it is missing; return whether it was.
 
-    SetupError: a package cannot be had, or comes in another version.
+    Raises SetupError if a package is not available, or has another version.
     """
 
     def build(staging: Path) -> cache.Facts:
@@ -268,7 +266,7 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
         venv += ["--no-config", "--allow-existing", "--python", python.executable, staging]
         sync: list[str | Path] = [command.uv(), "pip", "sync", "--require-hashes"]
         sync += [*([] if stack.home else ["--no-config"]), *command.no_build()]
-        # Compiled now, the first start of a server is no slower than the others.
+        # Compile now, so that the first start of a server is no slower than the others.
         sync += ["--compile-bytecode", "--python", staging / _PROGRAM, stack.lock]
         why = f"installing {len(stack.packages)} packages"
         with narrator.step(f"stack {stack.name} for {python.name}", why) as tick:
@@ -286,21 +284,21 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
 
 
 def compile_code(folder: Path, python: Interpreter) -> None:
-    """Compile the code of a copy with the interpreter that runs it, as environments are.
+    """Compile the code of a copy with the interpreter that runs it, as in environments.
 
-    A process that compiles what it imports keeps memory of that, and executes other instructions
-    than one that finds it compiled: of both sides none does. What cannot be compiled stays as it
-    is; so do tests, which nobody serves.
+    A process that compiles its imports keeps memory for that and executes other instructions than
+    one that finds them compiled, so neither side should. Code that cannot be compiled is left as it
+    is, and so are tests, which are not served.
     """
     argv: list[str | Path] = [python.executable, "-I", "-m", "compileall", "-q", "-q", "-j", "0"]
     argv += ["-x", r"/(tests?|node_modules)/", "."]
     log = command.new_log("compile", python.name, cache.digest(str(Path.cwd())))
-    with contextlib.suppress(SetupError):  # some file is no Python of this version
+    with contextlib.suppress(SetupError):  # a file is not Python of this version
         command.run(argv, what="compiling", log=log, tick=lambda _: None, cwd=folder)
 
 
 def _older(log: Path, version: str) -> str:
-    """Propose an older Python where a package has to be built, and cannot be."""
+    """Suggest an older Python if a package has to be built, and cannot be."""
     package, release = _UNBUILT.search(command.read_log(log)), Version(version).release[:2]
     if package is None or release <= _EARLIER:
         return ""
@@ -312,42 +310,42 @@ def _older(log: Path, version: str) -> str:
 
 
 def place(stack: Stack, python: Interpreter) -> Path:
-    """Where an environment is: another place for every lock and build of the interpreter."""
+    """Return an environment's folder, which differs for every lock and build of the interpreter."""
     key = cache.digest(stack.digest, python.identity)
     return paths.cache_dir() / "environments" / f"{stack.name}-py{python.name}-{key}"
 
 
 def environment_fault(stack: Stack, target: Path, version: str | None = None) -> str | None:
-    """Say in what an environment differs from its lock; None if in nothing. Reads names only.
+    """Say how an environment differs from its lock; None if it does not. Reads only file names.
 
-    `version` is that of its Python, where it may not be the one that the stack was read for.
+    `version` is that of its Python, if it may differ from the one that the stack was read for.
     """
     if cache.facts(target) is None or not (target / _PROGRAM).exists():
         return "it is not there"
-    installed: dict[str, str] = {}
+    actual: dict[str, str] = {}
     for folder in target.glob("lib/python*/site-packages/*.dist-info"):
         name, _, version_there = folder.name.removesuffix(".dist-info").rpartition("-")
-        installed[canonicalize_name(name)] = version_there
-    wanted = stack.packages
+        actual[canonicalize_name(name)] = version_there
+    expected = stack.packages
     if version is not None:
-        wanted = parse(stack.lock.read_text("utf-8"), str(stack.lock), version)
+        expected = parse(stack.lock.read_text("utf-8"), str(stack.lock), version)
     return (
         "; ".join(
-            f"{name} is {installed.get(name, 'absent')} instead of {wanted.get(name, 'absent')}"
-            for name in sorted({*wanted, *installed})
-            if wanted.get(name) != installed.get(name)
+            f"{name} is {actual.get(name, 'absent')} instead of {expected.get(name, 'absent')}"
+            for name in sorted({*expected, *actual})
+            if expected.get(name) != actual.get(name)
         )
         or None
     )
 
 
 def kept_place(digest: str, name: str) -> Path:
-    """The file that keeps a lock, by the first twelve digits of its SHA-256."""
+    """Return the file that keeps a lock, by the first twelve digits of its SHA-256."""
     return paths.cache_dir() / "resolved" / digest / f"{name}.txt"
 
 
 def read_pin(text: str) -> Requirement:
-    """Read a requirement such as `granian==2.7.8`; `UsageError`: it is no package's version."""
+    """Read a requirement such as `granian==2.7.8`; raises UsageError for anything else."""
     expected = f"--with {text!r}: expected a package and its version, such as 'granian==2.7.8'"
     try:
         pin = Requirement(text)

@@ -1,8 +1,8 @@
-"""A target: an application that its repository declares by no experiment, in options or few keys.
+"""A target: an application that options or a few keys declare, without an experiment.
 
-The keys stand in `[tool.duetbench]` of `pyproject.toml`, or at the top of a `duetbench.toml` that
-takes its place; options of the command line of the same names win over them. Each request of a
-target is a case.
+The keys are in `[tool.duetbench]` of `pyproject.toml`, or at the top of a `duetbench.toml`, which
+takes precedence. Command-line options with the same names override them. Each request of a target
+is a case.
 """
 
 import re
@@ -33,10 +33,10 @@ from duetbench.project.servers import SERVERS, misfit
 from duetbench.project.settings import FILE, KEYS, STACK, Target, project_name, read_table
 
 _THREADS: Final = 8
-"""Blocking threads of a WSGI server, if nobody says how many."""
+"""Default number of blocking threads of a WSGI server."""
 
 _SECONDS: Final[Mapping[Profile, float]] = {"quick": 2.0, "nightly": 22.0, "published": 30.0}
-"""Durations of load, as of the repository's own experiments."""
+"""Durations of load, as in the repository's own experiments."""
 
 _TIMEOUT_S: Final = 30.0
 _LONGEST: Final = 40  # characters of a request in a case's id
@@ -44,28 +44,28 @@ _WORD: Final = re.compile(r"[^a-z0-9]+")
 
 
 def of(root: Path, options: Mapping[str, Any]) -> Target | None:
-    """The target of a repository, by its keys and by options, which win; None: it has none.
+    """Return a repository's target, from its keys and from options, which win; None: it has none.
 
-    `options` are spelled as the keys are; one that is None or empty was not given.
+    `options` are spelled like the keys; an option that is None or empty was not given.
 
-    DeclarationError: a key is wrong. UsageError: an option is, or there are options and no
-    application.
+    Raises DeclarationError for an invalid key, and UsageError for an invalid option, or for options
+    without an application.
     """
     file, table = read_table(root)
     keys = {key: value for key, value in table.items() if key in KEYS}
-    chosen = {key: value for key, value in options.items() if was_given(value)}
-    if "app" not in {**keys, **chosen}:
-        if stray := list(map(option, chosen)):
+    values = {key: value for key, value in options.items() if was_given(value)}
+    if "app" not in {**keys, **values}:
+        if stray := list(map(option, values)):
             raise UsageError(
-                f"{' and '.join(stray)}: expected --app module:attribute beside it, or the key app "
+                f"{' and '.join(stray)}: expected --app module:attribute as well, or the key app "
                 f"in [tool.duetbench] of {root}, which `duetbench init` writes"
             )
         return None
     try:
-        target = Target.model_validate({**keys, **chosen})
+        target = Target.model_validate({**keys, **values})
     except ValidationError as error:
         place, actual, allowed = mistake(error)
-        if place and place[0] in chosen:
+        if place and place[0] in values:
             name, *rest = place
             label = key_path((option(str(name)), *rest))
             raise UsageError(f"{label} {actual}: expected {allowed}") from error
@@ -77,19 +77,19 @@ def of(root: Path, options: Mapping[str, Any]) -> Target | None:
 
 
 def was_given(value: object) -> bool:
-    """Whether an option's value is one, and not what stands where nobody gave any."""
+    """Whether an option has a value, and not the one that stands for its absence."""
     return value is not None and value is not False and value not in ((), [], {})
 
 
 def option(key: str) -> str:
-    """What a key is called on the command line."""
+    """Spell a key as its command-line option."""
     return {"requests": "--path or --request", "headers": "--header"}.get(key, f"--{key}")
 
 
 def private(target: Target, folder: Path) -> dict[str, str]:
-    """The variables of a target, from its files and then from what it says itself.
+    """Read the variables of a target from its files, then from its own values.
 
-    UsageError: a file (from `folder`) cannot be read, or has a line that sets nothing.
+    Raises UsageError if a file (in `folder`) cannot be read, or a line sets nothing.
     """
     variables: dict[str, str] = {}
     for name in target.env_file:
@@ -103,13 +103,13 @@ def private(target: Target, folder: Path) -> dict[str, str]:
                 continue
             key, sign, value = plain.partition("=")
             if not sign or not re.fullmatch(r"[A-Za-z_]\w*", key.strip()):
-                # Not the line: it may hold what nobody is to read.
+                # Do not show the line, which may have a private value.
                 raise UsageError(f"env-file {name}, line {number}: expected NAME=value")
-            variables[key.strip()] = _unquoted(value.strip())
+            variables[key.strip()] = _unquote(value.strip())
     return variables | target.env
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     if value[:1] in {'"', "'"} and (end := value.find(value[0], 1)) > 0:
         return value[1:end]
     return value.partition(" #")[0].rstrip()
@@ -123,16 +123,16 @@ def cases(
     server: str,
     pythons: Sequence[str],
 ) -> dict[Profile, tuple[Case, ...]]:
-    """Make the cases of a target, one per request and interpreter, for every profile.
+    """Create the cases of a target, one per request and interpreter, for every profile.
 
-    Files of its requests are in `folder`.
+    `folder` contains the files that requests name.
 
-    UsageError: a request is wrong, or the server cannot serve it so.
+    Raises UsageError for an invalid request, or if the server cannot serve it.
     """
     rate = "" if target.rate is None else f"-r{target.rate:g}"
     name = project_name(folder)
     endpoints = _endpoints(target, folder, interface)
-    made = {
+    by_profile = {
         profile: tuple(
             Case(
                 id=f"{name}/{endpoint.name}/py{python}/c{target.connections}{rate}",
@@ -163,10 +163,10 @@ def cases(
         )
         for profile, seconds in _SECONDS.items()
     }
-    if wrong := misfit(made["quick"][0]):
-        key, actual, allowed = wrong
+    if fault := misfit(by_profile["quick"][0]):
+        key, actual, allowed = fault
         raise UsageError(f"--{key} {actual}: expected {allowed}")
-    return made
+    return by_profile
 
 
 def _endpoints(target: Target, folder: Path, interface: Interface) -> list[Endpoint]:

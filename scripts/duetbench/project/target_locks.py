@@ -1,9 +1,9 @@
-"""The packages of somebody's project, by the lock that it has, with a server added; and itself.
+"""The packages of a target, from its project's own lock, with a server added; and the project.
 
-The lock is `uv.lock` (of a member of a workspace: that one's), `pylock.toml`, another tool's (see
-`other_locks`), `requirements*.txt` here or in `requirements/` or, without these, what
-`pyproject.toml` asks for: the first that is there. In a copy it becomes a lock as any other
-stack's, beside what the project asks for, so that it can be resolved again with other versions.
+The lock is the first of these that exists: `uv.lock` (of the workspace, for a member),
+`pylock.toml`, another tool's (see `other_locks`), `requirements*.txt` here or in `requirements/`,
+and the requirements in `pyproject.toml`. A copy gets a lock in the form of other stacks' and the
+project's requirements beside it, so that it can be resolved again with other versions.
 """
 
 import os
@@ -32,28 +32,28 @@ PYPROJECT: Final = "pyproject.toml"
 LOCKS: Final = (UV, PYLOCK, *other_locks.LOCKS)
 
 SITE: Final = f"{settings.FOLDER}/site"
-"""Folder of a copy with what is installed of the project itself."""
+"""Folder of a copy with the installed parts of the project itself."""
 
 _PROJECTS: Final = (PYPROJECT, "setup.py", "setup.cfg")
 _FOR_OTHERS: Final = ("dev", "test", "doc", "lint", "build", "ci", "local")
-"""In the name of a file of requirements: it is not for serving."""
+"""Words in the name of a requirements file that is not for serving."""
 
 _FOR_SERVING: Final = ("requirements", "prod", "deploy", "base", "common", "main")
-"""In such a name, the best first."""
+"""Words in the name of one that is for serving, the best first."""
 
 _NO_SOURCES: Final = {"tests", "test", "docs", "examples", "build", "dist", "node_modules"}
-"""Folders in which no application is looked for."""
+"""Folders that are not searched for an application."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectPackages:
-    """A project's packages, as its own lock or metadata have them.
+    """A project's packages, from its own lock or metadata.
 
     Attributes:
-        label: Where it does, for people.
+        label: The source of the packages, for people.
         text: A lock, one line per package.
         packages: Name → version, of the packages that this platform gets.
-        requirements: What it asks for itself, one line each; see `Project.resolve`.
+        requirements: The project's own requirements, one per line; see `Project.resolve`.
     """
 
     label: str
@@ -63,11 +63,11 @@ class ProjectPackages:
 
 
 NOTHING: Final = ProjectPackages("nowhere", "", {}, ())
-"""Of a project that names no packages."""
+"""The packages of a project that names none."""
 
 
 def workspace(root: Path) -> Path:
-    """The folder whose `uv.lock` holds for a project: the workspace's that it is a member of."""
+    """Return the folder of the `uv.lock` of a project: that of its workspace, if it is a member."""
     root = root.resolve()
     for folder in root.parents:
         table = read_pyproject(folder).get("tool", {}).get("uv", {}).get("workspace", {})
@@ -81,9 +81,9 @@ def workspace(root: Path) -> Path:
 
 
 def lock_of(root: Path) -> Path | None:
-    """The file that a project's packages are read from; None: it names none.
+    """Find the file to read a project's packages from; None if it names no packages.
 
-    UsageError: several files could be it.
+    Raises UsageError if several files are possible.
     """
     for file in (workspace(root) / UV, *(root / name for name in LOCKS)):
         if file.is_file():
@@ -99,7 +99,7 @@ def lock_of(root: Path) -> Path | None:
         if serving:
             names = ", ".join(p.relative_to(root).as_posix() for p in serving)
             raise UsageError(
-                f"{root} has {names}: which are the packages to be served with? Name one with "
+                f"{root} has {names}: which one has the packages to serve with? Name it with "
                 "--packages, or as requirements.txt"
             )
     for name in _PROJECTS:
@@ -109,38 +109,38 @@ def lock_of(root: Path) -> Path | None:
 
 
 def _asks(root: Path) -> bool:
-    """Whether a `pyproject.toml` says what a project needs: it may be for tools alone."""
+    """Whether a `pyproject.toml` declares the project's requirements, and not only tools."""
     document = read_pyproject(root)
     poetry = "poetry" in document.get("tool", ())
     return poetry or bool({"project", "build-system"} & document.keys())
 
 
 def read(
-    root: Path, file: Path, wanted: Target, python: Interpreter, narrator: Narrator
+    root: Path, file: Path, target: Target, python: Interpreter, narrator: Narrator
 ) -> ProjectPackages:
-    """Read a project's packages from a file; what has no version there is found by uv.
+    """Read a project's packages from a file; uv finds versions that are missing there.
 
-    DeclarationError: the file is not right. SetupError: uv finds no such packages, or one of them
-    cannot be built. UsageError: it is of no kind that is known.
+    Raises DeclarationError for an invalid file, SetupError if uv finds no such packages or one
+    cannot be built, and UsageError for an unknown kind of file.
     """
-    direct = _direct(root, wanted)
+    direct = _direct(root, target)
     label = os.path.relpath(file, root) if file.is_relative_to(workspace(root)) else file.name
-    chosen = [word for extra in wanted.extras for word in ("--extra", extra)]
+    options = [word for extra in target.extras for word in ("--extra", extra)]
     if file.name == UV:
-        chosen += [word for group in wanted.groups for word in ("--group", group)]
-        text = _of_uv(root, chosen, python)
+        options += [word for group in target.groups for word in ("--group", group)]
+        text = _of_uv(root, options, python)
     elif file.stem.partition(".")[0] == "pylock" and file.suffix == ".toml":
-        text = _of_pylock(file, wanted, python)
+        text = _of_pylock(file, target, python)
     elif file.name in other_locks.LOCKS:
-        text = _of_others(root, file, wanted, python, narrator)
+        text = _of_others(root, file, target, python, narrator)
     elif file.suffix in {".txt", ".in"}:
         direct = direct if direct is not None else _of_requirements(root, file)
-        text = _compiled(root, [file], python, label, "finding what has no version", narrator)
+        text = _compile(root, [file], python, label, "finding what has no version", narrator)
     elif file.name in _PROJECTS:
-        chosen += [word for group in wanted.groups for word in ("--group", f"{file}:{group}")]
+        options += [word for group in target.groups for word in ("--group", f"{file}:{group}")]
         text, why = "", "finding what has no version"
         if file.name != PYPROJECT or direct != ():
-            text = _compiled(root, [file, *chosen], python, label, why, narrator)
+            text = _compile(root, [file, *options], python, label, why, narrator)
     else:
         raise UsageError(f"{label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}")
     text = wheels.hashed(text, root, python, narrator)
@@ -150,21 +150,21 @@ def read(
 
 
 def _of_others(
-    root: Path, file: Path, wanted: Target, python: Interpreter, narrator: Narrator
+    root: Path, file: Path, target: Target, python: Interpreter, narrator: Narrator
 ) -> str:
-    """The lines of another tool's lock; where it lacks hashes, uv finds those of its versions."""
-    lines = other_locks.read(file, root, wanted, stacks.markers(python.version))
+    """Read the lines of another tool's lock; uv finds the hashes that it lacks."""
+    lines = other_locks.read(file, root, target, stacks.markers(python.version))
     text = "".join(f"{line}\n" for line in lines)
     if all(" --hash=" in line or " @ " in line for line in lines):
         return text
     with tempfile.TemporaryDirectory() as folder:
-        given = Path(folder) / "locked.txt"
-        given.write_text(text, "utf-8")
-        return _compiled(root, [given], python, file.name, "finding what has no hash", narrator)
+        lines_file = Path(folder) / "locked.txt"
+        lines_file.write_text(text, "utf-8")
+        return _compile(root, [lines_file], python, file.name, "finding what has no hash", narrator)
 
 
 def _of_requirements(root: Path, file: Path) -> tuple[str, ...] | None:
-    """What a file of requirements asks for; None: it is a lock, which does not tell."""
+    """Return the requirements of a file; None for a lock, which does not show them."""
     text = file.read_text("utf-8").replace("\\\n", " ")
     lines = (line.partition(" #")[0].strip() for line in text.splitlines())
     requirements = [line for line in lines if _name(line)]
@@ -173,10 +173,10 @@ def _of_requirements(root: Path, file: Path) -> tuple[str, ...] | None:
     return (f"-r {os.path.relpath(file, root / settings.FOLDER)}",)
 
 
-def _of_uv(root: Path, chosen: Sequence[str], python: Interpreter) -> str:
+def _of_uv(root: Path, options: Sequence[str], python: Interpreter) -> str:
     argv: list[str | Path] = [command.uv(), "export", "--frozen", "--no-emit-project", "--quiet"]
     argv += ["--no-header", "--no-default-groups", "--no-annotate", "--no-python-downloads"]
-    argv += ["--format", "requirements.txt", "--python", python.executable, *chosen]
+    argv += ["--format", "requirements.txt", "--python", python.executable, *options]
     with tempfile.TemporaryDirectory() as folder:
         out, log = (
             Path(folder) / "exported.txt",
@@ -187,23 +187,23 @@ def _of_uv(root: Path, chosen: Sequence[str], python: Interpreter) -> str:
         return stacks.one_line_per_package(out.read_text("utf-8"))
 
 
-def _of_pylock(file: Path, wanted: Target, python: Interpreter) -> str:
+def _of_pylock(file: Path, target: Target, python: Interpreter) -> str:
     try:
         lock = Pylock.from_dict(tomllib.loads(file.read_text("utf-8")))
     except (OSError, ValueError, PylockValidationError) as error:
         raise DeclarationError(str(file), "file", str(error), "a pylock.toml (PEP 751)") from error
     values: dict[str, Any] = {
         **stacks.markers(python.version),
-        "extras": frozenset(wanted.extras),
-        "dependency_groups": frozenset((*wanted.groups, *(lock.default_groups or ()))),
+        "extras": frozenset(target.extras),
+        "dependency_groups": frozenset((*target.groups, *(lock.default_groups or ()))),
     }
-    chosen = [
+    packages = [
         p for p in lock.packages if p.marker is None or p.marker.evaluate(values, "lock_file")
     ]
-    return "".join(f"{line}\n" for line in sorted(map(_locked_line, chosen)))
+    return "".join(f"{line}\n" for line in sorted(map(_lock_line, packages)))
 
 
-def _locked_line(package: Package) -> str:
+def _lock_line(package: Package) -> str:
     name = package.name
     if (vcs := package.vcs) is not None:
         below = f"#subdirectory={vcs.subdirectory}" if vcs.subdirectory else ""
@@ -225,7 +225,7 @@ def _hashes(digests: Sequence[Mapping[str, str]]) -> str:
 
 
 def _name(line: str) -> str:
-    """The package of a line in a lock or of a requirement; empty: it names none."""
+    """Return the package of a line in a lock or of a requirement; empty if it names none."""
     try:
         return canonicalize_name(Requirement(line.split(" --hash=", 1)[0]).name)
     except InvalidRequirement:
@@ -233,7 +233,7 @@ def _name(line: str) -> str:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """Each package of a lock, with where it is wanted, and its file where it has no version."""
+    """List a lock's packages with their markers, and the file of those without a version."""
     return tuple(
         plain if " @ " in plain else f"{_name(plain)}{sign}{marker}"
         for line in text.splitlines()
@@ -242,16 +242,16 @@ def _names(text: str) -> tuple[str, ...]:
     )
 
 
-def _direct(root: Path, wanted: Target) -> tuple[str, ...] | None:
-    """What a project's metadata asks for; None: they are not, or not plainly, in the file."""
+def _direct(root: Path, target: Target) -> tuple[str, ...] | None:
+    """Return the requirements of a project's metadata; None if the file does not list them."""
     document = read_pyproject(root)
     project = document.get("project", {})
     if "dependencies" not in project:
         return None
     extras = {canonicalize_name(k): v for k, v in project.get("optional-dependencies", {}).items()}
     try:
-        groups = resolve_dependency_groups(document.get("dependency-groups", {}), *wanted.groups)
-        of_extras = [text for e in wanted.extras for text in extras[canonicalize_name(e)]]
+        groups = resolve_dependency_groups(document.get("dependency-groups", {}), *target.groups)
+        of_extras = [text for e in target.extras for text in extras[canonicalize_name(e)]]
     except (LookupError, ValueError) as error:
         raise UsageError(f"{root / PYPROJECT}: no such extra or group: {error}") from error
     name = canonicalize_name(project.get("name", ""))
@@ -262,20 +262,20 @@ def _direct(root: Path, wanted: Target) -> tuple[str, ...] | None:
 def locked(
     root: Path,
     packages: ProjectPackages,
-    added: Collection[str],
+    names: Collection[str],
     python: Interpreter,
     narrator: Narrator,
     like: Stack | None = None,
 ) -> Stack:
-    """Write a copy's lock: what is given, and what of `added` it lacks, with all it needs.
+    """Write a copy's lock: the given packages, plus those of `names` it lacks, and all they need.
 
-    What is added has the versions of `like`, the lock of the other side; where the same was given
-    there, it is the same lock.
+    The additions have the versions of `like`, the lock of the other side. If that side was given
+    the same packages, the lock is the same.
 
-    SetupError: uv finds no such set of packages, or cannot reach its index.
+    Raises SetupError if uv finds no such set of packages, or cannot reach its index.
     """
     file = root / settings.FOLDER / f"{settings.STACK}.txt"
-    lacking = sorted(set(added) - packages.packages.keys())
+    lacking = sorted(set(names) - packages.packages.keys())
     text = packages.text
     if like is not None and like.lock.with_suffix(".given").read_text("utf-8") == text:
         text = like.lock.read_text("utf-8")
@@ -284,23 +284,23 @@ def locked(
         pins = [f"{name}=={others[name]}" if name in others else name for name in lacking]
         keep = [f"{n}=={v}" for n, v in others.items() if n not in packages.packages]
         with tempfile.TemporaryDirectory() as folder:
-            given, wanted = Path(folder) / "locked.txt", Path(folder) / "server.in"
-            given.write_text(text, "utf-8")
-            wanted.write_text("\n".join(pins), "utf-8")
-            text = _compiled(
-                root, [given, wanted], python, packages.label, f"adding {', '.join(lacking)}",
+            lock, server = Path(folder) / "locked.txt", Path(folder) / "server.in"
+            lock.write_text(text, "utf-8")
+            server.write_text("\n".join(pins), "utf-8")
+            text = _compile(
+                root, [lock, server], python, packages.label, f"adding {', '.join(lacking)}",
                 narrator, "\n".join([text, *keep]),
             )  # fmt: skip
         text = wheels.hashed(text, root, python, narrator)
-    placed = {_name(line): line for line in _names(text) if " @ " in line}
-    lines = [placed.get(_name(line), line) for line in (*packages.requirements, *lacking)]
+    places = {_name(line): line for line in _names(text) if " @ " in line}
+    lines = [places.get(_name(line), line) for line in (*packages.requirements, *lacking)]
     stacks.write_lock(file.with_suffix(".in"), "".join(f"{line}\n" for line in lines))
     stacks.write_lock(file.with_suffix(".given"), packages.text)
     stacks.write_lock(file, text)
     return stacks.read_lock(settings.STACK, file, python.version, root)
 
 
-def _compiled(
+def _compile(
     root: Path,
     argv: Sequence[str | Path],
     python: Interpreter,
@@ -310,7 +310,7 @@ def _compiled(
     keep: str = "",
 ) -> str:
     with narrator.step(f"packages of {label}", why) as tick:
-        return stacks.compiled(
+        return stacks.compile_lock(
             argv,
             f"the packages of {label}",
             settings.STACK,
@@ -323,10 +323,10 @@ def _compiled(
 
 
 def install(root: Path, module: str, python: Interpreter, narrator: Narrator) -> tuple[str, ...]:
-    """Lay out in a copy what its project installs of itself: folders to import from, by order.
+    """Lay out what a project installs of itself in a copy; return the import folders, in order.
 
-    Its code is imported from its source, from where that lies. Of a wheel that has more to it
-    (compiled modules, or a module that no source has) all is laid out, and comes first.
+    Code is imported from its source folder. A wheel with more than the source (compiled modules, or
+    a module without source) is laid out completely, and comes first.
     """
     site = root / SITE
     site.mkdir(parents=True, exist_ok=True)
@@ -334,7 +334,7 @@ def install(root: Path, module: str, python: Interpreter, narrator: Narrator) ->
     if "build-system" in read_pyproject(root):
         top = module.partition(".")[0]
         names = (root / folder / name for folder in folders for name in (top, f"{top}.py"))
-        there = any(place.exists() for place in names)
+        has_source = any(place.exists() for place in names)
         try:
             wheel = wheels.build(root, python, narrator)
         except SetupError as error:
@@ -344,20 +344,20 @@ def install(root: Path, module: str, python: Interpreter, narrator: Narrator) ->
             )
         else:
             sources = [root / name for name in folders]
-            wheels.unpack(wheel, site, sources, "" if there else top)
+            wheels.unpack(wheel, site, sources, "" if has_source else top)
     return (SITE, *folders)
 
 
 def module_files(module: str) -> tuple[Path, Path]:
-    """The files that a module of a dotted name may be, from where it is imported."""
+    """Return the two files that a dotted module may be, from its import folder."""
     name = Path(*module.split("."))
     return name.with_suffix(".py"), name / "__init__.py"
 
 
 def source_folders(root: Path, module: str) -> tuple[str, ...]:
-    """Folders of a project that its code is imported from: `src/`, the top, and another's.
+    """List the folders to import a project's code from: `src/`, the top, and perhaps another.
 
-    The last is the one folder in which the module is, where it is in neither of these.
+    The other comes first: the only folder that contains the module, if the first two do not.
     """
     usual = tuple(name for name in ("src", ".") if (root / name).is_dir())
     names = module_files(module)

@@ -1,7 +1,7 @@
-"""The interpreter of somebody's project: any CPython from 3.10 on that the machine has, or uv gets.
+"""The interpreter of a target: any CPython from 3.10 that the machine has, or uv installs.
 
-It is one that the project asks for, in `.python-version` or else by its metadata: the newest of
-those that set-up has made, or the first that uv finds here.
+The project asks for it in `.python-version`, or else in its metadata. It is the newest one that
+set-up has installed, or the first that uv finds here.
 """
 
 import os
@@ -25,19 +25,19 @@ from duetbench.project.schema import InterpreterSpec
 from duetbench.project.settings import Settings, read_pyproject
 
 OLDEST: Final = Version("3.10")
-"""What of ours runs beside an application runs from here on."""
+"""The oldest Python for our code that runs beside an application."""
 
 _TIMEOUT_S: Final = 60
 _NAMED: Final = re.compile(
     r"(?:cpython[@-]?|python)?(?P<version>\d+(?:\.\d+){0,2}(?:[abrc]+\d+)?)"
     r"(?P<free>t|\+freethreaded)?(?P<jit>-jit)?(?:-[a-z].*)?"
 )
-"""As uv and pyenv write one: 3.13, 3.13.5, 3.13t, cpython-3.13.5-linux-x86_64-gnu; or 3.15-jit."""
+"""As uv and pyenv write it: 3.13, 3.13.5, 3.13t, cpython-3.13.5-linux-x86_64-gnu; or 3.15-jit."""
 
 
 @dataclass(frozen=True, slots=True)
 class PythonRequest:
-    """What a project asks for: which versions, without the GIL, with the JIT, in its words."""
+    """What a project asks for: versions, without the GIL or not, with the JIT or not, its words."""
 
     versions: SpecifierSet
     free_threaded: bool
@@ -45,21 +45,21 @@ class PythonRequest:
     source: str
     jit: bool = False
 
-    def fits(self, one: InterpreterSpec | InterpreterRecord) -> bool:
-        version = Version(one.version)
+    def fits(self, python: InterpreterSpec | InterpreterRecord) -> bool:
+        version = Version(python.version)
         return (
-            (one.free_threaded, one.jit) == (self.free_threaded, self.jit)
+            (python.free_threaded, python.jit) == (self.free_threaded, self.jit)
             and version >= OLDEST
             and self.versions.contains(version, prereleases=True)
         )
 
 
 def request(root: Path, chosen: str | None = None, within: Path = Path()) -> PythonRequest:
-    """What a project, or whoever has chosen one for it, asks for.
+    """Read what a project asks for, or what the user has chosen instead.
 
-    `.python-version` may also stand in a folder of the repository around the one that this is.
+    `.python-version` may also be in a folder of the repository above this one.
 
-    UsageError: it is no CPython, or none that can be measured.
+    Raises UsageError if it is no CPython, or one that cannot be measured.
     """
     if chosen is not None:
         return read(chosen, "--python")
@@ -78,7 +78,7 @@ def request(root: Path, chosen: str | None = None, within: Path = Path()) -> Pyt
 
 
 def read(text: str, source: str) -> PythonRequest:
-    """Read a request such as 3.13, 3.13t or >=3.11; errors as in `request`."""
+    """Read a request such as 3.13, 3.13t or >=3.11; raises like `request`."""
     if match := _NAMED.fullmatch(text.strip()):
         exact = match["version"].count(".") == 2
         versions = SpecifierSet(f"=={match['version']}{'' if exact else '.*'}")
@@ -93,88 +93,88 @@ def read(text: str, source: str) -> PythonRequest:
         ) from error
 
 
-def choose(wanted: PythonRequest, configured: Settings, narrator: Narrator) -> InterpreterSpec:
-    """Find an interpreter that a project asks for, or have uv install one.
+def choose(need: PythonRequest, configured: Settings, narrator: Narrator) -> InterpreterSpec:
+    """Find an interpreter that a project asks for, or let uv install one.
 
-    It goes by `name_of` its declaration from then on.
+    From then on its name is `name_of` the result.
 
-    SetupError: none is here, and uv cannot have one.
+    Raises SetupError if there is none here, and uv cannot get one.
     """
-    made = []
+    specs = []
     for name, spec in configured.interpreters.items():
         with suppress(SetupError):
             interpreters.locate(name, configured)
-            if wanted.fits(spec):
-                made.append(spec)
-    if made:
-        # Who asks for no version gets the usual one, whatever else was made here.
-        newest = max(made, key=lambda spec: (not spec.optional, Version(spec.version)))
+            if need.fits(spec):
+                specs.append(spec)
+    if specs:
+        # Without a requested version, a usual interpreter wins over optional ones.
+        newest = max(specs, key=lambda spec: (not spec.optional, Version(spec.version)))
         return newest.model_copy(update={"optional": False})
     try:
-        # Itself, in place of a script that starts it (pyenv's), which loses an environment.
-        proof = interpreters.prove(_find(wanted) or _install(wanted, narrator))
+        # The interpreter itself, not a script that starts it (pyenv's) and loses an environment.
+        proof = interpreters.prove(_find(need) or _install(need, narrator))
     except SetupError as error:
         raise SetupError(
-            f"{wanted.source} asks for Python {wanted.text}, which is not here; {error}. Install "
-            "it, or choose one that is here with --python"
+            f"{need.source} asks for Python {need.text}, which is not installed; {error}. Install "
+            "it, or choose an installed one with --python"
         ) from error
     executable = Path(proof["executable"])
     spec = InterpreterSpec(
-        version=proof["version"], free_threaded=proof["free_threaded"], jit=wanted.jit
+        version=proof["version"], free_threaded=proof["free_threaded"], jit=need.jit
     )
-    if not wanted.fits(spec):
+    if not need.fits(spec):
         raise SetupError(
-            f"{wanted.source} asks for Python {wanted.text}, and uv has found {spec.version} "
+            f"{need.source} asks for Python {need.text}, and uv found {spec.version} "
             f"({executable}): choose one with --python"
         )
     extended = configured.model_copy(update={"interpreters": {name_of(spec): spec}})
     target = interpreters.place(name_of(spec), "found", extended)
 
     def fill(_staging: Path) -> Facts:
-        return interpreters.described(executable, "found", jit=spec.jit)
+        return interpreters.describe(executable, "found", jit=spec.jit)
 
     interpreters.make(target, spec, fill, narrator)
     return spec
 
 
 def name_of(spec: InterpreterSpec) -> str:
-    """What an interpreter is called: 3.13, 3.13t, or 3.15-jit."""
+    """Return the name of an interpreter: 3.13, 3.13t, or 3.15-jit."""
     return ".".join(spec.version.split(".")[:2]) + spec.suffix
 
 
-def _find(wanted: PythonRequest) -> Path | None:
-    """The first that uv finds on this machine, in no environment, which brings its packages."""
+def _find(need: PythonRequest) -> Path | None:
+    """Find the first one on this machine with uv, outside of environments, which add packages."""
     argv: list[str | Path] = [command.uv(), "python", "find", "--system", "--no-project"]
-    done = subprocess.run(
-        [*argv, "--no-python-downloads", _spelled(wanted)],
+    process = subprocess.run(
+        [*argv, "--no-python-downloads", _spell(need)],
         capture_output=True,
         text=True,
         check=False,
         timeout=_TIMEOUT_S,
         env={**os.environ, "PATH": _without_shims()},
     )
-    return Path(done.stdout.strip()) if done.returncode == 0 else None
+    return Path(process.stdout.strip()) if process.returncode == 0 else None
 
 
 def _without_shims() -> str:
-    """The search path with pyenv's interpreters in place of scripts that start none elsewhere."""
+    """Return the search path with pyenv's interpreters instead of scripts that may start none."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     home = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     versions = sorted(map(str, home.glob("versions/*/bin")), reverse=True)
     return os.pathsep.join([name for name in folders if Path(name) != home / "shims"] + versions)
 
 
-def _install(wanted: PythonRequest, narrator: Narrator) -> Path:
-    request = _spelled(wanted)
+def _install(need: PythonRequest, narrator: Narrator) -> Path:
+    request = _spell(need)
     with narrator.step(f"CPython {request}", "asking uv for a prebuilt one") as tick:
         interpreters.install(request, "python-install", tick)
-    if (executable := _find(wanted)) is None:
+    if (executable := _find(need)) is None:
         raise SetupError("uv installed another one")
     return executable
 
 
-def _spelled(wanted: PythonRequest) -> str:
-    """A request as uv reads it; what is said by no range is any that can be measured."""
-    if match := _NAMED.fullmatch(wanted.text.strip()):
+def _spell(need: PythonRequest) -> str:
+    """Spell a request as uv reads it; other requests become a range that can be measured."""
+    if match := _NAMED.fullmatch(need.text.strip()):
         return match["version"] + "t" * bool(match["free"])
-    return str(wanted.versions & SpecifierSet(f">={OLDEST}"))
+    return str(need.versions & SpecifierSet(f">={OLDEST}"))

@@ -1,8 +1,8 @@
-"""Programs that set-up brings: the load generator, and valgrind.
+"""Programs that set-up installs: the load generator, and valgrind.
 
-oha is its release's own program, or built from its registry; both are pinned. valgrind is not
-required: it is installed where that is allowed (Debian, as root or in CI); else the command that
-installs it is told.
+oha is the program of its release, or built from its registry; both are pinned. valgrind is not
+required. It is installed where that is allowed (Debian, as root or in CI); otherwise the user gets
+the command that installs it.
 """
 
 import math
@@ -22,19 +22,19 @@ from duetbench.host.console import Narrator
 from duetbench.project.schema import OhaSpec
 
 RUST: Final = "1.88"
-"""The oldest Rust that compiles it, as its crate says (`rust-version`)."""
+"""The oldest Rust that compiles oha, as its crate says (`rust-version`)."""
 
 RELEASES: Final = "DUETBENCH_OHA_RELEASES"
-"""Variable with another address of its releases' files; set to nothing: build it from source."""
+"""Variable with another address of oha's release files; an empty one: build it from source."""
 
 _RELEASES: Final = "https://github.com/hatoo/oha/releases/download"
 _FILES: Final = {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}
-"""Kind of machine → the file of a release, which needs no library of the system's."""
+"""Kind of machine → the file of a release, which needs no system library."""
 
-_MOST: Final = 100e6  # bytes of that file; it has about 20 million
+_MOST: Final = 100e6  # largest size of that file, bytes; it has about 20 million
 
 ROOM_GB: Final = 3.0
-"""Free space (10⁹ bytes) to build in."""
+"""Free space to build in, 10⁹ bytes."""
 
 VALGRIND: Final = "valgrind"
 WHY_VALGRIND: Final = "instructions are counted with it"
@@ -47,12 +47,12 @@ _CHUNK: Final = 1 << 18
 
 
 def no_compiler() -> list[str]:
-    """Say that there is no C compiler, which CPython and the load generator need."""
+    """Report a missing C compiler, which CPython and the load generator need."""
     return command.missing("cc", "to compile what has to be built", COMPILER_REMEDY)
 
 
 def no_room() -> list[str]:
-    """Say that a build would fill the disk."""
+    """Report a disk that is too full to build."""
     folder = paths.cache_dir()
     free = command.free_gb(folder)
     if free >= ROOM_GB:
@@ -62,11 +62,11 @@ def no_room() -> list[str]:
 
 
 def download(address: str, partial: Path, tick: Tick, most: float = math.inf) -> None:
-    """Fetch a file over HTTP; its contents are for the caller to check.
+    """Download a file over HTTP; the caller checks its contents.
 
-    SetupError: it cannot be had, or has more than `most` bytes.
+    Raises SetupError if it is not available, or has more than `most` bytes.
     """
-    import httpx  # noqa: PLC0415 - slow to import, and nearly always not needed
+    import httpx  # noqa: PLC0415 - slow to import, and rarely needed
 
     received = 0
     try:
@@ -87,25 +87,25 @@ def download(address: str, partial: Path, tick: Tick, most: float = math.inf) ->
 
 
 def version(program: Path | str) -> str | None:
-    """What a program answers to `--version`, without its name; None if it does not answer."""
+    """Ask a program for its `--version`, without its name; None if it does not answer."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [program, "--version"], capture_output=True, text=True, check=True, timeout=_TIMEOUT_S
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    first = (done.stdout or done.stderr).strip().splitlines()
+    first = (process.stdout or process.stderr).strip().splitlines()
     return first[0].removeprefix(Path(program).name).strip() if first else None
 
 
 class _UnusableError(SetupError):
-    """There is no prebuilt program for this machine; it can be built."""
+    """There is no prebuilt program for this machine, but it can be built."""
 
 
 def ensure_oha(spec: OhaSpec, narrator: Narrator) -> bool:
-    """Make it, prebuilt or built, unless it is there and right; whether it was made now.
+    """Install oha, prebuilt or built, unless the right one is there; return whether it did.
 
-    SetupError: it cannot be made here, and what is missing for that.
+    Raises SetupError if that is not possible here, with what is missing.
     """
     if oha_fault(spec, oha_place(spec)) is None:
         return False
@@ -116,20 +116,20 @@ def ensure_oha(spec: OhaSpec, narrator: Narrator) -> bool:
 
 
 def fetch_oha(spec: OhaSpec, narrator: Narrator) -> bool:
-    """Take the program of its release, if one with a pinned checksum can be had: whether it was.
+    """Install the program of oha's release, if one with a pinned checksum is available.
 
-    SetupError: what came instead has another checksum; nothing of it is kept.
+    Returns whether it is. Raises SetupError for another checksum, and then keeps nothing.
     """
     try:
-        _make(spec, narrator, lambda staging: _fetched(spec, staging, narrator))
+        _make(spec, narrator, lambda staging: _fetch(spec, staging, narrator))
     except _UnusableError as error:
-        narrator.say(f"a prebuilt oha {spec.version} cannot be had ({error}): it is built by cargo")
+        narrator.say(f"a prebuilt oha {spec.version} is not available ({error}): cargo builds it")
         return False
     return True
 
 
 def build_oha(spec: OhaSpec, narrator: Narrator) -> None:
-    """Build it from its registry; the SetupError says what is missing."""
+    """Build oha from its registry; raises SetupError with what is missing."""
     _make(spec, narrator, lambda staging: _build(spec, staging, narrator))
 
 
@@ -143,52 +143,52 @@ def _make(spec: OhaSpec, narrator: Narrator, fill: Callable[[Path], cache.Facts]
 
 
 def find_oha(spec: OhaSpec) -> Path:
-    """Find the load generator that set-up made. Starts no process.
+    """Find the load generator that set-up installed. Starts no process.
 
-    SetupError: it was not made yet.
+    Raises SetupError if it is not installed yet.
     """
     program = oha_place(spec) / "bin" / "oha"
     if cache.facts(oha_place(spec)) is None or not program.is_file():
-        raise SetupError(f"oha {spec.version} has not been made: run `duetbench setup`")
+        raise SetupError(f"oha {spec.version} is not installed: run `duetbench setup`")
     cache.touch(oha_place(spec))
     return program
 
 
 def oha_place(spec: OhaSpec) -> Path:
-    """Where set-up puts it, prebuilt or not: another place for every version."""
+    """Return oha's folder, prebuilt or not, which differs for every version."""
     pin = cache.digest(spec.model_dump_json(exclude={"prebuilt"}))
     return paths.cache_dir() / "tools" / f"oha-{spec.version}-{pin}"
 
 
 def oha_version(program: Path) -> str:
-    """The version of a load generator, as proven when it was made."""
+    """Return the version of a load generator, as checked at its installation."""
     return str((cache.facts(program.parent.parent) or {}).get("version", ""))
 
 
 def oha_origin(program: Path) -> Literal["prebuilt", "source"]:
-    """How a load generator was made."""
+    """Return how a load generator was installed."""
     facts = cache.facts(program.parent.parent) or {}
     return "prebuilt" if facts.get("origin") == "prebuilt" else "source"
 
 
 def oha_fault(spec: OhaSpec, target: Path) -> str | None:
-    """Say what is wrong with the load generator at a place; None if nothing is."""
+    """Say what is wrong with the load generator in a folder; None if nothing is."""
     facts, program = cache.facts(target), target / "bin" / "oha"
     if facts is None or not program.is_file():
         return "it is not there"
     if cache.sha256(program) != facts.get("sha256"):
-        return "its program is not the one that was made"
+        return "its program is not the one that was installed"
     if facts.get("origin") == "prebuilt" and facts.get("sha256") not in spec.prebuilt.values():
-        return "its program is not one of those that are pinned"
+        return "its program is not one of the pinned ones"
     actual = version(program)
     return None if actual == spec.version else f"expected version {spec.version}, found {actual}"
 
 
-def _fetched(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
+def _fetch(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
     base = os.environ.get(RELEASES, _RELEASES)
     file = _FILES.get(platform.machine(), "")
     if not base:
-        raise _UnusableError(f"{RELEASES} is set to nothing")
+        raise _UnusableError(f"{RELEASES} is empty")
     if file not in spec.prebuilt:
         raise _UnusableError(f"none is pinned for {platform.machine()}")
     address = f"{base.rstrip('/')}/v{spec.version}/{file}"
@@ -203,31 +203,31 @@ def _fetched(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
     if digest != spec.prebuilt[file]:
         raise SetupError(
             f"{address}: expected SHA-256 {spec.prebuilt[file]}, found {digest}: it is not used. "
-            f"Something on the way may answer in its place; with {RELEASES} set to nothing, oha is "
-            "built from source instead"
+            f"A proxy may have replaced it; set {RELEASES} to nothing to build oha from source "
+            "instead"
         )
     program.chmod(0o755)
-    says = version(program)
-    if says != spec.version:
-        raise _UnusableError(f"{file} does not run here: expected {spec.version}, found {says}")
+    actual = version(program)
+    if actual != spec.version:
+        raise _UnusableError(f"{file} does not run here: expected {spec.version}, found {actual}")
     return {"version": spec.version, "sha256": digest, "origin": "prebuilt"}
 
 
 def oha_faults(spec: OhaSpec) -> list[str]:
-    """Say what building it lacks, before anything is fetched: a cargo that works, cc, room.
+    """List what is missing to build oha, before any download: a cargo that works, cc, room.
 
-    cargo would say so itself, but one that is much older first fetches the whole index, for
-    minutes, or cannot read what it has fetched; and a shim of rustup's may have no cargo at all.
+    cargo would report it too. But a much older one first downloads the whole index, for minutes, or
+    cannot read it afterwards; and a shim of rustup may have no cargo at all.
     """
     why = "to build the load generator oha"
     lacking = command.missing("cargo", why, "install Rust's toolchain (rustup, or apt)")
     if cargo := shutil.which("cargo"):
-        found = version(cargo) or ""
-        release = re.match(r"(\d+)\.(\d+)", found)
+        text = version(cargo) or ""
+        release = re.match(r"(\d+)\.(\d+)", text)
         if not release or tuple(map(int, release.groups())) < tuple(map(int, RUST.split("."))):
             lacking.append(
                 f"oha {spec.version} needs Rust {RUST} or newer, found {cargo}: "
-                f"{found or 'it does not say its version'}. With rustup: rustup update stable && "
+                f"{text or 'it does not say its version'}. With rustup: rustup update stable && "
                 "rustup default stable; otherwise install Rust with rustup, since a distribution's "
                 "may be older"
             )
@@ -235,29 +235,29 @@ def oha_faults(spec: OhaSpec) -> list[str]:
 
 
 def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
-    # Not in the staging folder: cargo goes on where a killed build ended. It has its own lock.
-    compiled = paths.cache_dir() / "building" / f"oha-{spec.version}"
+    # Not in the staging folder: cargo continues where a killed build ended. It has its own lock.
+    target = paths.cache_dir() / "building" / f"oha-{spec.version}"
     argv: list[str | Path] = ["cargo", "install", "oha", "--version", spec.version, "--locked"]
-    # With its default features: without any TLS it does not compile, and the system's OpenSSL would
-    # make it another program on every machine.
+    # Default features: without any TLS it does not compile, and the system's OpenSSL would make it
+    # another program on every machine.
     argv += ["--root", staging, "--no-track"]
-    # Half the build time of the release profile; the generator is not what is measured.
+    # Half the build time of the release profile, as the generator itself is not measured.
     argv += ["--config", "profile.release.lto=false"]
     argv += ["--config", "profile.release.codegen-units=16"]
-    # An outer make's job server is not for us.
-    env = {"CARGO_TARGET_DIR": str(compiled), "CARGO_TERM_COLOR": "never", "MAKEFLAGS": ""}
+    # The job server of an outer make does not apply here.
+    env = {"CARGO_TARGET_DIR": str(target), "CARGO_TERM_COLOR": "never", "MAKEFLAGS": ""}
     why = "building the load generator, about 3 min on 2 cores"
     with narrator.step(f"oha {spec.version}", why) as tick:
         log = command.new_log("oha")
         command.run(argv, what="building oha", log=log, tick=tick, env=env)
     require_crate(spec)
-    shutil.rmtree(compiled, ignore_errors=True)
+    shutil.rmtree(target, ignore_errors=True)
     digest = cache.sha256(staging / "bin" / "oha")
     return {"version": spec.version, "sha256": digest, "origin": "source"}
 
 
 def require_crate(spec: OhaSpec) -> None:
-    """Compare the crate that cargo took with the pinned checksum (cargo compares the index's)."""
+    """Check the crate that cargo used against the pinned checksum (cargo checks the index's)."""
     home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
     for crate in home.glob(f"registry/cache/*/oha-{spec.version}.crate"):
         digest = cache.sha256(crate)
@@ -266,9 +266,9 @@ def require_crate(spec: OhaSpec) -> None:
 
 
 def ensure_valgrind(narrator: Narrator) -> bool | None:
-    """Install valgrind if it is not there and we may: whether; None: it is not there.
+    """Install valgrind if it is missing and may be installed; return whether it was.
 
-    What cannot be installed is told, and is no error.
+    Returns None if it is still missing, which is reported but no error.
     """
     if shutil.which(VALGRIND):
         return False
@@ -286,11 +286,11 @@ def ensure_valgrind(narrator: Narrator) -> bool | None:
 
 
 def _as_root() -> list[str] | None:
-    # What makes a command root's: nothing for root, sudo on a CI's machine; None: we may not.
+    # Prefix that runs a command as root: none for root, sudo in CI; None: not allowed.
     if os.geteuid() == 0:
         return []
     sudo = shutil.which("sudo")
-    # What sudo does not hand on by itself.
+    # sudo does not pass the environment on.
     keep = ["--non-interactive", "env", "DEBIAN_FRONTEND=noninteractive"]
     return [sudo, *keep] if sudo and os.environ.get("CI") else None
 
@@ -303,6 +303,6 @@ def _install(apt: list[str], tick: Tick) -> None:
     try:
         command.run(install, what=what, log=log, tick=tick, env=env)
     except SetupError:
-        # Its lists of packages may be old, or not there at all.
+        # The package lists may be old, or missing.
         command.run([*apt, "update"], what="apt-get update", log=log, tick=tick, env=env)
         command.run(install, what=what, log=log, tick=tick, env=env)

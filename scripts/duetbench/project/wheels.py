@@ -1,7 +1,7 @@
-"""Packages that a lock names by place (a folder, a git commit), built, so that they have a hash.
+"""Builds wheels of packages that a lock names by place (a folder, a git commit), to hash them.
 
-A wheel is kept in the cache by what it was built from, so that the same state of a package is the
-same file, and a lock that names it is the same lock.
+The cache keeps a wheel by what it was built from. So the same state of a package is the same file,
+and a lock that names it is the same lock.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _LEFT_OUT: Final = frozenset(
     {".git", ".venv", "__pycache__", "node_modules", settings.FOLDER, settings.FILE}
 )
 _ALLOWED: Final = {"UV_NO_BUILD": "0"}
-"""That is for releases, which come by night; this is somebody's own."""
+"""Allows building: the ban is for releases, which come by night; this is the user's own code."""
 
 _UNVERSIONED: Final = {
     "SETUPTOOLS_SCM_PRETEND_VERSION": "0",
@@ -38,15 +38,15 @@ _UNVERSIONED: Final = {
     "UV_DYNAMIC_VERSIONING_BYPASS": "0",
     "PBR_VERSION": "0",
 }
-"""A copy has no history that a version could be read from."""
+"""Versions for a copy, which has no history to read one from."""
 
 
 def hashed(text: str, root: Path, python: Interpreter, narrator: Narrator) -> str:
-    """A lock, one line per package, with a wheel in place of what has no hash.
+    """Return a lock, one line per package, with a built wheel for each package without a hash.
 
-    Folders are relative to `root`; the project there itself is left out.
+    Folders are relative to `root`; the project there is left out.
 
-    SetupError: one cannot be built, or be had in a way that is sure to be the same again.
+    Raises SetupError if a package cannot be built, or might be another one next time.
     """
     lines = (_line(line, root, python, narrator) for line in text.splitlines())
     return "".join(f"{line}\n" for line in lines if line)
@@ -57,16 +57,16 @@ def _line(line: str, root: Path, python: Interpreter, narrator: Narrator) -> str
     if hashes and _NAMED.match(plain):
         return line
     marker = _MARKER.search(plain)
-    placed = _PLACED.fullmatch(plain[: marker.start()] if marker else plain)
-    place = placed["place"] if placed else ""
+    match = _PLACED.fullmatch(plain[: marker.start()] if marker else plain)
+    place = match["place"] if match else ""
     if place.startswith("git+"):
         source = _of_git(place.removeprefix("git+"), narrator)
     elif not place or "://" in place.removeprefix("file://") or "==" in place:
         raise SetupError(
-            # Not its address, which may hold a password.
+            # The message omits its address, which may contain a password.
             f"the project's lock has {plain.partition('@')[0].strip()!r} without a hash, which "
-            "could be another file next time: lock it with hashes (uv lock does), or name it by a "
-            "folder or a git commit"
+            "might be another file next time: lock it with hashes (as uv lock does), or name it by "
+            "a folder or a git commit"
         )
     else:
         source = (root / unquote(place.removeprefix("file://"))).resolve()
@@ -79,7 +79,7 @@ def _line(line: str, root: Path, python: Interpreter, narrator: Narrator) -> str
 
 
 def _of_git(address: str, narrator: Narrator) -> Path:
-    """The folder of a commit in the cache, or of one below it."""
+    """Return the cache's folder of a commit, or of a subdirectory in it."""
     parts = urlsplit(address)
     path, _, commit = parts.path.rpartition("@")
     if not re.fullmatch(r"[0-9a-f]{40}", commit):
@@ -104,9 +104,9 @@ def _of_git(address: str, narrator: Narrator) -> Path:
 
 
 def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
-    """Build the wheel of a folder or archive, if it was not built from the same files before.
+    """Build the wheel of a folder or archive, unless the same files were built before.
 
-    SetupError: it cannot be built.
+    Raises SetupError if it cannot be built.
     """
     place = paths.cache_dir() / "wheels" / cache.digest(_state(source), python.identity)
 
@@ -116,12 +116,12 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
         else:
             argv: list[str | Path] = [command.uv(), "build", "--wheel", "--python"]
             argv += [python.executable, "--out-dir", staging, source]
-            # A copy's own name says nothing.
+            # The folder name of a copy means nothing to the user.
             what = f"wheel of {settings.project_name(source) if source.is_dir() else source.name}"
-            cloned = source.is_relative_to(paths.cache_dir() / "sources")
+            clone = source.is_relative_to(paths.cache_dir() / "sources")
             log = command.new_log(f"wheel-{source.stem}", place.name)
             with narrator.step(what, "building it") as tick:
-                env = _ALLOWED if cloned else {**_ALLOWED, **_UNVERSIONED}
+                env = _ALLOWED if clone else {**_ALLOWED, **_UNVERSIONED}
                 cwd = source if source.is_dir() else source.parent
                 before = {*source.rglob("*")}
                 try:
@@ -129,9 +129,9 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
                         argv, what=f"building the {what}", log=log, tick=tick, cwd=cwd, env=env
                     )
                 finally:
-                    # The next time it is not built: a build leaves nothing in the copy.
-                    for left in sorted({*source.rglob("*")} - before, reverse=True):
-                        left.rmdir() if left.is_dir() and not left.is_symlink() else left.unlink()
+                    # A build must leave nothing in the copy: next time the cache has the wheel.
+                    for path in sorted({*source.rglob("*")} - before, reverse=True):
+                        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
         return {"wheel": next(staging.glob("*.whl")).name}
 
     cache.make(place, build=make, say=narrator.say)
@@ -140,31 +140,32 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
 
 
 def unpack(wheel: Path, folder: Path, sources: Sequence[Path], missing: str = "") -> None:
-    """Lay out what a wheel installs, or only what says which distribution it is.
+    """Lay out all that a wheel installs, or only the metadata of its distribution.
 
-    All of it is wanted where it was compiled for one machine, or has the `missing` module. Else
-    what its build has made, such as a module with the version, is put beside the source.
+    All of it is laid out if it was compiled for one machine, or has the `missing` module.
+    Otherwise, files that only its build created, such as a module with the version, go beside the
+    source.
     """
     with zipfile.ZipFile(wheel) as archive:
-        whole = any(tag.platform != "any" for tag in parse_wheel_filename(wheel.name)[3]) or any(
+        complete = any(tag.platform != "any" for tag in parse_wheel_filename(wheel.name)[3]) or any(
             re.match(rf"{missing}[./]", name) for name in archive.namelist() if missing
         )
         for member in archive.infolist():
             if member.is_dir():
                 continue
             top, _, rest = member.filename.partition("/")
-            wanted = whole or top.endswith(".dist-info")
+            installs = complete or top.endswith(".dist-info")
             if top.endswith(".data"):
                 kind, _, member.filename = rest.partition("/")
-                wanted = whole and kind in {"purelib", "platlib"}
+                installs = complete and kind in {"purelib", "platlib"}
             beside = (s for s in sources if (s / top).is_dir() and rest)
-            place = folder if wanted else next(beside, None)
-            if place and (wanted or not (place / member.filename).exists()):
-                archive.extract(member, place)  # which keeps it inside
+            place = folder if installs else next(beside, None)
+            if place and (installs or not (place / member.filename).exists()):
+                archive.extract(member, place)  # which stays inside the folder
 
 
 def _state(source: Path) -> str:
-    """A digest of a file, or of a folder's files without what programs have left there."""
+    """Digest a file, or a folder's files without those that programs leave there."""
     if not source.exists():
         raise SetupError(f"the project's lock names {source.name}, which is not there")
     digest = hashlib.sha256()
