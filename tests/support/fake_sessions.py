@@ -134,7 +134,7 @@ class SilentReporter(Reporter):
         assert done >= 0
         assert remaining >= 0
 
-    def played(self, duet: Duet) -> None:
+    def report(self, duet: Duet) -> None:
         self.duets.append(duet)
 
     def note(self, sentence: str) -> None:
