@@ -149,7 +149,7 @@ def test_a_prebuilt_oha_is_taken_proven_and_kept(
     # A pin that has changed since is heard; that of the crate alone would be another place.
     release.pin(b"another")
     assert tools.oha_fault(release.spec, tools.oha_place(release.spec)) == (
-        "its program is not one of those that are pinned"
+        "its program is not one of the pinned ones"
     )
 
 

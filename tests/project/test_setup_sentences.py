@@ -105,7 +105,7 @@ def test_another_crate_or_program_is_refused(
     (tmp_path / "bin").mkdir()
     Programs(tmp_path / "bin").write("oha", "echo oha 1.16.0")
     (tmp_path / cache.STAMP).write_text('{"sha256": "0"}')
-    assert tools.oha_fault(spec, tmp_path) == "its program is not the one that was made"
+    assert tools.oha_fault(spec, tmp_path) == "its program is not the one that was installed"
 
 
 def fetched(tmp_path: Path) -> Path:

@@ -170,7 +170,7 @@ def test_the_first_of_several_locks_is_read(tmp_path: Path) -> None:
     for name in ("requirements-a.txt", "requirements-b.txt"):
         write(other, name, "")
     with pytest.raises(
-        UsageError, match=r"has requirements-a\.txt, requirements-b\.txt: which are"
+        UsageError, match=r"has requirements-a\.txt, requirements-b\.txt: which one"
     ):
         target_locks.lock_of(other)
 
