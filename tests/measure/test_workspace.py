@@ -19,7 +19,7 @@ from duetbench.host import proc
 from duetbench.judge import counted
 from duetbench.measure import duet, launch
 from duetbench.measure.instructions import counting, profiling
-from duetbench.measure.runner import equip
+from duetbench.measure.runner import assemble, equip
 from duetbench.measure.testbed import SideCase, Testbed, fill
 from duetbench.project import tools
 from duetbench.project.project import Deployment, Project
@@ -152,6 +152,26 @@ def test_without_a_server_it_answers_the_same_request_in_files_of_its_own(
     left = proc.stat(int((tmp_path / "noted").read_text()))
     assert left is None or not left.alive
     assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["src"]
+
+
+@pytest.mark.real
+@pytest.mark.usefixtures("state_home")
+def test_an_experiment_that_wants_a_token_and_a_database_answers_without_a_server(
+    tmp_path: Path,
+) -> None:
+    """An order is one call of its handler, and one of the function that makes it."""
+    ours = Project.here()
+    (order,) = (c for c in ours.cases("quick") if c.experiment == "order-service")
+    side = SideCase(order, assemble(ours, [order], tmp_path / "logs"))
+    with counted.program(side) as program:
+        entries = profiling.count_entries(
+            program.python, program.payload, [counted.unit(side)], env=program.env
+        )["served/order"]
+    assert not isinstance(entries, str), entries
+    names = {name: observed.entries for (name, file, _), observed in entries.items()
+             if file.endswith("orders.py")}  # fmt: skip
+    assert (names["create_order"], names["new_order"]) == (1, 1)
+    assert "get_product" not in names
 
 
 @pytest.mark.long

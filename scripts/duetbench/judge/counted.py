@@ -120,8 +120,9 @@ class Program:
 def program(side: SideCase) -> Iterator[Program]:
     """Provide the program that makes requests to a side's applications without a server.
 
-    A target sees what it sees in a launch: a fresh copy of its files, after its own preparations.
-    Raises CountError, also in place of one from inside the block, without private values.
+    A case that is counted `alone` gets what a launch gets: a workspace with a fresh copy of a
+    target's files, after its own preparations. Raises CountError, also in place of one from inside
+    the block, without private values.
     """
     case, testbed = side.case, side.testbed
     python, payload = testbed.pythons[case.stack, case.python], ("-P", "-m", "benchmarks._counted")
@@ -131,7 +132,7 @@ def program(side: SideCase) -> Iterator[Program]:
         "DUETBENCH_STACK": case.stack,
     }
     importing = side.job == IMPORT
-    if not testbed.target:
+    if not alone(side):
         folder, served = testbed.folder(case), {**case.env}
         if importing:
             served = testbed.environment(case)
@@ -202,12 +203,23 @@ def _counting(side: Sequence[SideCase], switched: bool, ends: float) -> Iterator
         yield collect_hidden
 
 
+def alone(side: SideCase) -> bool:
+    """Whether a case is counted in a process of its own.
+
+    So is a target, and an endpoint of an experiment whose request is more than a GET of one path:
+    it has variables, a body or `{tmp}` of its own.
+    """
+    endpoint = side.case.endpoint
+    more = endpoint.method != "GET" or endpoint.paths or endpoint.headers or endpoint.body
+    return side.testbed.target or bool(more and not side.job)
+
+
 def unit(side: SideCase) -> str:
     """Name the unit of work: the job, or one request to the case's endpoint."""
     case = side.case
     if side.job:
         return side.job
-    if side.testbed.target:
+    if alone(side):
         return f"served/{case.endpoint.name}"
     return f"request/{case.experiment}/{case.endpoint.name}"
 
@@ -323,7 +335,7 @@ class Counts:
         for name in cases:
             code, head = self._code(name), self._sides[name][1]
             if head.case.endpoint.takes <= LONGEST and code not in self._outcomes:
-                together = code if head.testbed.target else code[:3]
+                together = code if alone(self._sides[name][1]) else code[:3]
                 groups.setdefault(together, {}).setdefault(code, name)
         return [tuple(group.values()) for group in groups.values()]
 
