@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from duetbench.core.model import Verdict
 from duetbench.judge.pairs import CaseDuets
 from duetbench.judge.priors import FEWEST, MOST, SHIPPED, TOGETHER, Priors, Variance, fit
 from duetbench.judge.sequential_test import SequentialTest, judge
+from duetbench.judge.statistics import Prior
 from duetbench.store.comparison import CaseComparison, Comparison
 from synthetic import MACHINE
 
@@ -93,6 +95,45 @@ def test_many_cases_of_a_comparison_know_each_other() -> None:
     # The root of 6/5 of 5 %, and of five degrees of freedom exp(0.2131 / 2) more.
     assert prior.sd == pytest.approx(0.05477 * 1.1125, rel=1e-3)
     assert NONE.of(mine, CPU, others[1:]) == SHIPPED[CPU]
+
+
+def known_of(spread: float, others: Sequence[CaseDuets], **case: Any) -> Prior | None:
+    mine = CaseDuets(busy(CASE, **case))
+    for one in duets(CASE, CPU, scattered(spread)):
+        mine.add(one)
+    return NONE.of(mine, CPU, others)
+
+
+def test_cases_on_other_cores_scatter_at_a_level_of_their_own() -> None:
+    """Of five cases at 1 % and five at 10 % each knows its own, and all ten that they are alike."""
+    others = []
+    for number in range(10):
+        loud = number % 2
+        other = CaseDuets(busy(f"x/e{number}/py3.14", cores="shared" if loud else "split"))
+        for one in duets(other.case.id, CPU, scattered(0.10 if loud else 0.01)):
+            other.add(one)
+        others.append(other)
+    for cores, spread in (("split", 0.01), ("shared", 0.10)):
+        prior = known_of(spread, others, cores=cores)
+        assert prior is not None
+        assert prior.sd == pytest.approx(spread * math.sqrt(6 / 5) * 1.1125, rel=1e-3)
+        assert prior.freedom == MOST
+    mixed = fit([Variance(s**2, 5) for s in (0.01, 0.1)] * 5)
+    assert mixed is not None
+    assert mixed.freedom < 1
+
+
+def test_one_case_that_is_disturbed_leaves_the_others_their_prior() -> None:
+    others = []
+    for number in range(TOGETHER):
+        other = CaseDuets(busy(f"x/e{number}/py3.14"))
+        for one in duets(other.case.id, CPU, scattered(0.5 if number == 0 else 0.01)):
+            other.add(one)
+        others.append(other)
+    prior = known_of(0.01, others)
+    assert prior is not None
+    assert prior.sd == pytest.approx(0.01 * math.sqrt(6 / 5) * 1.1125, rel=1e-3)
+    assert prior.freedom == MOST
 
 
 @pytest.mark.parametrize("sign", [1, -1])
