@@ -143,7 +143,7 @@ def program(side: SideCase) -> Iterator[Program]:
     workspace = Workspace(testbed, case, ports.free_port(), log)
     try:
         workspace.open(None)
-        served, request = workspace.environment(), workspace.folder.parent / "request.json"
+        served, request = workspace.environment(), workspace.request
         request.write_text(json.dumps(_request(workspace.fill_in(case.endpoint))), "utf-8")
         env |= {
             "PYTHONPATH": _join(env, served),

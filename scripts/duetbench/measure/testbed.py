@@ -194,6 +194,7 @@ class Workspace:
         """Make an empty folder; `close` removes it. Cases that share a server share a workspace."""
         self._testbed, self._case, self._log = testbed, case, log
         self._place = proc.make_scratch(_PREFIX, Path(tempfile.gettempdir()))
+        self.request = self._place / "request.json"  # for a program that makes requests
         self._tmp = self._place / "tmp"
         self._tmp.mkdir()
         places = {"tmp": str(self._tmp), "port": str(port)}
