@@ -3,9 +3,12 @@
 import json
 import math
 import re
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from PIL import Image
 
 import site_builds
 import sites
@@ -13,7 +16,10 @@ import synthetic
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Missing
 from duetbench.core.units import Interval
+from duetbench.show import addresses
+from duetbench.show.site import cards
 from duetbench.show.site.pages import packages as pages
+from duetbench.show.site.pages.site import Card
 from duetbench.store import files
 from site_builds import JSON
 
@@ -119,3 +125,47 @@ def test_pages_lead_where_the_package_says_and_to_each_other(site: Path) -> None
     assert "https://forge.example/a/granian/compare/2.8.6...2.8.7" in str(cause.tags)
     about = sites.read(site / "c" / "20261120-granian-0" / "index.html")
     assert {"../../p/granian/", "../../p/granian/2.8.7/"} <= set(about.links)
+
+
+def test_a_page_of_what_moved_has_a_picture_of_it(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first page shows the change's, a package the newest release's that moved anything."""
+
+    def card(page: str) -> str:
+        tags = sites.read(carded / page / "index.html").tags
+        (address,) = (attrs["content"] for _, attrs in tags if attrs.get("property") == "og:image")
+        return str(address).removeprefix(sites.HOST)
+
+    carded, change = site.with_name("carded"), addresses.change(synthetic.change_record().id)
+    sites.made(site.parent, carded.name, base=sites.HOST)
+    assert card("") == card(change) == f"{change}card.png"
+    assert card("p/fastapi") == card("p/fastapi/0.11.0") == "p/fastapi/0.11.0/card.png"
+    assert not list(site.rglob("card.png"))  # whose address nobody knows
+    drawn = [Image.open(carded / name) for name in (card(""), card("p/fastapi"))]
+    assert [one.size for one in drawn] == [(1200, 630)] * 2
+    # Above the middle of the axis, between the second release of three and the third: 20 % slower.
+    assert [one.convert("RGB").getpixel((864, 430)) for one in drawn] == [
+        (254, 254, 254),
+        pytest.approx((154, 61, 0), abs=8),
+    ]
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    made = sites.made(site.parent, carded.name, base=sites.HOST)
+    assert made.notes[-1].endswith("of the extra duetbench[cards]")
+    assert not list(carded.rglob("card.png"))
+
+
+def test_a_card_differs_with_each_fact_and_text_of_others_is_cut() -> None:
+    fields = ("when", "what", "variant", "figure", "verdict", "sure", "release")
+
+    def card(**changed: Any) -> Card:
+        plain = dict.fromkeys(fields, "x")
+        series = {"values": (1.0, None, 1.2), "step": 2}
+        return Card(**{"page": "c/x/", "tone": "worse", **plain, **series, **changed})
+
+    other = [card(**{name: "y"}) for name in fields]
+    other += [card(tone="better"), card(step=0), card(values=())]
+    assert cards.png(card()) == cards.png(card())
+    assert len({*map(cards.png, (card(), *other))}) == 1 + len(other)
+    for text in site_builds.HOSTILE:
+        assert cards.png(card(**dict.fromkeys(fields, text)))

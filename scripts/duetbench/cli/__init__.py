@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def lacking(error: Exception, words: Sequence[str]) -> str | None:
-    """What to say of a module of the only extra, `asv`; None: the error is another."""
+    """What to say of a module of the extra `asv`; None: the error is another."""
     name = (isinstance(error, ModuleNotFoundError) and error.name) or ""
     if name.partition(".")[0] not in {"asv", "asv_runner"}:
         return None

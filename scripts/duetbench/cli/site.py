@@ -25,7 +25,7 @@ def site_command(
     ] = None,
     results: ResultsOption = None,
     base: Annotated[
-        str, Option("--url", metavar="URL", help="Where it will be published, for the feed.")
+        str, Option("--url", metavar="URL", help="Where it will be published, for feed and cards.")
     ] = "",
     asv: Annotated[bool, Option("--asv/--no-asv", help="With asv's own site, below asv/.")] = True,
 ) -> None:

@@ -108,6 +108,11 @@ attribution = partial(_below, WHY)
 package = partial(_below, PACKAGES)
 
 
+def card_file(page: str) -> str:
+    """The picture that is shown beside a page's address elsewhere."""
+    return f"{page}card.png"
+
+
 def data_file(name: str) -> str:
     """All figures of a case, beside its page."""
     return f"{case(name)}data.json"

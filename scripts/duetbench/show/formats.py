@@ -170,6 +170,12 @@ def moved(metric: str, ratio: Interval) -> str:
     return f"{words} ({within})"
 
 
+def direction(metric: str, ratio: Interval) -> str:
+    """What `moved` says without the verb and the figures: `more CPU per request`."""
+    words = moved(metric, ratio).partition(" (")[0]
+    return words.partition(" % ")[2] or f"times{words.partition(' times')[2]}"
+
+
 def _plain(ratio: float) -> str:
     return _signed(ratio).lstrip("+−")
 

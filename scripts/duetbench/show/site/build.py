@@ -135,6 +135,13 @@ def build(
         pages[page.path] = page
     for page in pages.values():
         folder.put(page.path, page.text.encode("utf-8", "replace"))
+    if cards := {page.card.page: page.card for page in pages.values() if page.card}:
+        from duetbench.show.site.cards import png  # noqa: PLC0415 - its extra may be missing
+
+        for at, card in cards.items():
+            folder.put(addresses.file(addresses.card_file(at)), png(card))
+    elif base and not site.pictured:
+        missing.append("social cards are left out: they need Pillow, of the extra duetbench[cards]")
     return Built(
         pages=sum(name.endswith(".html") for name in pages),
         written=folder.written,

@@ -17,7 +17,16 @@ from duetbench.show import addresses, formats
 from duetbench.show.change import ChangeText, describe
 from duetbench.show.site import charts
 from duetbench.show.site.charts import CHANGE, Caption, Dot, PlotPoint, Quantity, Value
-from duetbench.show.site.pages.site import PageFile, ReleasedPackage, Site, barred, grouped, render
+from duetbench.show.site.pages.site import (
+    Card,
+    PageFile,
+    ReleasedPackage,
+    Site,
+    barred,
+    grouped,
+    render,
+)
+from duetbench.show.site.words import day
 from duetbench.store.comparison import PackageChange, differences
 from duetbench.trend import releases
 from duetbench.trend.releases import MAIN, Measured, ReleaseAxis, ReleaseEffect, Result
@@ -73,12 +82,16 @@ def _newest(axis: ReleaseAxis) -> tuple[Measured, Result | None]:
 def _package(site: Site, package: ReleasedPackage) -> PageFile:
     address = addresses.package(package.name)
     root = addresses.root(addresses.file(address))
+    newest = ((axis, result) for axis in package.axes for _, result in _rows(axis) if result)
+    cards = (_card(axis, result) for axis, result in newest)
     return render(
         site,
         "package.html.j2",
         address,
         package.name,
         f"What each measured release of {package.name} did to requests.",
+        # That of the newest release that moved anything.
+        card=next(filter(None, cards), None),
         package=package,
         locked=grouped((version, stack) for stack, version in package.locked.items()),
         links=_links(package),
@@ -224,12 +237,14 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
         for cause in record.releases
         if (cause.package, cause.version) == (name, version)
     ]
+    cards = (_card(axis, result) for axis, _, result, _ in sections if result)
     return render(
         site,
         "release.html.j2",
         address,
         f"{name} {version}",
         _summary(name, version, sections),
+        card=next(filter(None, cards), None),
         package=package,
         version=version,
         when=next((release.when for _, release, _, _ in sections), None),
@@ -242,6 +257,30 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
         ),
         differences=_differences,
         command=partial(_command, name),
+    )
+
+
+def _card(axis: ReleaseAxis, result: Result) -> Card | None:
+    """The largest effect of a release; None: nothing moved."""
+    if not result.moved:
+        return None
+    effect, version = result.moved[0], result.head.version
+    name, places = names.name(effect.case), [release.version for release in axis.releases]
+    points = over_first("", axis, effect.case, effect.metric)
+    known = {int(point.x): point.value.figure for point in points}
+    figures = (known.get(place) for place in range(len(places)))
+    return Card(
+        page=addresses.release(axis.package, version),
+        when=day(result.head.when),
+        what=name.what,
+        variant=name.variant if name.known else "",
+        figure=formats.percent(effect.ratio.estimate),
+        verdict=formats.direction(effect.metric, effect.ratio),
+        tone=charts.TONES[effect.verdict or Verdict.INCONCLUSIVE],
+        sure=f"95 % interval {formats.ends(effect.ratio)} on {axis.machine.cpu}",
+        release=f"{axis.package} {result.base.version} → {version}",
+        values=[figure.estimate if figure else None for figure in figures],
+        step=places.index(version),
     )
 
 

@@ -7,8 +7,9 @@ but the site, and no clock: the same `results/` give the same bytes.
 
 import json
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -48,12 +49,48 @@ def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
     return {key: tuple(values) for key, values in groups.items()}
 
 
+CARD_SIZE: Final = (1200, 630)
+"""Pixels of a card, as networks ask for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What is shown of a page where somebody posts its address: a picture of what moved.
+
+    Attributes:
+        page: Address of the page that it stands beside; others may show it too.
+        what: What moved; `variant` says how it is served.
+        figure: By how much, `verdict` what that means, `sure` how sure it is; `tone` of `TONES`.
+        release: Which release did it.
+        values: The series; None where there is no figure.
+        step: Place of the first value after the step; 0: there is none.
+    """
+
+    page: str
+    when: str
+    what: str
+    variant: str
+    figure: str
+    verdict: str
+    tone: str
+    sure: str
+    release: str
+    values: Sequence[float | None] = ()
+    step: int = 0
+
+    @property
+    def text(self) -> str:
+        """All of it, for those who do not see it."""
+        return f"{self.what}: {self.figure}, {self.verdict}. {self.sure}. {self.release}."
+
+
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """A page, or data or a picture beside it; its path is as `addresses.file` gives it."""
+    """A page, or data beside it; its path is as `addresses.file` gives it."""
 
     path: str
     text: str
+    card: Card | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +166,11 @@ class Site:
     points: frozenset[str]
     documented: bool = False
     broken: list[str] = field(default_factory=list)
+
+    @property
+    def pictured(self) -> bool:
+        """Whether pages have cards: whoever shows these wants an address, and Pillow draws them."""
+        return bool(self.base) and find_spec("PIL") is not None
 
     @property
     def runs(self) -> Mapping[str, Path]:
@@ -223,6 +265,7 @@ def render(
     description: str = "",
     *,
     root: str | None = None,
+    card: Card | None = None,
     **context: Any,
 ) -> PageFile:
     """Make the page of a template at an address.
@@ -231,6 +274,7 @@ def render(
     addresses), and the functions and filters of `words`.
     """
     path = addresses.file(address)
+    card = card if site.pictured else None
     html = filled(
         template,
         site=site,
@@ -238,9 +282,11 @@ def render(
         root=addresses.root(path) if root is None else root,
         title=title,
         description=description,
+        card=card,
+        card_size=CARD_SIZE,
         **context,
     )
-    return PageFile(path, html)
+    return PageFile(path, html, card)
 
 
 def barred(

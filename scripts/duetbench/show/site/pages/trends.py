@@ -112,13 +112,17 @@ def spark(case: str, tables: Sequence[Table]) -> Markup:
     table = next(iter(tables), None)
     if table is None or not (metric := next(iter(metrics(table, case)), "")):
         return Markup("")
-    points = history.points(table, case, metric, nights(table, case)[-_SKETCH:].tolist())
-    values = [
-        point.figure.estimate if point.figure and point.case.status == "measured" else None
-        for point in points
-    ]
+    values = _values(table, case, metric, nights(table, case)[-_SKETCH:])
     known = words.quantity(len(values) - values.count(None), "point")
     return charts.spark(values, f"{title(metric, table)}, {known}")
+
+
+def _values(table: Table, case: str, metric: str, of: Nights) -> list[float | None]:
+    """A figure for each night; None: it has none that counts."""
+    return [
+        point.figure.estimate if point.figure and point.case.status == "measured" else None
+        for point in history.points(table, case, metric, of.tolist())
+    ]
 
 
 def document(
@@ -259,6 +263,29 @@ def year(site: Site, about: Caption, case: str, tables: Sequence[Table]) -> Mark
 def trend_around(site: Site, record: Change) -> Markup | None:
     """The nights around a change, with their data in the page; None: the series is not here."""
     name = record.series
+    if (around := _around(site, record)) is None:
+        return None
+    table, near, _ = around
+    about = Caption(
+        "around",
+        f"{title(name.metric, table)} before and after",
+        f"Up to {AROUND} nights on either side, as they were measured, one by one.",
+    )
+    data = {"document": document(site, name.case, {table: near}, [record], name.metric)}
+    return _chart(about, data, name.case, table, name.metric, near)
+
+
+def steps(site: Site, record: Change) -> tuple[Sequence[float | None], int]:
+    """The figures around a change, and the place of the first one after it; neither: none."""
+    if (around := _around(site, record)) is None:
+        return (), 0
+    table, near, place = around
+    return _values(table, record.series.case, record.series.metric, near), place
+
+
+def _around(site: Site, record: Change) -> tuple[Table, Nights, int] | None:
+    """The nights around a change, and the place of the first one after it."""
+    name = record.series
     there = filter(None, (site.tables.get((name.machine, kind)) for kind in KINDS))
     # The series that it was found in, where several kinds have the case.
     for table in sorted(
@@ -268,14 +295,7 @@ def trend_around(site: Site, record: Change) -> Markup | None:
             planned = nights(table, name.case)
             times = [table.nights[night].time for night in planned.tolist()]
             first = int(np.searchsorted(times, record.when.timestamp()))
-            near = planned[max(0, first - AROUND) : first + AROUND]
-            about = Caption(
-                "around",
-                f"{title(name.metric, table)} before and after",
-                f"Up to {AROUND} nights on either side, as they were measured, one by one.",
-            )
-            data = {"document": document(site, name.case, {table: near}, [record], name.metric)}
-            return _chart(about, data, name.case, table, name.metric, near)
+            return table, planned[max(0, first - AROUND) : first + AROUND], min(first, AROUND)
     return None
 
 
