@@ -6,7 +6,7 @@ them: its titles and lists are also the navigation.
 
 import os
 import re
-from typing import Final
+from typing import Any, Final
 
 from sphinx.application import Sphinx
 
@@ -59,11 +59,13 @@ pygments_dark_style = "a11y-high-contrast-dark"
 
 _SECTION: Final = re.compile(r"^## (.+)\n+((?:(?:[-] |  ).*\n)+)", re.MULTILINE)
 _PAGE: Final = re.compile(r"^- \[[^]]+\]\(([\w-]+)\.md\)", re.MULTILINE)
+_SCROLLED: Final = re.compile(r"<pre|<div class=\"table-wrapper[^\"]*\"")
 
 
 def setup(app: Sphinx) -> None:
-    """Let every page pass through `prepare`."""
+    """Let every page pass through `prepare`, and as HTML through `focusable`."""
     app.connect("source-read", prepare)
+    app.connect("html-page-context", focusable)
 
 
 def prepare(app: Sphinx, name: str, source: list[str]) -> None:
@@ -74,3 +76,10 @@ def prepare(app: Sphinx, name: str, source: list[str]) -> None:
             pages = "\n".join(_PAGE.findall(entries))
             text += f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n{pages}\n```\n"
     source[0] = text
+
+
+def focusable(*event: Any) -> None:
+    """Let the keyboard reach what scrolls where it is too wide: commands and tables."""
+    context = event[3]
+    if "body" in context:  # the search has none
+        context["body"] = _SCROLLED.sub(r'\g<0> tabindex="0"', context["body"])

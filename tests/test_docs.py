@@ -12,6 +12,7 @@ import pytest
 import typer
 from typer.main import get_group
 
+import browsing
 import site_builds
 import sites
 from bench import PROJECT
@@ -96,7 +97,11 @@ def test_the_reference_is_what_the_registries_say() -> None:
     assert TEXTS[MADE.name] == reference.reference(), "run duetbench dev reference"
 
 
-def test_pages_and_history_are_one_site_that_asks_no_other_host(tmp_path: Path) -> None:
+@pytest.mark.real
+def test_pages_and_history_are_one_site_that_asks_no_other_host(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """And everybody can read a page: the keyboard scrolls its tables and commands."""
     docs = tmp_path / "site" / "docs"
     argv: list[str | Path] = ["-qWE", "--keep-going", "-b", "dirhtml", "-d", tmp_path / "trees"]
     done = subprocess.run(
@@ -116,3 +121,7 @@ def test_pages_and_history_are_one_site_that_asks_no_other_host(tmp_path: Path) 
         for tag, attrs in document.tags:
             loaded = tag in {"script", "link", "img", "source"}
             assert not loaded or "//" not in attrs.get("src", attrs.get("href", "")), name
+    new_page = request.getfixturevalue("new_page")  # without a browser the rest is skipped
+    with browsing.served(site) as base:
+        watched = browsing.Watched(new_page(reduced_motion="reduce"), base)
+        assert [*browsing.unreadable(watched.open("docs/install/")), *watched.troubles] == []

@@ -12,7 +12,6 @@ from typing import Final, Literal
 from urllib.parse import quote
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 import browsing
@@ -75,22 +74,6 @@ def kinds(past: Seen) -> dict[str, str]:
     }
 
 
-def unreadable(page: Page) -> Iterator[str]:
-    """What hinders somebody: in light on a screen, in dark on a phone, and at 200 % zoom."""
-    themes: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 1280), ("dark", 390))
-    page.evaluate(Axe().axe_script)
-    for scheme, width in themes:
-        page.emulate_media(color_scheme=scheme)
-        page.set_viewport_size({"width": width, "height": 844})
-        for one in page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]:
-            yield f"{scheme}: {one['id']}: {one['nodes'][0]['html'][:200]}"
-        for room in (width, 640):
-            page.set_viewport_size({"width": room, "height": 844})
-            wide = page.evaluate("document.documentElement.scrollWidth")
-            if wide > room:
-                yield f"{scheme}: {wide} px wide where there are {room}"
-
-
 def test_every_kind_of_page_can_be_read_by_everybody(new_page: NewPage, past: Seen) -> None:
     """No request leaves the host, nothing fails, and axe finds nothing, in light and in dark."""
     watched = Watched(new_page(reduced_motion="reduce"), past.base)
@@ -98,7 +81,7 @@ def test_every_kind_of_page_can_be_read_by_everybody(new_page: NewPage, past: Se
     for kind, address in kinds(past).items():
         watched.page.set_viewport_size({"width": 1280, "height": 844})
         watched.page.emulate_media(color_scheme="light")
-        if problems := [*unreadable(watched.open(address)), *watched.troubles]:
+        if problems := [*browsing.unreadable(watched.open(address)), *watched.troubles]:
             found[kind] = problems
         watched.troubles.clear()
     assert found == {}

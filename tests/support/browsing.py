@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 expect.set_options(timeout=20_000)
@@ -89,6 +90,22 @@ class Watched:
         self.fetched.append(response.url)
         if response.status >= 400:
             self.troubles.append(f"{response.status} {response.url}")
+
+
+def unreadable(page: Page) -> Iterator[str]:
+    """What hinders somebody: in light on a screen, in dark on a phone, and at 200 % zoom."""
+    themes: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 1280), ("dark", 390))
+    page.evaluate(Axe().axe_script)
+    for scheme, width in themes:
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 844})
+        for one in page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]:
+            yield f"{scheme}: {one['id']}: {one['nodes'][0]['html'][:200]}"
+        for room in (width, 640):
+            page.set_viewport_size({"width": room, "height": 844})
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            if wide > room:
+                yield f"{scheme}: {wide} px wide where there are {room}"
 
 
 @contextmanager
