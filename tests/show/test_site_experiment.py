@@ -2,9 +2,12 @@
 
 import html
 import re
+from pathlib import Path
 
 import pytest
 
+import site_builds
+import synthetic
 from duetbench.show import addresses
 from duetbench.show.site.pages import experiment
 from duetbench.show.site.pages.site import Site
@@ -39,3 +42,17 @@ def test_a_page_answers_its_question_with_figures_of_the_reference_runs(
     assert "--select 'asgi-wsgi/*'" in html.unescape(page)
     inside = page_of(written, "pydantic-v1-v2")
     assert "validating 20 services gains clearly more" in inside
+
+
+def test_one_dot_is_no_picture_and_a_page_without_statements_begins_with_its_table(
+    tmp_path: Path,
+) -> None:
+    names = ("start-up/bare/current/py3.14", "start-up/bare/current/py3.14t")
+    for day in (1, 2):
+        cases = (synthetic.make_case(name) for name in names[:day])
+        measured = (synthetic.steady_result(case, {"ready_time": 0.4}) for case in cases)
+        site_builds.stored(tmp_path / "results", site_builds.a_run(day, *measured))
+        page = (site_builds.built(tmp_path) / "x/start-up/index.html").read_text("utf-8")
+        assert page.count('<figure class="chart"') == day - 1
+        assert "A start (uvicorn, one process)" in page
+        assert ">Answer<" not in page

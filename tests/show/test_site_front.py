@@ -84,7 +84,7 @@ def test_the_newest_change_stands_beside_the_worst(tmp_path: Path) -> None:
     newer = datetime(2026, 11, 22, 3, tzinfo=UTC)
     less = {"ratio": 0.96, "low": 0.95, "high": 0.97, "verdict": Verdict.FASTER}
     save(tmp_path, id="gain", when=newer, status="closed", **less)
-    said = "The latest, of 22 Nov 2026 : granian 2.8.6 → 2.8.7 . FastAPI's JSON needs 4.00 %"
+    said = "The latest change ▲ faster 22 Nov 2026 : granian 2.8.6 → 2.8.7 . FastAPI's JSON needs 4"
     assert said in front(tmp_path).text
     save(tmp_path, id="gain", when=newer.replace(day=19), status="closed", **less)
     assert "The latest" not in front(tmp_path).text

@@ -136,9 +136,9 @@ def value_of(case: CaseSummary, metric: str, published: float | None = None) -> 
 def draw(
     layout: ChartLayout, cases: Sequence[CaseSummary], published: Published, root: str
 ) -> Markup | None:
-    """Draw a chart; None if its cases have no figure."""
+    """Draw a chart; None if fewer than two cases have a figure: one dot is no picture."""
     chosen = select(cases, layout.select)
-    if not any(layout.metric in case.metrics for case in chosen):
+    if sum(layout.metric in case.metrics for case in chosen) < 2:
         return None
     caption = Caption(layout.name, layout.title, layout.caption)
     quantity, keys = Quantity.of(layout.metric), layout.keys
@@ -146,7 +146,8 @@ def draw(
         case.id: value_of(case, layout.metric, published.figures_of(case.id).get(layout.metric))
         for case in chosen
     }
-    if layout.x:
+    # At one place on the axis dots would stand in a column: as rows their names are beside them.
+    if layout.x and len({KEYS[layout.x].of(case.case) for case in chosen}) > 1:
         varied = KEYS[layout.x]
         lines: dict[str, list[PlotPoint]] = {}
         for case in ordered(chosen, (*keys, layout.x)):
