@@ -1,40 +1,39 @@
 """The doctor: everything on one page, also when much is missing."""
 
 import json
-import os
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bench import PROJECT
+from bench import PROJECT, Done, invoke
 from duetbench.cli import doctor
 from duetbench.cli.doctor import Diagnosis
 from duetbench.host import paths
 from duetbench.project import interpreters
 from duetbench.project.project import Project
 
-DOCTOR = [sys.executable, "-c", "from duetbench.cli import main; main()", "doctor"]
+Call = Callable[..., Done]
 
 
-def call(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*DOCTOR, *arguments],
-        cwd=paths.project_root(),
-        env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
+    monkeypatch.chdir(paths.project_root())
+
+    def doctor(*arguments: str, **env: str) -> Done:
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        return invoke(capsys, monkeypatch, ("doctor", *arguments))
+
+    return doctor
 
 
-def test_a_machine_that_is_set_up() -> None:
+def test_a_machine_that_is_set_up(call: Call) -> None:
     """All is ok, exit code 0; GIL states, versions, checksums and cores are in the JSON."""
     done = call("--json")
-    assert done.returncode == 0, done.stdout + done.stderr
-    diagnosis = Diagnosis.model_validate(json.loads(done.stdout))
+    assert done.code == 0, done
+    diagnosis = Diagnosis.model_validate(json.loads(done.out))
     assert not diagnosis.lacking
     by_name = {finding.what: finding.detail for finding in diagnosis.findings}
     for name, spec in Project.here().settings.usual.items():
@@ -49,19 +48,19 @@ def test_a_machine_that_is_set_up() -> None:
     }
     assert expected <= by_name.keys()
     assert diagnosis.machine.server_cores
-    assert call(COLUMNS="100").stdout.splitlines()[-1] == "Ready to measure"
+    assert call(COLUMNS="100").out.splitlines()[-1] == "Ready to measure"
 
 
-def test_a_machine_where_nothing_was_made(tmp_path: Path) -> None:
+def test_a_machine_where_nothing_was_made(call: Call, tmp_path: Path) -> None:
     """It still shows all, says what is missing with its remedy, and ends with 1."""
     done = call(XDG_CACHE_HOME=str(tmp_path), COLUMNS="200")
-    assert done.returncode == 1
-    assert "is not installed: run `duetbench setup`" in done.stdout
-    *_, last = done.stdout.splitlines()
+    assert done.code == 1
+    assert "is not installed: run `duetbench setup`" in done.out
+    *_, last = done.out.splitlines()
     assert last.startswith("Not ready to measure: oha, CPython 3.14, CPython 3.14t")
     for title in ("Machine", "What measuring needs"):
-        assert title in done.stdout
-    assert "Traceback" not in done.stderr
+        assert title in done.out
+    assert done.err == ""
 
 
 def test_an_interpreter_that_is_another_by_now(monkeypatch: pytest.MonkeyPatch) -> None:
