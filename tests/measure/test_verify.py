@@ -10,7 +10,7 @@ from duetbench.measure.verify import Answer as Found
 from duetbench.measure.verify import (
     SpotChecks,
     check_answer,
-    chosen,
+    choose_paths,
     difference,
     tells_error,
     verify,
@@ -121,7 +121,7 @@ def test_a_mix_is_asked_for_each_of_its_paths() -> None:
 
 def test_of_many_paths_some_are_chosen_from_all_over() -> None:
     paths = tuple(f"/{number}" for number in range(1, 1000))
-    some = chosen(endpoint().model_copy(update={"path": "/0", "paths": paths}))
+    some = choose_paths(endpoint().model_copy(update={"path": "/0", "paths": paths}))
     assert len(set(some)) == 16
     assert (some[0], some[1], some[-1]) == ("/0", "/62", "/937")
 

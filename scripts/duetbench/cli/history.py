@@ -13,7 +13,7 @@ from duetbench.host.console import Console, errors
 from duetbench.host.git import BRANCH, remote_of
 from duetbench.project.project import Project
 from duetbench.store import files as files_
-from duetbench.store.history_branch import pull, push, tracked
+from duetbench.store.history_branch import pull, push, tracked_files
 from duetbench.store.kinds import File, collect
 from duetbench.store.night import NightPlan
 from duetbench.store.points import Points
@@ -76,7 +76,7 @@ def pull_command(
     project = Project.here()
     where, results = remote_of(project.root, remote, branch), to or project.results
     if alone:
-        committed = tracked(results)
+        committed = tracked_files(results)
         for path in committed:
             path.unlink(missing_ok=True)
         errors().say(f"{len(committed)} committed measurements are left out")

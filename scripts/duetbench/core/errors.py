@@ -105,10 +105,10 @@ class FlagName(StrEnum):
     WRONG_BODY = "wrong_body", "fail", "a response had another content type or body than declared"
     WRONG_SIZE = "wrong_size", "fail", "under load, a body had another size than right ones have"
     TRANSPORT_ERRORS = "transport_errors", "fail", "connections failed, or requests timed out"
-    GIL_MISMATCH = "gil_mismatch", "fail", "the GIL of a serving process was not as the case says"
-    VERSION_MISMATCH = "version_mismatch", "fail", "a process ran other versions than the case says"
+    GIL_MISMATCH = "gil_mismatch", "fail", "the GIL of a serving process was not as declared"
+    VERSION_MISMATCH = "version_mismatch", "fail", "a process ran other versions than declared"
     WORKER_RESTARTED = "worker_restarted", "fail", "the serving processes changed under load"
-    SERVER_DIED = "server_died", "fail", "the server ended before it was asked to"
+    SERVER_DIED = "server_died", "fail", "the server ended before duetbench stopped it"
     SETUP_FAILED = "setup_failed", "fail", "a command before or after the server failed"
     NOT_READY = "not_ready", "fail", "the server was not ready in time"
     NOT_STOPPED = "not_stopped", "fail", "a process of the server's session outlived it or SIGKILL"
@@ -116,7 +116,7 @@ class FlagName(StrEnum):
     LITTLES_LAW = "littles_law", "fail", "the requests in flight do not add up to the connections"
     IMPOSSIBLE = "impossible", "fail", "a figure over its ceiling, below its floor or contradictory"
     NOT_CONCURRENT = "not_concurrent", "fail", "requests that should overlap were served one by one"
-    NO_ANSWER = "no_answer", "fail", "no good answer came while the load was on"
+    NO_ANSWER = "no_answer", "fail", "no good answer arrived under load"
     CLIENT_SATURATED = "client_saturated", "fail", "the generator was the limit, not the server"
     CLIENT_FAILED = "client_failed", "fail", "the load generator failed or printed rubbish"
     CONNECTIONS_OVER_BACKPRESSURE = (
@@ -145,7 +145,7 @@ class FlagName(StrEnum):
     CORES_INSUFFICIENT = (
         "cores_insufficient",
         "warn",
-        "more workers than server cores: scaling with workers cannot be seen here",
+        "more workers than server cores: scaling with workers is not measurable here",
     )
     CORES_SHARED = "cores_shared", "warn", "server and generator share cores"
     COUNTERS_SHARED = (
@@ -163,7 +163,7 @@ class FlagName(StrEnum):
     UNPINNED = "unpinned", "disturbs", "server and generator could not be pinned to cores"
     ANSWERS_DIFFER = "answers_differ", "warn", "the sides consistently answer with different bodies"
     ENV_CHANGED = "env_changed", "disturbs", "kernel, governor or core count changed in the run"
-    STOP_TIMEOUT = "stop_timeout", "warn", "it did not end when asked: killed after its figures"
+    STOP_TIMEOUT = "stop_timeout", "warn", "the server ignored SIGTERM: killed after its figures"
 
 
 DISTURBING: Final = frozenset(name for name in FlagName if name.disturbs)

@@ -23,7 +23,7 @@ Situation = Literal[
     "start alone",
     "why",
 ]
-"""Of which cases a comparison judges a metric.
+"""The cases in which a comparison judges a metric.
 
 always: all. unlimited: closed loops whose handlers do not wait. ceiling: closed loops with a
 declared ceiling. response, service: the other cases, by the times that describe the server. Tails
@@ -41,8 +41,8 @@ MATERIAL: Final[dict[Concern, float]] = {
     "memory": 0.05,
     "start": 0.1,
 }
-"""The relative change from which a person acts, by concern; docs/comparing.md gives the reasons.
-Reports show smaller changes, but not as news."""
+"""The relative change from which it is material, by concern; docs/comparing.md gives the reasons.
+Reports show smaller changes too, but not as news."""
 
 PERCENTILES: Final[tuple[tuple[str, float, int], ...]] = (
     ("p50", 0.5, 1),
@@ -65,7 +65,7 @@ _SMALLEST: Final = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What a figure means.
+    """The meaning of a figure.
 
     Attributes:
         name: Key in run files.
@@ -456,7 +456,7 @@ WITNESSES: Final = tuple(row.name for row in _ROWS if row.judged == "why")
 """Metrics that explain a change and decide nothing."""
 
 BRIEF: Final = HEADLINES[:3]
-"""What a line of progress shows."""
+"""The metrics in a line of progress."""
 
 
 def judged(situations: Collection[Situation]) -> tuple[str, ...]:

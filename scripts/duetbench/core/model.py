@@ -32,7 +32,7 @@ _LONGEST_S: Final = 1e7
 
 
 def _in_our_time(moment: datetime) -> datetime:
-    """Refuse moments that no clock of this program reports and other time zones cannot express."""
+    """Refuse moments before 2000 and after 2199, which may overflow in other time zones."""
     if not 2000 <= moment.year < 2200:
         raise ValueError("expected a moment of the years 2000 to 2199")
     return moment
@@ -228,7 +228,7 @@ class Case(Frozen):
 
     @property
     def setting(self) -> Hashable:
-        """A key: equal for cases that differ only in interpreter, and in what follows from it."""
+        """A key, equal for cases that differ only in interpreter and what depends on it."""
         load = self.load
         server = (self.stack, self.server, self.loop, self.workers, self.threads, self.cores)
         offer = (load.model, load.connections, load.rate)
@@ -236,7 +236,7 @@ class Case(Frozen):
 
 
 class Plan(Frozen):
-    """What will be run: cases of one profile, with how often and how long."""
+    """The cases of a run, of one profile, with numbers and durations of launches."""
 
     profile: Profile
     launches: int = Field(gt=0, description="Launches per case.")
@@ -245,7 +245,7 @@ class Plan(Frozen):
 
 
 class Flag(Frozen):
-    """A flag raised for one launch, with what was expected and found."""
+    """A flag of one launch; `detail` says what was expected and found."""
 
     name: FlagName
     detail: str
@@ -266,7 +266,7 @@ class Launch(Frozen):
     """One server start → verify → warm-up → measure → verify → stop: the sample."""
 
     case: str
-    round: int = Field(ge=0, description="Which launch of its case, from 0.")
+    round: int = Field(ge=0, description="Number among its case's launches, from 0.")
     order: int = Field(ge=0, le=10**9, description="Place in the run's sequence, from 0.")
     started: str = Field(description="UTC, ISO 8601.")
     seconds: Seconds = Field(description="Wall time of the whole launch.")
@@ -362,12 +362,12 @@ class InterpreterRecord(InterpreterKind):
         description="prebuilt, source: from set-up, one of them for all; found: the machine's own."
     )
     memory: str = Field(
-        default="", description="Its allocator, and huge pages: asked for by it, given by Linux."
+        default="", description="Its allocator, and its use of huge pages: requested, granted."
     )
 
     @property
     def text(self) -> str:
-        """Which one it is, for people."""
+        """Version and kind, for people."""
         kind = " free-threaded" if self.free_threaded else " with the JIT" if self.jit else ""
         return f"{self.version}{kind}"
 
@@ -386,7 +386,7 @@ class CaseResult(Frozen):
     commands: Commands | None = None
     launches: tuple[Launch, ...] = ()
     missing: str = Field(
-        default="", description="Why it was never launched: its interpreter cannot be had here."
+        default="", description="Why it was never launched: its interpreter is not available here."
     )
 
     @property
@@ -424,20 +424,20 @@ class Run(Artefact):
     machine: Machine
     oha: str
     oha_origin: Literal["prebuilt", "source"] | None = Field(
-        default=None, description="How it was made; null: before there were prebuilt ones."
+        default=None, description="null: the run is older than prebuilt programs."
     )
     interpreters: tuple[InterpreterRecord, ...]
     stacks: tuple[StackRecord, ...]
     results: tuple[CaseResult, ...]
     notes: tuple[str, ...] = Field(
-        default=(), description="What happened to the run: interruptions, orphans found, …"
+        default=(), description="Events of the run: interruptions, orphans, …"
     )
     night: str | None = Field(
         default=None, description="The night plan that it was measured for; null: none."
     )
-    shard: int | None = Field(default=None, ge=1, description="Which shard of that plan.")
+    shard: int | None = Field(default=None, ge=1, description="Number of its shard in that plan.")
 
     @property
     def year(self) -> int:
-        """Of its start, UTC."""
+        """Year of its start, UTC."""
         return datetime.fromisoformat(self.started).astimezone(UTC).year

@@ -55,7 +55,7 @@ def touch(target: Path) -> None:
         os.utime(target)
 
 
-def alone(package: Path, place: Path) -> Path:
+def isolate(package: Path, place: Path) -> Path:
     """Make (once) a folder for search paths that contains only a link to a package."""
     folder = place / f"{package.name}-{digest(str(package))}"
     folder.mkdir(parents=True, exist_ok=True)

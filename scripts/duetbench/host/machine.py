@@ -273,7 +273,7 @@ def measuring() -> Iterator[None]:
                 "expected this machine for itself, but another duetbench is measuring on it"
                 f"{_holder(address)}: they would disturb each other. Wait for it, or stop it"
             ) from error
-        lock.listen()  # nobody gets an answer, but the kernel names us to clients
+        lock.listen()  # clients get no answer, but the kernel tells them our pid
         yield
 
 

@@ -143,8 +143,8 @@ def clients(port: int, seconds: float = -1.0) -> frozenset[int]:
         for line in table:
             if f":{port:04X} " in line:
                 _, local, remote, _, _, when = line.split()[:6]
-                timer, left = when.split(":")
-                age = _TIME_WAIT - int(left, 16) * proc.TICK if timer == _FORGETTING else None
+                timer, rest = when.split(":")
+                age = _TIME_WAIT - int(rest, 16) * proc.TICK if timer == _FORGETTING else None
                 if server in {local, remote} and (age is None or age <= seconds):
                     other = remote if local == server else local
                     others.add(int(other.rpartition(":")[2], 16))

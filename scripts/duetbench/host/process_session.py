@@ -105,7 +105,7 @@ def reap() -> list[str]:
     for path in sorted(_folder().glob("*.json")):
         try:
             session = SessionRecord.model_validate_json(path.read_bytes())
-        except (ValidationError, OSError):  # just forgotten, or another version's
+        except (ValidationError, OSError):  # just deleted, or from another version
             continue
         alive = proc.lives(session.owner_pid, session.owner_start)
         if not alive and session.namespace == proc.pid_namespace():
@@ -366,7 +366,7 @@ class Session:
         if not self._exited:
             try:
                 result = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | options)
-            except ChildProcessError:  # somebody else in this process has reaped it
+            except ChildProcessError:  # other code in this process has reaped it
                 self._exited = True
                 return None
             if result is None:

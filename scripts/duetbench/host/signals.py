@@ -52,19 +52,19 @@ def interruptible() -> Iterator[None]:
         warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         raise InterruptedRun(signum)
 
-    def on_lost(lost: "sys.UnraisableHookArgs") -> None:
-        if not isinstance(lost.exc_value, InterruptedRun):
-            earlier(lost)
+    def on_unraisable(args: "sys.UnraisableHookArgs") -> None:
+        if not isinstance(args.exc_value, InterruptedRun):
+            earlier(args)
             return
         for number in handled:
             signal.signal(number, on_signal)
-        threading.Timer(_AGAIN_S, os.kill, (os.getpid(), lost.exc_value.signal)).start()
+        threading.Timer(_AGAIN_S, os.kill, (os.getpid(), args.exc_value.signal)).start()
 
     # Ignored signals stay ignored, as nohup requires.
     handled = [n for n in _SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
     before = {n: signal.signal(n, on_signal) for n in handled}
     # An exception inside a finaliser goes no further, and later signals would be ignored.
-    earlier, sys.unraisablehook = sys.unraisablehook, on_lost
+    earlier, sys.unraisablehook = sys.unraisablehook, on_unraisable
     try:
         yield
     finally:

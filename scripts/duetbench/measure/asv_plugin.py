@@ -29,11 +29,11 @@ from duetbench.project import interpreters, stacks
 from duetbench.project.project import Project
 from duetbench.project.stacks import Stack
 
-_NOT_MEASURING: Final = ("discover", "check")  # of the commands of asv's `benchmark.py`
+_NOT_MEASURING: Final = ("discover", "check")  # commands of asv's `benchmark.py`
 
 
 def setup() -> None:
-    """Name results after this machine's id; asv, which knows only the host name, calls it."""
+    """Name results after this machine's id; asv calls this on load, and knows only the host's."""
     try:
         _ = Project.here().settings  # report mistakes before anything is measured
         profile = machine.asv_profile()

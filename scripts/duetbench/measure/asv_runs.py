@@ -186,7 +186,7 @@ def runner_variables(
         for name, value in inherited.items()
         if name in INHERITED or name.startswith(_INHERITED_FAMILIES)
     }
-    place = str(cache.alone(Path(asv_runner.__file__).parent, paths.cache_dir() / "tools"))
+    place = str(cache.isolate(Path(asv_runner.__file__).parent, paths.cache_dir() / "tools"))
     return {
         **inherited,
         "PATH": os.pathsep.join((str(executable.parent), inherited.get("PATH", os.defpath))),

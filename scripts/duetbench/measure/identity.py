@@ -39,8 +39,8 @@ class Identity(Frozen):
     loop: str | None
     worker: str
     imported: float = 0.0  # core time of importing the application, or making it, s
-    tasks: int = 0  # of its event loop
-    files: tuple[str, ...] = ()  # that the process uses, if it watches them
+    tasks: int = 0  # number of tasks of its event loop
+    files: tuple[str, ...] = ()  # used by the process, if it records them
 
 
 def probe(

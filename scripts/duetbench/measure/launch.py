@@ -147,7 +147,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """Cores used by another server, generator and commands of ours; `client`: of the same cores."""
+    """Cores used meanwhile by our other server, its generator (same client cores) and commands."""
 
     server: float = 0.0
     client: float = 0.0

@@ -69,7 +69,7 @@ def _variables(case: Case, values: Mapping[str, str]) -> dict[str, str]:
     return {**variables, **{name: values[name] for name in case.env_names}}
 
 
-def _filled(endpoint: Endpoint, values: Mapping[str, str]) -> Endpoint:
+def _fill_in(endpoint: Endpoint, values: Mapping[str, str]) -> Endpoint:
     headers = {name: fill(text, values) for name, text in endpoint.headers.items()}
     return endpoint.model_copy(update={"headers": headers, "body": fill(endpoint.body, values)})
 
@@ -173,7 +173,7 @@ class Testbed:
         variables |= _variables(case, names)
         arguments = [a.replace(str(port), "$PORT") for a in server.arguments(case, port, None)]
         clients, base = self.client_cores(case), "http://127.0.0.1:$PORT"
-        client = load.Client(Path("oha"), case.load, base, _filled(case.endpoint, names), clients)
+        client = load.Client(Path("oha"), case.load, base, _fill_in(case.endpoint, names), clients)
         generator = load.command(client, inline=True)
         serve = ["env", *(f"{name}={value}" for name, value in variables.items())]
         on_server, on_client = (
@@ -212,7 +212,7 @@ class Workspace:
 
     def fill_in(self, endpoint: Endpoint) -> Endpoint:
         """Return an endpoint as the generator requests it, with all values filled in."""
-        return _filled(endpoint, self._values)
+        return _fill_in(endpoint, self._values)
 
     def hide(self, text: str) -> str:
         """Remove private values, and the names of this workspace's folders, from a text."""

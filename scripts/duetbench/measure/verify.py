@@ -53,7 +53,7 @@ class Answer(NamedTuple):
     tells_error: bool = False  # the body reports an error
 
 
-def chosen(endpoint: Endpoint) -> tuple[str, ...]:
+def choose_paths(endpoint: Endpoint) -> tuple[str, ...]:
     """Different paths of an endpoint, spread over all of them, the first included."""
     paths = tuple(dict.fromkeys((endpoint.path, *endpoint.paths)))
     few = min(len(paths), MIXED)
@@ -65,12 +65,12 @@ def verify(
 ) -> list[Answer]:
     """Send requests to an idle server and check every answer; close all connections afterwards.
 
-    `repeats` requests go out one after another, and one to each further `chosen` path. Slow
-    endpoints that overlap need none of these, as overlapping shows everything. LaunchError
+    `repeats` requests go out one after another, and one to each further path of `choose_paths`.
+    Slow endpoints that overlap need none of these, as overlapping shows everything. LaunchError
     wrong_status, wrong_body, transport_errors, impossible (too fast to be true) or not_concurrent.
     """
     overlaps = endpoint.overlap > 1
-    first, *others = chosen(endpoint)
+    first, *others = choose_paths(endpoint)
     alone = 0 if overlaps and endpoint.floor >= SLOW_SECONDS else max(1, repeats)
     paths = [first] * alone + (others if alone else [])
 

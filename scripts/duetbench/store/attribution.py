@@ -52,7 +52,7 @@ class Row(Frozen):
 
     function: Function
     caller: Function | None = Field(default=None, description="The caller of most of it.")
-    state: Literal["both", "came", "went"] = Field(description="Which side has it.")
+    state: Literal["both", "came", "went"] = Field(description="The sides that have it.")
     base: Amount = Field(description="Instructions per request, trampolined.")
     head: Amount = Field(description="Instructions per request, trampolined.")
     share: Figure = Field(description="Share of the trampolined totals' change; may be negative.")

@@ -163,10 +163,10 @@ class Change(Artefact):
     after_run: str | None = Field(default=None, description="The first run after the change.")
     base: StackState
     head: StackState
-    base_commit: str | None = Field(default=None, description="Of the last run before the change.")
-    head_commit: str | None = Field(default=None, description="Of the first run after it.")
+    base_commit: str | None = Field(default=None, description="Commit of the last run before it.")
+    head_commit: str | None = Field(default=None, description="Commit of the first run after it.")
     packages: tuple[PackageChange, ...] = ()
-    steps: tuple[Step, ...] = Field(default=(), description="Of a candidate, strongest first.")
+    steps: tuple[Step, ...] = Field(default=(), description="A candidate's, strongest first.")
     tries: int = Field(default=0, ge=0, description="Comparisons that did not confirm it so far.")
     ratio: float = Field(ge=1e-3, le=1e3)
     low: float = Field(ge=1e-3, le=1e3, description="95 % interval of the ratio.")
@@ -174,7 +174,7 @@ class Change(Artefact):
     verdict: Verdict
     culprit: Release | None = None
     shares: tuple[Share, ...] = Field(default=(), description="Result of a search for the cause.")
-    narrowed: Narrowed | None = Field(default=None, description="Of the largest share.")
+    narrowed: Narrowed | None = Field(default=None, description="Releases of the largest share.")
     evidence: str | None = Field(default=None, description="Id of the latest comparison.")
     confirmed_on: str | None = Field(default=None, description="Machine of its duets, if another.")
     method: str = Field(default="", description="How it was detected and confirmed.")

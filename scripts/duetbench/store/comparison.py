@@ -99,7 +99,7 @@ class Duet(Frozen):
     """Two launches of one case, alive together under the same kind of load: the sample."""
 
     case: str
-    order: int = Field(ge=0, description="Which duet of the comparison, from 0.")
+    order: int = Field(ge=0, description="Number in the comparison, from 0.")
     head_first: bool = Field(description="Whether head was started, and loaded, first.")
     started: str
     seconds: Amount = Field(description="Wall time of the whole duet.")
@@ -142,7 +142,7 @@ class Duet(Frozen):
         return tuple(side for side in SIDES if self.failures(side))
 
     def failures(self, side: SideName) -> list[str]:
-        """The failures of a side's own, as text."""
+        """A side's own failures, as text."""
         return [f"{f.name}: {f.detail}" for f in self.flags(side) if f.severity == "fail"]
 
     @property
@@ -152,7 +152,7 @@ class Duet(Frozen):
 
     @property
     def disturbed(self) -> frozenset[FlagName]:
-        """Flags of either side that rule it out. Growing memory does not: only memory suffers."""
+        """Flags of either side that rule it out; not growing memory, which affects nothing else."""
         flags = (*self.flags_base, *self.flags_head)
         bad = frozenset(f.name for f in flags if f.name in DISTURBING or f.severity == "fail")
         return bad - {FlagName.MEMORY_GROWS}
@@ -187,7 +187,7 @@ class Curve(Frozen):
     requests: tuple[int, ...] = Field(default=(), description="Answered so far.")
     memory: tuple[int, ...] = Field(default=(), description="Anonymous memory, bytes.")
     threads: tuple[int, ...] = ()
-    tasks: tuple[int, ...] = Field(default=(), description="Of its event loops: first, last.")
+    tasks: tuple[int, ...] = Field(default=(), description="Tasks of its event loops: first, last.")
     problem: str = Field(default="", description="What ended it early.")
 
     def left(self, counts: tuple[int, ...]) -> float:
@@ -348,7 +348,7 @@ class MicroComparison(Frozen):
 
 
 Factor = Literal["change", "machine", "interpreter", "interface", "server", "stack", "experiment"]
-"""What cases that moved alike have in common; change: they are all cases of a comparison."""
+"""The common factor of cases that moved alike; change: they are all cases of a comparison."""
 
 
 class Event(Frozen):
@@ -372,7 +372,7 @@ class Coverage(Frozen):
     """Functions that differ between two revisions, and those of them that the requests enter."""
 
     differ: int = Field(ge=0)
-    entered: int = Field(ge=0, description="By the requests of any case.")
+    entered: int = Field(ge=0, description="Functions that requests of any case enter.")
     cases: dict[str, int] = Field(description="How many the requests of each case enter.")
     missed: tuple[str, ...] = Field(default=(), description="Some that no request enters.")
     outside: int = Field(
@@ -475,7 +475,7 @@ def executes(count: Judgement) -> str:
         size = "the same"
     elif not exact and low <= 1 <= high:
         return f"executes the same instructions per request, as far as counts repeat ({ends} %)"
-    elif ratio >= 2:  # as elsewhere
+    elif ratio >= 2:  # as in all reports
         size = f"{significant(ratio)} times the"
     return f"executes {size} instructions per request ({within})"
 

@@ -32,7 +32,7 @@ _SHOWN_PROBLEMS: Final = 3
 PARTIAL: Final = ".partial.json"  # end of the name of a file that still grows
 
 MOST_CHARACTERS: Final = 4000
-"""Of a text in a result. The longest one, a note, has a tenth of it."""
+"""Longest text in a result. The longest actual one, a note, has a tenth of it."""
 
 _CONTROL: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _ROOM: Final = 500_000  # bytes: several times the size of a night's file
@@ -213,12 +213,12 @@ def _fault(text: str) -> str | None:
 
 def replace(path: Path, data: bytes) -> None:
     """Write a whole file, replacing what was there; raises RecordError."""
-    with written_beside(path, data) as temporary:
+    with draft(path, data) as temporary:
         temporary.replace(path)
 
 
 @contextlib.contextmanager
-def written_beside(path: Path, data: bytes) -> Iterator[Path]:
+def draft(path: Path, data: bytes) -> Iterator[Path]:
     """Write bytes to a temporary file beside `path`, flushed to the disk; raises RecordError."""
     temporary: Path | None = None
     try:

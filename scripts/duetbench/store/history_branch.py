@@ -103,7 +103,7 @@ def _push_once(
     return PushResult(tuple(added), tuple(there), tries, commit)
 
 
-def tracked(results: Path) -> tuple[Path, ...]:
+def tracked_files(results: Path) -> tuple[Path, ...]:
     """Measurements in a results folder that its repository tracks; raises GitError."""
     if not results.is_dir():
         return ()

@@ -80,7 +80,7 @@ class Assignment:
     """The shard that this machine measures, and the night that it belongs to."""
 
     night: str
-    commit: str | None  # that the night measures
+    commit: str | None  # measured in this night
     shard: Shard
 
     @property

@@ -78,16 +78,16 @@ class Points(Artefact):
     origin: Origin
     label: str = Field(description="The stack in words: a date, a release, a revision.")
     night: str | None = Field(default=None, description="Id of the night that it belongs to.")
-    shard: int | None = Field(default=None, ge=1, description="Which shard of that night's plan.")
+    shard: int | None = Field(default=None, ge=1, description="Number of its shard in that plan.")
     when: When = Field(
         description="Date of the stack: for a night its start, else the date as of which it was "
         "resolved, or of the release."
     )
     release: Release | None = Field(default=None, description="The difference from the anchor.")
     started: When
-    seconds: float = Field(ge=0, le=1e7, description="Of measuring, without making environments.")
+    seconds: float = Field(ge=0, le=1e7, description="Duration without set-up.")
     duetbench: str
-    commit: str | None = Field(description="Of the applications' code; null outside git.")
+    commit: str | None = Field(description="The applications' commit; null outside git.")
     machine: Machine
     interpreters: tuple[InterpreterRecord, ...]
     stacks: tuple[StackRecord, ...]

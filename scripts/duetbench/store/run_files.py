@@ -59,7 +59,7 @@ def finalise(results: Path, run: Run) -> Path:
     An existing file with the same bytes is success.
     """
     path, data = path_for(results, run), files.encode(run)
-    with files.written_beside(path, data) as temporary:
+    with files.draft(path, data) as temporary:
         try:
             # A link, unlike a rename, never replaces an existing file, even in a race.
             os.link(temporary, path)

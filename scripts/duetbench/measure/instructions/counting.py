@@ -338,9 +338,9 @@ class Process:
 def fixed_random(folder: Path, *, marks: bool = False) -> Path | None:
     """Compile a library for LD_PRELOAD that gives the same random numbers every time.
 
-    Compiled packages ask the kernel for the seeds of their hashes; where keys collide is 0.1 % of
-    Pydantic's JSON parser. None: there is no C compiler. With `marks` the library switches
-    Callgrind's instrumentation, too; CountError if that cannot be made.
+    Compiled packages ask the kernel for the seeds of their hashes; colliding keys cost 0.1 % of
+    Pydantic's JSON parser. None if there is no C compiler. With `marks` the library also switches
+    Callgrind's instrumentation; CountError if that cannot be compiled.
     """
     sources, library = (_SOURCE, _MARKS) if marks else (_SOURCE,), folder / phases.LIBRARY
     # Some libcs have dlsym in a library of its own.
@@ -395,14 +395,14 @@ def environment(env: Mapping[str, str], folder: Path, *, marks: bool = False) ->
         "HOME": str(folder),  # Valgrind would read the user's options there
         "LC_ALL": "C.UTF-8",
         # setpriv and setarch load it as well, but use no random numbers.
-        "LD_PRELOAD": _joined(fixed_random(folder, marks=marks), env.get("LD_PRELOAD")),
+        "LD_PRELOAD": _join(fixed_random(folder, marks=marks), env.get("LD_PRELOAD")),
         # 3.14t's allocator asks for memory at random addresses, but not for so much at once.
         "MIMALLOC_ARENA_RESERVE": "2GiB",
         # It returns memory by the clock.
         "MIMALLOC_PURGE_DELAY": "-1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
-        "PYTHONPATH": _joined(_packages(), env.get("PYTHONPATH")),
+        "PYTHONPATH": _join(_packages(), env.get("PYTHONPATH")),
         # A relative path: characters that change from count to count would be interned, and
         # sometimes collide in tables.
         phases.PLAN: "plan.json",
@@ -411,14 +411,14 @@ def environment(env: Mapping[str, str], folder: Path, *, marks: bool = False) ->
 
 def _packages() -> Path:
     """The folder from which the counted program imports duetbench, and only duetbench."""
-    beside = _PACKAGE.parent
-    if beside.name == "scripts":  # a checkout
-        return beside
+    parent = _PACKAGE.parent
+    if parent.name == "scripts":  # a checkout
+        return parent
     # Imported only by an installation: the stacks' environments lack what this needs.
     from duetbench.host import cache, paths  # noqa: PLC0415
 
-    return cache.alone(_PACKAGE, paths.cache_dir() / "tools")
+    return cache.isolate(_PACKAGE, paths.cache_dir() / "tools")
 
 
-def _joined(*folders: Path | str | None) -> str:
+def _join(*folders: Path | str | None) -> str:
     return os.pathsep.join(str(folder) for folder in folders if folder)

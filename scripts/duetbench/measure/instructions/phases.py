@@ -269,7 +269,7 @@ def _phases(unit: Unit, rounds: int, parent: int, ends: float | None) -> dict[st
         single, double, rounds = (0, 1, 1) if unit.once else (unit.n, 2 * unit.n, rounds)
     else:
         single, double = _warm_in_time(unit, rounds, ends)
-    # Nothing first: after so much uncounted work it proves the marks. Then n, 2n, n, 2n, …
+    # An empty phase comes first: it proves that the marks work. Then n, 2n, n, 2n, …
     for times in (0, *(single, double) * rounds):
         if _phase(unit.call, times) != parent:
             raise SystemExit("the counting process has ended")

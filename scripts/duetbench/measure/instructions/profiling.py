@@ -60,8 +60,8 @@ class Observed:
 
 
 class _Context(NamedTuple):
-    names: tuple[str, ...]  # the outermost first
-    module: str  # of the innermost
+    names: tuple[str, ...]  # of functions, the outermost first
+    module: str  # of the innermost function
     instructions: int
 
 
@@ -71,7 +71,7 @@ class Profile:
 
     chains: Mapping[Chain, Mapping[str, float]]
     packages: Path  # the folder of the environment's packages
-    standard: Path  # and that of the standard library
+    standard: Path  # the folder of the standard library
 
     @property
     def total(self) -> float:
