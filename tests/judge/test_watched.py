@@ -152,4 +152,4 @@ def test_what_cannot_be_seen_counts_as_loaded(
     assert (reason("fastapi"), reason("not-installed"), asked) == ("fastapi 1 → 2", "", [])
     assert (reason("flask"), reason("jinja2"), asked) == ("flask 1 → 2", "", [JSON] * 4)
     wanted.clear()
-    assert reason("jinja2") == "jinja2 1 → 2; what it loads could not be seen (not_ready)"
+    assert reason("jinja2") == "jinja2 1 → 2; what it loads could not be observed (not_ready)"

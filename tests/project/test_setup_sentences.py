@@ -176,7 +176,7 @@ def test_what_may_not_be_installed_is_told(
         programs.write("apt-get", f"echo called > {programs.folder}/called")
     assert ensure_valgrind(narrator) is None
     assert heard.getvalue() == (
-        "valgrind is not here; instructions are counted with it: "
+        "valgrind is not installed; duetbench counts instructions with it: "
         "`apt-get install --no-install-recommends valgrind`\n"
     )
     assert programs.said("called") is None
@@ -192,7 +192,7 @@ def test_a_failing_installation_is_no_error(
     assert ensure_valgrind(narrator) is None
     sentence = heard.getvalue().splitlines()[-1]
     assert sentence.startswith(
-        "valgrind is not here (apt-get update failed (exit code 100): the network"
+        "valgrind is not installed (apt-get update failed (exit code 100): the network"
     )
     assert sentence.endswith("with it: `apt-get install --no-install-recommends valgrind`")
 

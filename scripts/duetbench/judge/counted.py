@@ -242,7 +242,7 @@ def _together(base: Count, head: Count) -> Instructions | str:
 
 
 def _scatter(base: Sequence[float], head: Sequence[float]) -> float:
-    """Half the ratio's 95 % interval, relative, from the rounds of both sides.
+    """Compute half the ratio's 95 % interval, relative, from the rounds of both sides.
 
     It uses the difference of the sides in each round: a cost that grows in both processes, such as
     that of a table, cancels.
@@ -378,7 +378,7 @@ class Job:
 
     @property
     def series(self) -> str:
-        """Its name among the cases of trends."""
+        """The name of its series in trends."""
         return _series(self.benchmark, self.head.case)
 
     def judge(self, counts: Instructions, method: Mapping[str, object]) -> MicroComparison:

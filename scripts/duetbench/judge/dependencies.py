@@ -158,7 +158,7 @@ class Reader:
         try:
             files, folder = used_files(cases, self.testbed, log)
         except LaunchError as error:
-            return Dependencies(unknown=f"what it loads could not be seen ({error.flag})")
+            return Dependencies(unknown=f"what it loads could not be observed ({error.flag})")
         folders = (folder,) if self.testbed.target else (self.root,)
         places = (_within(file, folders) for file in files)
         return Dependencies(

@@ -164,7 +164,7 @@ class DuetSeconds:
 
 
 def duet_seconds(case: Case) -> tuple[float, float]:
-    """Seconds of a launch of both sides, and of a case's duet on it, before any was observed.
+    """Calculate the seconds of a launch of both sides, and of a case's duet on it.
 
     For a case that scales these are the seconds of two launches, one after the other.
     """
@@ -341,13 +341,13 @@ class Loop:
         return by_turns(duet, base, alone(pair.head))
 
     def remaining(self, rule: Rule) -> float:
-        """Seconds until all cases that need more duets reach their next decision."""
+        """Predict the seconds until all cases that need more duets reach their next decision."""
         missing = {pair: rule.missing(pair) for pair in rule.open()}
         rounds = range(max(missing.values(), default=0))
         return sum(self.round_seconds(*(p for p in missing if missing[p] > n)) for n in rounds)
 
     def round_seconds(self, *pairs: Pair) -> float:
-        """Seconds of one duet per case, in parallel where lanes allow it."""
+        """Predict the seconds of one duet per case, in parallel where lanes allow it."""
         beside = [pair for pair in pairs if self._beside(pair)]
         others = [pair for pair in pairs if pair not in beside]
         return self.seconds.of(*others) + self.seconds.of(*beside) / max(1, len(self.lanes))

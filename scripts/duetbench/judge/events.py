@@ -82,7 +82,7 @@ def together(cases: Sequence[Estimate], metric: str, rate: float) -> Event | Non
 
 
 def _joint(errors: Sequence[float]) -> float:
-    """Variance of the mean of cases that share launches."""
+    """Compute the variance of the mean of cases that share launches."""
     total, own = sum(errors) ** 2, sum(error**2 for error in errors)
     return (own + SHARED * (total - own)) / len(errors) ** 2
 

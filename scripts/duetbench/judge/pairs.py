@@ -199,7 +199,7 @@ class CaseDuets:
         if abs(drift.mean) <= least or statistics.moved_p(drift, 0) > DRIFT_RATE:
             return ""
         return (
-            f"not steady: head's throughput over base's moved by {math.expm1(drift.mean):+.1%} "
+            f"not steady: the ratio of throughputs moved by {math.expm1(drift.mean):+.1%} "
             f"from the first half of the load to the second, on average over {drift.n} duets"
         )
 
@@ -401,7 +401,7 @@ def shown_by_duets(metric: str) -> bool:
 
 
 def _share(figures: Mapping[str, float]) -> float:
-    """Cores that a side used while both were loaded: afterwards the slower side has them alone."""
+    """Compute the cores that a side used under load: afterwards the slower side has them alone."""
     sending = figures.get("throughput", 0.0) * figures.get(metrics.CPU, 0.0)
     return sending or figures.get("server_cores", 0.0)
 

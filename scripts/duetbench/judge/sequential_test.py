@@ -194,7 +194,7 @@ class SequentialTest:
         return self._ps["sizes"]
 
     def _likeliest(self, pair: tuple[str, str], count: int) -> float | None:
-        """Likeliest size of a pair that passed, on the log scale; None: not within its interval."""
+        """Find the likeliest size of a pair that passed, on the log scale; None: not moved yet."""
         evidence = self.evidence(*pair)
         if evidence.sample is None:
             return None
@@ -222,12 +222,12 @@ class SequentialTest:
         return "same" if same else "open"
 
     def level(self, key: str, metric: str, count: int = 1) -> float:
-        """Two-sided error rate of one test of a look, if `count` pairs pass it."""
+        """Compute the two-sided error rate of one test of a look, if `count` pairs pass it."""
         weights = self.weights()
         return self.rate * min(1.0, weights[key, metric] * count / len(weights))
 
     def figures(self, key: str, metric: str) -> dict[str, float]:
-        """Ratio, interval and detectable change for a judgement; empty before the first look."""
+        """Compute ratio, interval and detectable change of a metric; empty before a look."""
         evidence = self.evidence(key, metric)
         if evidence.sample is None:
             return {}

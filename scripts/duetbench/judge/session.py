@@ -305,7 +305,7 @@ class _Session:
             self.reporter.note(f"{more} more counted, {len(moved) - len(shown)} of which moved")
 
     def _size(self, case: str) -> float:
-        """How far the instructions of a case moved, on the log scale."""
+        """Measure how far the instructions of a case moved, on the log scale."""
         counts = self.counts.of(case)
         return abs(math.log(counts.head / counts.base)) if counts else 0.0
 

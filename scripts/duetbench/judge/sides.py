@@ -145,7 +145,7 @@ def _lend_app(
                 if name in old:
                     raise UsageError(
                         f"--app {project.target.app}: {revision.label} has {old[name]} in place "
-                        f"of {name}: compare revisions that have the application by one name"
+                        f"of {name}: compare revisions in which it has the same name"
                     )
                 files |= dict.fromkeys(lent)
                 some = " and ".join(lent)

@@ -139,7 +139,7 @@ def interval(sample: Sample, alpha: float) -> tuple[float, float]:
 
 
 def reach(sample: Sample, alpha: float) -> float:
-    """Half width of a mean's two-sided interval with error rate alpha, on the log scale."""
+    """Compute the half width of a mean's two-sided interval with error rate alpha (log scale)."""
     return float(special.stdtrit(sample.freedom, 1 - alpha / 2)) * sample.error
 
 

@@ -218,7 +218,7 @@ def _builders(pythons: Sequence[Interpreter]) -> tuple[str, ...]:
     if len({python.origin for python in pythons}) < 2:
         return ()
     versions = " and ".join(f"{python.version} ({python.origin})" for python in pythons)
-    return (f"{versions} come from different builders: their compilers are compared as well",)
+    return (f"{versions} come from different builders: the comparison includes their compilers",)
 
 
 def _lock_of(place: Path, choice: Target) -> Path | None:

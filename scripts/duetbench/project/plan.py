@@ -169,7 +169,7 @@ def _warm_up(case: Case, single: float, profile: Profile) -> float:
 
 
 def ceiling(case: Case, *, unit: float, cores: int, rate: float | None = None) -> float | None:
-    """Requests/s that arithmetic allows if single requests take `unit` s; None if undeclared."""
+    """Calculate the most requests/s if single ones take `unit` s; None: no ceiling is declared."""
     if case.ceiling is None:
         return None
     return evaluate(
@@ -188,7 +188,7 @@ def ceiling(case: Case, *, unit: float, cores: int, rate: float | None = None) -
 
 
 def _capacity(case: Case) -> float:
-    """Requests/s that the endpoint could answer under any load."""
+    """Calculate the requests/s that the endpoint could answer under any load."""
     single = max(case.endpoint.takes, case.endpoint.floor)
     limit = ceiling(case, unit=single, cores=Costs.cores)
     return math.inf if limit is None else limit

@@ -37,7 +37,7 @@ ROOM_GB: Final = 3.0
 """Free space to build in, 10⁹ bytes."""
 
 VALGRIND: Final = "valgrind"
-WHY_VALGRIND: Final = "instructions are counted with it"
+WHY_VALGRIND: Final = "duetbench counts instructions with it"
 VALGRIND_REMEDY: Final = "apt-get install --no-install-recommends valgrind"
 
 COMPILER_REMEDY: Final = "install it (on Debian and its relatives: apt-get install build-essential)"
@@ -281,7 +281,7 @@ def ensure_valgrind(narrator: Narrator) -> bool | None:
                 trouble = f" ({error})"
         if shutil.which(VALGRIND):
             return True
-    narrator.say(f"{VALGRIND} is not here{trouble}; {WHY_VALGRIND}: `{VALGRIND_REMEDY}`")
+    narrator.say(f"{VALGRIND} is not installed{trouble}; {WHY_VALGRIND}: `{VALGRIND_REMEDY}`")
     return None
 
 
