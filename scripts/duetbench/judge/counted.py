@@ -206,8 +206,8 @@ def _counting(side: Sequence[SideCase], switched: bool, ends: float) -> Iterator
 def alone(side: SideCase) -> bool:
     """Whether a case is counted in a process of its own.
 
-    So is a target, and an endpoint of an experiment whose request is more than a GET of one path:
-    it has variables, a body or `{tmp}` of its own.
+    This applies to targets, and to endpoints whose request is more than a GET of one path: it needs
+    its own variables, body or `{tmp}`.
     """
     endpoint = side.case.endpoint
     more = endpoint.method != "GET" or endpoint.paths or endpoint.headers or endpoint.body

@@ -5,9 +5,9 @@ three duets says little. So a test averages it with the variance of earlier comp
 counts as `freedom` more duets: Smyth's moderated t (Statistical Applications in Genetics and
 Molecular Biology 3(1), 2004, article 3). The more earlier variances differ from each other, the
 less they are worth. A prior is that of the case on this machine; else of cases with its server and
-interpreter; else of the cases of the same comparison, if there are many: of those on the same cores
-that compute, or wait, as it does; else of duetbench's reference history, which is worth little. A
-case that scatters more than its prior allows is judged only by its own duets.
+interpreter; else of similar cases of the same comparison, if there are many: on the same cores, and
+computing or waiting alike; else of duetbench's reference history, which is worth little. A case
+that scatters more than its prior allows is judged only by its own duets.
 """
 
 import math
@@ -37,7 +37,7 @@ TOGETHER: Final = 8
 """Fewest cases of a comparison for a prior from each other."""
 
 OUTLIER: Final = 0.01
-"""A variance that is less likely than this at its level is left out."""
+"""Chance of a variance at its level below which it is left out."""
 
 MOST: Final = 12.0
 """Most duets that a prior counts as: with more, a noisy day would pass for a quiet one."""
@@ -72,50 +72,50 @@ def fit(variances: Sequence[Variance], *others: Sequence[Variance]) -> Prior | N
         return None
     levels = [_unbiased(variances), *(_unbiased(level) for level in others if len(level) > 1)]
     squares = sum(float(level.var()) * len(level) for level in levels)
-    every = np.array([one for level in (variances, *others) if len(level) > 1 for one in level])
-    freedom = every[:, 1]
-    excess = squares / (len(every) - len(levels)) - special.polygamma(1, freedom / 2).mean()
+    pool = np.array([v for level in (variances, *others) if len(level) > 1 for v in level])
+    freedom = pool[:, 1]
+    excess = squares / (len(pool) - len(levels)) - special.polygamma(1, freedom / 2).mean()
     middle, own = float(levels[0].mean()), math.inf
     if excess > 0:
         own = 2 * _inverse_trigamma(excess)
         middle += float(special.digamma(own / 2)) - math.log(own / 2)
-    worth = 1 / (1 / own + 1 / sum(one.freedom for one in variances))
+    worth = 1 / (1 / own + 1 / sum(v.freedom for v in variances))
     return Prior(math.exp(middle / 2), min(worth, MOST))
 
 
 def _unbiased(variances: Sequence[Variance]) -> Logs:
-    """Logs of variances, whose mean is that of the true ones."""
+    """Compute logs of variances whose mean is unbiased."""
     values, freedom = np.array(variances).T
     return np.asarray(np.log(values) - special.digamma(freedom / 2) + np.log(freedom / 2))
 
 
 def without_outliers(levels: Mapping[Hashable, list[Variance]]) -> dict[Hashable, list[Variance]]:
-    """Leave out what scatters far more than its level: at most a fifth, the loudest.
+    """Leave out variances far above their level: at most a fifth, the largest ones.
 
-    One case that a stranger disturbs would make the variances of all others worth nothing. As many
-    are left out as can be, if the quietest of them is improbable beside the rest: so two of them do
-    not hide each other (Rosner's generalized test).
+    Otherwise, one disturbed case would make the variances of all others worthless. It leaves out as
+    many as possible such that the smallest of them is improbable beside the rest, so that two
+    outliers do not hide each other (Rosner's generalized test).
     """
     middle = {name: np.median([v.value for v in level]) for name, level in levels.items()}
-    every = [(v.value / middle[name], name, v) for name, level in levels.items() for v in level]
-    every.sort(key=lambda entry: entry[0])
-    for number in range(len(every) // 5, 0, -1):
+    ratios = [(v.value / middle[name], name, v) for name, level in levels.items() for v in level]
+    ratios.sort(key=lambda entry: entry[0])
+    for number in range(len(ratios) // 5, 0, -1):
         rest: dict[Hashable, list[Variance]] = {name: [] for name in levels}
-        for _, name, one in every[:-number]:
-            rest[name].append(one)
-        _, name, one = every[-number]
-        if (prior := prior_of(rest, name)) and _outlier(one, prior):
+        for _, name, quiet in ratios[:-number]:
+            rest[name].append(quiet)
+        _, name, loud = ratios[-number]
+        if (prior := prior_of(rest, name)) and _outlier(loud, prior):
             return rest
     return dict(levels)
 
 
 def prior_of(levels: Mapping[Hashable, Sequence[Variance]], name: Hashable) -> Prior | None:
-    """The prior of one level, beside others; None: too few."""
+    """Fit the prior of one level, beside the others; None if it has too few variances."""
     return fit(levels.get(name, ()), *(level for other, level in levels.items() if other != name))
 
 
-def _outlier(one: Variance, prior: Prior) -> bool:
-    return bool(special.fdtrc(one.freedom, prior.freedom, one.value / prior.sd**2) < OUTLIER)
+def _outlier(sample: Variance, prior: Prior) -> bool:
+    return bool(special.fdtrc(sample.freedom, prior.freedom, sample.value / prior.sd**2) < OUTLIER)
 
 
 def _inverse_trigamma(value: float) -> float:
@@ -194,7 +194,7 @@ def kinds(case: Case, metric: str, *, alone: bool) -> Iterator[Hashable]:
 
 
 def level(case: Case) -> Hashable:
-    """What cases of one comparison have in common that scatter by about as much."""
+    """Return a key that is equal for cases of one comparison that scatter about as much."""
     return case.cores, case.endpoint.floor > 0, case.load.rate is not None
 
 
