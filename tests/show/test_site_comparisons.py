@@ -141,7 +141,11 @@ def test_choices_stand_side_by_side(tmp_path: Path) -> None:
     """100 µs and 3 % less are 97 µs; of a pair the newest counts, whichever side is head."""
     free = FASTAPI.replace("3.14", "3.14t")
     older = choice(18, ("uvicorn", "granian"), served(comparing.FASTER))
-    newer = choice(19, ("granian", "uvicorn"), served(comparing.FASTER, server="uvicorn"))
+    newer = choice(
+        19,
+        ("granian", "uvicorn"),
+        served(comparing.FASTER, server="uvicorn", name=f"{FASTAPI}/server-uvicorn"),
+    )
     late = comparing.OPEN.model_copy(update={"metric": "response_p99"})
     put(
         tmp_path,
@@ -156,7 +160,7 @@ def test_choices_stand_side_by_side(tmp_path: Path) -> None:
     assert [page.text.count(one) for one in headings] == [1, 1, 1]
     assert sorted(headings, key=page.text.index) == headings
     servers, loops, pythons = re.split("Event loops on|Interpreters on", page.text)
-    assert "granian 1.19 → uvicorn 1.19" in servers
+    assert "FastAPI's JSON, Python 3.14, 128 connections granian 1.19 → uvicorn 1.19" in servers
     assert "100 µs → 97.0 µs ▲ faster −3.00 % (−4.00…−2.00 %)" in servers
     assert "10.0 ms → 20.0 ms not judged" in servers
     assert "peak 50.0 MB → 75.0 MB" in servers

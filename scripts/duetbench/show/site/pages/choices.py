@@ -12,6 +12,7 @@ from typing import Final
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Case
 from duetbench.project import names
+from duetbench.project.names import CaseName
 from duetbench.show import addresses, formats
 from duetbench.show.answer import ViewRow, rows_of
 from duetbench.show.site.pages.site import PageFile, Site, barred, grouped, render
@@ -93,9 +94,14 @@ def _question(case: Case, settings: Mapping[str, str], kind: str) -> Hashable:
     return case.model_copy(update=update).setting, kind == "interpreter" or case.python
 
 
-def _name(case: Case, kind: str) -> str:
-    """A case without what its sides differ in."""
+def _name(case: Case) -> CaseName:
+    """The name of a case, or of the declared one that is served in another way."""
     name = names.of(case)
+    return name if name.known else names.name(case.id.rpartition("/")[0])
+
+
+def _words(name: CaseName, kind: str) -> str:
+    """A name without what the sides differ in."""
     server = {"server": "", "loop": name.server.partition(" with ")[0]}.get(kind, name.server)
     python = "" if kind == "interpreter" else name.python
     return ", ".join(filter(None, (name.what, server, python, name.rest)))
@@ -115,8 +121,8 @@ def _choice(
     judged = cpu.row.judged if cpu.row else None
     samples = f"{judged.duets}{' by turns' if judged.alone else ''}" if judged else "0"
     peak = _sides(case, "pss_peak", None)
-    name = _name(case.case, kind)
-    return Choice(comparison, case.case.id, name, (cpu, *others), peak, samples)
+    name = _name(case.case)
+    return Choice(comparison, name.id, _words(name, kind), (cpu, *others), peak, samples)
 
 
 def _sides(case: CaseComparison, metric: str, row: ViewRow | None) -> str:
