@@ -56,3 +56,5 @@ def test_one_dot_is_no_picture_and_a_page_without_statements_begins_with_its_tab
         assert page.count('<figure class="chart"') == day - 1
         assert "A start (uvicorn, one process)" in page
         assert ">Answer<" not in page
+    other = (tmp_path / "site/x/contention/index.html").read_text("utf-8")
+    assert other.index(">Not measured yet.<") < other.index(">Answer<")

@@ -28,11 +28,11 @@ from duetbench.show.change import (
     share_effect,
 )
 from duetbench.show.formats import WORDY
-from duetbench.show.site.charts import CHANGE, TONES, Caption, Dot, Value, forest
+from duetbench.show.site.charts import CHANGE, Caption, Dot, Value, forest
 from duetbench.show.site.flame import flame
-from duetbench.show.site.pages.site import Card, PageFile, Site, barred, grouped, render
-from duetbench.show.site.pages.trends import steps, trend_around
-from duetbench.show.site.words import day, filled
+from duetbench.show.site.pages.site import PageFile, Site, barred, grouped, render
+from duetbench.show.site.pages.trends import change_card, trend_around
+from duetbench.show.site.words import filled
 from duetbench.show.view import Section, View, make_view
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
@@ -77,25 +77,6 @@ def feed(changes: Iterable[Change], base: str = "") -> str:
     return filled("changes.atom.j2", base=base, changes=[*map(describe, changes)]) + "\n"
 
 
-def card(site: Site, record: Change) -> Card:
-    """What is shown of a change elsewhere."""
-    text, (values, step) = describe(record), steps(site, record)
-    how = record.method.partition(", ")[2].partition(" between ")[0] or "measured"
-    return Card(
-        page=addresses.change(record.id),
-        when=f"{day(record.when)}, {record.status}",
-        what=text.name.what,
-        variant=text.name.variant if text.name.known else "",
-        figure=text.change,
-        verdict=formats.direction(record.series.metric, record.interval),
-        tone=TONES.get(record.verdict, "open"),
-        sure=f"95 % interval {text.interval}, {how} on {record.measured_on}",
-        release=text.cause or text.releases or "Release not known yet",
-        values=values,
-        step=step,
-    )
-
-
 def _change_page(site: Site, record: Change) -> Iterator[PageFile]:
     name, text = record.series, describe(record)
     yield render(
@@ -104,7 +85,7 @@ def _change_page(site: Site, record: Change) -> Iterator[PageFile]:
         addresses.change(record.id),
         text.sentence,
         f"{text.name}: {text.title} {text.word}, {text.change}, 95 % interval {text.interval}.",
-        card=card(site, record),
+        card=change_card(site, record),
         record=record,
         text=text,
         query=f"?metric={name.metric}" if name.metric in METRICS else "",

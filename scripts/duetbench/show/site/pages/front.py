@@ -17,7 +17,7 @@ from duetbench.project.published import SHARED_PAGE
 from duetbench.show import addresses
 from duetbench.show.change import ChangeText, describe
 from duetbench.show.site.charts import Caption
-from duetbench.show.site.pages import evidence, trends
+from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.experiment import questions
 from duetbench.show.site.pages.site import PageFile, Site, barred, json_file, render
 from duetbench.show.site.words import filled
@@ -67,7 +67,7 @@ def _first(site: Site) -> Iterator[PageFile]:
         "duetbench",
         "Nightly benchmarks of the Python web stack: what changed, by how much, "
         "and how sure that is.",
-        card=evidence.card(site, lead) if lead else None,
+        card=trends.change_card(site, lead) if lead else None,
         lead=describe(lead) if lead else None,
         latest=describe(latest) if lead and latest and latest.when >= lead.when else None,
         nights=longest,

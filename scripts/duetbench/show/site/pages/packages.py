@@ -82,16 +82,16 @@ def _newest(axis: ReleaseAxis) -> tuple[Measured, Result | None]:
 def _package(site: Site, package: ReleasedPackage) -> PageFile:
     address = addresses.package(package.name)
     root = addresses.root(addresses.file(address))
-    newest = ((axis, result) for axis in package.axes for _, result in _rows(axis) if result)
-    cards = (_card(axis, result) for axis, result in newest)
+    known = ((axis, *row) for axis in package.axes for row in _rows(axis))
+    moved = next((one for one in known if one[2] and one[2].moved), None)
     return render(
         site,
         "package.html.j2",
         address,
         package.name,
         f"What each measured release of {package.name} did to requests.",
-        # That of the newest release that moved anything.
-        card=next(filter(None, cards), None),
+        card=_card(moved[0], moved[2]) if moved and moved[2] else None,
+        moved=moved,
         package=package,
         locked=grouped((version, stack) for stack, version in package.locked.items()),
         links=_links(package),

@@ -15,7 +15,7 @@ from duetbench.show import addresses, formats
 from duetbench.show.change import describe
 from duetbench.show.site import charts, words
 from duetbench.show.site.charts import TONES, Caption, Quantity
-from duetbench.show.site.pages.site import Site
+from duetbench.show.site.pages.site import Card, Site
 from duetbench.store.change import Change, SeriesName, judgement_on
 from duetbench.trend import table as history
 from duetbench.trend.summary import too_few
@@ -275,12 +275,25 @@ def trend_around(site: Site, record: Change) -> Markup | None:
     return _chart(about, data, name.case, table, name.metric, near)
 
 
-def steps(site: Site, record: Change) -> tuple[Sequence[float | None], int]:
-    """The figures around a change, and the place of the first one after it; neither: none."""
-    if (around := _around(site, record)) is None:
-        return (), 0
-    table, near, place = around
-    return _values(table, record.series.case, record.series.metric, near), place
+def change_card(site: Site, record: Change) -> Card:
+    """What is shown of a change elsewhere."""
+    text, name, values, step = describe(record), record.series, [], 0
+    how = record.method.partition(", ")[2].partition(" between ")[0] or "measured"
+    if around := _around(site, record):
+        values, step = _values(around[0], name.case, name.metric, around[1]), around[2]
+    return Card(
+        page=addresses.change(record.id),
+        when=f"{words.day(record.when)}, {record.status}",
+        what=text.name.what,
+        variant=text.name.variant if text.name.known else "",
+        figure=text.change,
+        verdict=formats.direction(name.metric, record.interval),
+        tone=TONES.get(record.verdict, "open"),
+        sure=f"95 % interval {text.interval}, {how} on {record.measured_on}",
+        release=text.cause or text.releases or "Release not known yet",
+        values=values,
+        step=step,
+    )
 
 
 def _around(site: Site, record: Change) -> tuple[Table, Nights, int] | None:
