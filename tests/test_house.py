@@ -2,7 +2,6 @@
 
 import ast
 import re
-import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -125,46 +124,37 @@ def test_a_capability_can_be_deleted(capability: str) -> None:
 _QUOTED: Final = re.compile(r"(?<!`)`{1,2}([A-Za-z_][\w./]*)(?:\(\))?`{1,2}(?!`)")
 
 
+_COMMENT: Final = re.compile(r"(?:^ *|  )#.*", re.MULTILINE)
+
+
 @cache
-def _tokens(path: Path) -> tuple[tokenize.TokenInfo, ...]:
-    with path.open("rb") as stream:
-        return tuple(tokenize.tokenize(stream.readline))
-
-
-def _docstrings(path: Path) -> dict[tuple[int, int], str]:
-    """Those of a file by where they begin."""
-    found = {}
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+def _parts(path: Path) -> tuple[str, tuple[str, ...]]:
+    """The code of a file, and its docstrings and comments, which the code is without."""
+    text = path.read_text("utf-8")
+    lines, remarks = text.splitlines(), list[str]()
+    for node in ast.walk(ast.parse(text)):
         match node:
-            case ast.Expr(value=ast.Constant(value=str(text))):
-                found[node.lineno, node.col_offset] = text
-    return found
+            case ast.Expr(value=ast.Constant(value=str(words))):
+                remarks.append(words)
+                for place in range(node.lineno - 1, node.end_lineno or node.lineno):
+                    lines[place] = ""
+    code = "\n".join(lines)
+    return _COMMENT.sub("", code), (*remarks, *_COMMENT.findall(code))
 
 
 def _remarks() -> Iterator[tuple[Path, str]]:
     """Every comment and docstring of the package."""
-    for path in _MODULES:
-        for token in _tokens(path):
-            if token.type == tokenize.COMMENT:
-                yield path, token.string
-        for text in _docstrings(path).values():
-            yield path, text
+    return ((path, text) for path in _MODULES for text in _parts(path)[1])
 
 
 @cache
 def _names() -> frozenset[str]:
-    """Identifiers and words of strings that the sources use, without comments and docstrings."""
-    words: set[str] = set()
-    for path in (*(_ROOT / ".github").rglob("*.yml"), _ROOT / "action.yml"):
-        words.update(re.findall(r"\w+", path.read_text("utf-8")))
+    """Words that the sources use, without comments and docstrings."""
+    files = [*(_ROOT / ".github").rglob("*.yml"), _ROOT / "action.yml"]
+    texts = [path.read_text("utf-8") for path in files]
     for folder in ("scripts", "apps", "benchmarks"):
-        for path in (_ROOT / folder).rglob("*.py"):
-            remarks = _docstrings(path)
-            for token in _tokens(path):
-                if token.type == tokenize.STRING and token.start not in remarks:
-                    words.update(re.findall(r"\w+", token.string))
-                elif token.type != tokenize.COMMENT:
-                    words.add(token.string)
+        texts += [_parts(path)[0] for path in (_ROOT / folder).rglob("*.py")]
+    words = {word for text in texts for word in re.findall(r"\w+", text)}
     return frozenset(words | {path.stem for path in _MODULES})
 
 
