@@ -100,6 +100,7 @@ def test_a_new_function_of_an_application_is_named_in_its_own_file(
     assert first.caller is not None
     assert first.caller.name == "priced"
     # Steps of 5 to 200 instructions, and all that the commit adds.
+    assert found.totals is not None
     moved = found.totals.head - found.totals.base
     assert STEPS * 5 < moved < STEPS * 200
     assert 0.9 < first.share < 1.1

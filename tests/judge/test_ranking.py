@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from duetbench.judge.why.attribute import name_of
-from duetbench.judge.why.ranking import Calls, Fact, Name, Ranked, rank
+from duetbench.judge.why.ranking import Calls, Fact, Name, Ranked, Turns, moved_imports, rank
 from duetbench.measure.instructions.profiling import Code
 from duetbench.store.attribution import APPLICATION, PYTHON
 
@@ -105,3 +105,29 @@ def test_what_does_not_move_the_same_way_in_all_runs_is_not_named() -> None:
     runs = [(calls(BASE), calls(head)), (calls(BASE), calls(elsewhere)), (calls(BASE), calls(head))]
     assert set(rows(rank(calls(BASE), calls(head), 0.005))) == {"serve", "route"}
     assert rows(rank(calls(BASE), calls(head), 0.005, runs)) == {"serve": ("both", 100, 112, None)}
+
+
+def test_import_times_are_moved_if_pairs_agree_on_it() -> None:
+    """`web.new` takes 30 ms more in each pair, `web.old` less by 8, 10 and 12: 10 ± 5.
+
+    Others say nothing: a difference that the pairs scatter by, and one of 1 ms of 200.
+    """
+    older = {"web.old": 0.080, "noisy": 0.080, "small": 0.040}
+    turns = [
+        (older, {"web.old": 0.080 - less, "noisy": 0.080 + more, "small": 0.041, "web.new": 0.030})
+        for less, more in ((0.008, 0.020), (0.010, -0.020), (0.012, 0.010))
+    ]
+
+    def moves(turns: Turns) -> dict[str | None, tuple[float, float, float, float]]:
+        rows = moved_imports(turns, lambda module: module.partition(".")[0], 0.01)
+        assert {row.package for row in rows} == {"web"}
+        return {row.module: (row.base, row.head, row.moved, row.error) for row in rows}
+
+    error = 4.3027 * 0.002 / 3**0.5
+    found = moves(turns)
+    assert list(found) == ["web.new", None, "web.old"]
+    assert found["web.new"] == pytest.approx((0, 0.030, 0.030, 0))
+    assert found["web.old"] == pytest.approx((0.080, 0.070, -0.010, error), rel=1e-4)
+    assert found[None] == pytest.approx((0.080, 0.100, 0.020, error), rel=1e-4)
+    back = moves([(head, base) for base, head in turns])
+    assert back["web.old"] == pytest.approx((0.070, 0.080, 0.010, error), rel=1e-4)

@@ -26,7 +26,9 @@ from duetbench.project import tools
 from duetbench.project.project import Deployment, Project
 from duetbench.project.settings import Target
 from duetbench.show.answer import exit_code
+from duetbench.show.change import AttributionText
 from duetbench.show.view import make_view
+from duetbench.store.attribution import APPLICATION
 from duetbench.store.comparison import Comparison, Duet, Judgement, command, rebuilt
 from fake_sessions import FakeInstruments, SilentReporter, paired, side
 from synthetic import make_case
@@ -161,7 +163,18 @@ def test_requests_are_compared_and_the_import_is_told(
     assert len(found.cases[0].duets) == len(without.cases[0].duets)
 
 
-CALLS: Final = "def called(): pass\nfor _ in range({}): called()\n"
+STEPS: Final = 1_500_000  # of loops, about 40 ms
+BUSY: Final = f"""
+def busy():
+    for _ in range({STEPS} // 5): pass
+for _ in range({{}}): busy()
+{{}}
+"""
+LATE: Final = f"""
+def late():
+    for _ in range(2 * {STEPS}): pass
+late()
+"""
 
 APP: Final = """\
 import time
@@ -236,17 +249,42 @@ def test_a_start_has_what_its_import_takes(state_home: Path, tmp_path: Path) -> 
 
 @pytest.mark.real
 @pytest.mark.usefixtures("state_home")
-def test_what_an_import_enters_is_counted_once(tmp_path: Path) -> None:
-    """A function that the import calls 3 times on one side, and 40 times on the other."""
-    sides = [
-        served(tmp_path / name, tmp_path / "logs", 0.0, 0.0, CALLS.format(calls))
-        for name, calls in (("base", 3), ("head", 40))
-    ]
-    entered = []
-    for side_ in attribute.imports((sides[0], sides[1])):
-        with counted.program(side_) as one:
-            found = profiling.count_entries(one.python, one.payload, ["import"], env=one.env)
-        functions = found["import"]
-        assert not isinstance(functions, str), functions
-        entered += [seen.entries for (name, *_), seen in functions.items() if name == "called"]
-    assert entered == [3, 40]
+def test_the_function_and_the_module_that_a_start_has_more_of_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A third of the change is a function that loops more, two thirds a module that came."""
+    monkeypatch.setattr(attribute, "STARTS", (3, 3))
+    monkeypatch.setattr(attribute, "IMPORT_SECONDS", 0.0)  # Valgrind would take a minute
+    sides = (
+        served(tmp_path / "base", tmp_path / "logs", 0.0, 0.0, BUSY.format(2, "")),
+        served(
+            tmp_path / "head", tmp_path / "logs", 0.0, 0.0, BUSY.format(7, "import slow_module")
+        ),
+    )
+    (tmp_path / "head" / "slow_module.py").write_text(LATE)
+    for base, head in (sides, sides[::-1]):
+        grows = base is sides[0]
+        found = attribute.attribute(*attribute.imports((base, head)))
+        first, second = found.rows[:2]
+        functions = [(row.function.name, row.function.file, row.state) for row in (first, second)]
+        assert functions == [
+            ("<module>", "slow_module.py", "came" if grows else "went"),
+            ("busy", "main.py", "both"),
+        ]
+        assert first.share == pytest.approx(2 / 3, abs=0.15)
+        assert second.share == pytest.approx(1 / 3, abs=0.15)
+        assert second.entries == ((2, 7) if grows else (7, 2))
+        assert {row.function.package for row in (first, second)} == {APPLICATION}
+        assert (found.totals, found.unit, found.runs) == (None, "seconds", 3)
+        text = AttributionText(found)
+        assert text.headline.startswith("the import of main:app takes ")
+        assert text.cause.startswith("The first row has ")
+    times = []
+    for one in attribute.imports(sides):
+        with counted.program(one) as program:
+            seconds = profiling.time_imports(
+                program.python, program.payload, counted.IMPORT, env=program.env
+            )
+        times.append(seconds)
+    assert "slow_module" not in times[0]
+    assert times[1]["slow_module"] > times[1]["main"] / 2 > times[0]["main"] / 2 > 0

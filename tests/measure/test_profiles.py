@@ -1,6 +1,8 @@
 """Where instructions go: dumps by hand, and entries of a program, known from reading it."""
 
+import sys
 import textwrap
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -156,3 +158,78 @@ def test_entries_bytecodes_and_calls_are_those_of_the_source(python: str, tmp_pa
     assert named["work"].calls == {"Thing": 1, "sorted": 1, "next": 1}
     lines = {name: line for name, _, line in functions}
     assert (lines["numbers"], lines["seldom"]) == (7, 19)
+
+
+TIMED = """
+    import gc, threading, time
+    from duetbench.measure.instructions.phases import Unit, run
+
+    STEPS = 1_000_000
+
+    def light():
+        for _ in range(STEPS): pass
+
+    def heavy():
+        for _ in range(3 * STEPS): pass
+
+    def native():
+        return sum(range(4 * STEPS))
+
+    def waits():
+        time.sleep(0.4)
+
+    def fails():
+        raise ValueError
+
+    def numbers():
+        yield 1
+        yield 2
+
+    def garbage():
+        gc.collect()
+
+    def tiny():
+        pass
+
+    def many():
+        for _ in range(300_000): tiny()
+
+    def work():
+        try:
+            fails()
+        except ValueError:
+            pass
+        light(), heavy(), native(), waits(), list(numbers())
+        thread = threading.Thread(target=heavy)
+        thread.start(), thread.join()
+        [garbage() for _ in range(20)]
+        many()
+
+    if __name__ == "__main__":
+        run(lambda target: Unit(work, once=True))
+"""
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("python", ["harness", "3.14", "3.14t"])
+def test_core_time_is_that_of_the_function_that_takes_it(python: str, tmp_path: Path) -> None:
+    """Three times as many steps take three times as long; waiting, and other threads, nothing."""
+    file = tmp_path / "payload.py"
+    file.write_text(textwrap.dedent(TIMED))
+    ours = python == "harness"
+    executable = Path(sys.executable) if ours else Project.here().interpreter(python).executable
+    found, facts = profiling.time_functions(executable, ["-P", str(file)], "work", env={})
+    own: Counter[str] = Counter()
+    for chain, symbols in found.chains.items():
+        own[chain[-1].name if chain else ""] += sum(symbols.values())  # type: ignore[assignment]
+    assert own["heavy"] / own["light"] == pytest.approx(3, rel=0.3)
+    assert own["native"] > own["light"] / 2
+    assert own["waits"] < own["light"] / 2
+    assert own["garbage collection"] > 5 * own["garbage"]
+    chains = {tuple(code.name for code in chain) for chain in found.chains}
+    assert {chain for chain in chains if chain[-1:] == ("fails",)} == {("work", "fails")}
+    entries = {name: one.entries for (name, *_), one in facts.items()}
+    assert [entries[name] for name in ("work", "heavy", "numbers", "fails", "garbage")] == [
+        1, 1, 3, 1, 20,
+    ]  # fmt: skip
+    assert own["many"] + own["tiny"] < 4 * own["heavy"]  # 8 with what handling events takes

@@ -4,6 +4,7 @@ import html
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from duetbench.show.formats import MISSING
 from duetbench.show.site.charts import Caption
 from duetbench.show.site.flame import flame, frames
 from duetbench.store import files
-from duetbench.store.attribution import Attribution, Totals
+from duetbench.store.attribution import Attribution, ImportTime, Totals
 
 
 def test_the_first_row_is_named_with_what_it_is_good_for() -> None:
@@ -64,6 +65,31 @@ def test_of_a_change_within_the_threshold_nothing_is_a_share() -> None:
     assert found.scatter == (
         "Equal sides were seen to differ by up to 0.50 % of all: rows are good for no more."
     )
+
+
+def test_a_start_is_told_in_core_time_and_by_module() -> None:
+    """16 of 100 s beside a profiler; no totals of instructions."""
+    late = ImportTime(
+        module="fastapi.late", package="fastapi", base=0, head=0.012, moved=0.012, error=0.0005
+    )
+    every = late.model_copy(update={"module": None, "moved": -0.012})
+    changed: dict[str, Any] = {"asked": "the import of main:app", "totals": None, "unit": "seconds"}
+    changed |= {"imports": (late, every), "counted": Totals(base=100, head=116, spread=0)}
+    record = attribution(**changed)
+    found = comparison_text.AttributionText(record)
+    assert found.headline == (
+        "the import of main:app takes 100 s → 116 s of core time, by a profiler (+16 %)."
+    )
+    assert found.imports == (
+        ("fastapi.late (fastapi)", MISSING, "12.0 ms", "+12.0 ms ±500 µs"),
+        ("all of fastapi", MISSING, "12.0 ms", "−12.0 ms ±500 µs"),
+    )
+    with_totals = record.model_copy(update={"totals": attribution().totals})
+    assert comparison_text.AttributionText(with_totals).cause.startswith(
+        "It takes 100 s → 116 s of core time, by a profiler (+16 %). The first row has 50 % (±3 %)"
+    )
+    quiet = comparison_text.AttributionText(record.model_copy(update={"rows": ()}))
+    assert quiet.cause == "No function is named: none moved by 0.50 % of all core time or more."
 
 
 def test_a_file_holds_trees_of_any_depth(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def why_command(
     with_: WithOption = None,
     select: SelectOption = None,
     start: Annotated[
-        bool, Option("--start", help="Count the application's import instead: some minutes.")
+        bool, Option("--start", help="Time the application's import instead.")
     ] = False,
     results: ResultsOption = None,
     as_json: JsonOption = False,
@@ -50,11 +50,12 @@ def why_command(
 
     $ duetbench why HEAD~1 --app shop.main:app --path /items/7
     $ duetbench why COMPARISON --select '*/asgi-json/*'
+    $ duetbench why --start HEAD~1 --app shop.main:app
 
-    Needs Valgrind and a C compiler, and CPython from 3.12 on. What is found is kept as
-    results/attributions/<id>.json; a change's has the change's id. Cases that differ in the server
-    only share theirs, for servers are no part of it. Of a comparison, where none is selected, it is
-    the case that moved most surely.
+    Needs Valgrind and a C compiler, and CPython from 3.12 on; --start does not. What is found is
+    kept as results/attributions/<id>.json; a change's has the change's id. Cases that differ in the
+    server only share theirs, for servers are no part of it. Of a comparison, where none is
+    selected, it is the case that moved most surely.
     """
     console = Console(stderr=as_json)
     project, narrator = repository(console), Narrator(console)

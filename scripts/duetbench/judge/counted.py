@@ -125,7 +125,9 @@ def program(side: SideCase) -> Iterator[Program]:
     the block, without private values.
     """
     case, testbed = side.case, side.testbed
-    python, payload = testbed.pythons[case.stack, case.python], ("-P", "-m", "benchmarks._counted")
+    python, payload = testbed.pythons[case.stack, case.python], ["-m", "benchmarks._counted"]
+    if not testbed.interpreters[case.python].version.startswith("3.10."):
+        payload.insert(0, "-P")
     env = {
         "PYTHONPATH": str(paths.OWN),
         "DUETBENCH_CHECKOUT": str(testbed.apps.parent),

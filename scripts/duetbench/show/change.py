@@ -144,6 +144,7 @@ FIRST: Final = 3
 GREY: Final = 0.002
 """Share of all instructions below which a function of the tree is not said to have moved."""
 
+_MODULES: Final = 12  # modules and packages of a start that a terminal shows
 _NATIVE: Final = 3  # compiled functions of a row that are named
 _LONGEST: Final = 150  # characters of a cell in issues and comments
 _HEAD: Final = ("share", "of all", "entries", "function", "where", "package", "called by")
@@ -178,9 +179,21 @@ class AttributionText:
     record: Attribution
 
     @property
+    def unit(self) -> str:
+        """What functions are ranked by."""
+        return "core time" if self.record.unit == "seconds" else "instructions"
+
+    def write(self, figure: float) -> str:
+        """Write a figure of a function."""
+        return (units.seconds if self.record.unit == "seconds" else units.count)(figure)
+
+    @property
     def headline(self) -> str:
         record, totals = self.record, self.record.totals
-        name, ratio = record.asked or names.name(record.case).what, totals.head / totals.base
+        name = record.asked or names.name(record.case).what
+        if totals is None:
+            return f"{name} {self._timed}."
+        ratio = totals.head / totals.base
         per = "" if name.startswith(IMPORT_OF) else " per request"
         if abs(ratio - 1) <= totals.spread:
             scatter = formats.size(totals.spread)
@@ -194,15 +207,28 @@ class AttributionText:
         )
 
     @property
+    def _timed(self) -> str:
+        seen = self.record.counted
+        return (
+            f"takes {self.write(seen.base)} → {self.write(seen.head)} of core time, by a profiler "
+            f"({of_all(self.record, seen.base, seen.head)})"
+        )
+
+    @property
     def cause(self) -> str:
-        """What is named, or that nothing is."""
+        """What is named, or that nothing is; what functions are timed by comes first."""
+        timed = self.record.unit == "seconds" and self.record.totals
+        return f"It {self._timed}. {self._named}" if timed else self._named
+
+    @property
+    def _named(self) -> str:
         if not (rows := self.rows):
             least = formats.size(self.record.threshold)
-            return f"No function is named: none moved by {least} of all instructions or more."
+            return f"No function is named: none moved by {least} of all {self.unit} or more."
         first = rows[0]
         where = f"{first.function}, {first.where}, {first.package}"
         if first.share == formats.MISSING:
-            return f"What moved most is {where}: {first.of_all} of all instructions."
+            return f"What moved most is {where}: {first.of_all} of all {self.unit}."
         return f"The first row has {first.share} (±{self._doubt} %) of the change: {where}."
 
     @property
@@ -254,7 +280,7 @@ class AttributionText:
 
     @property
     def by_package(self) -> tuple[tuple[str, str, str, str], ...]:
-        """Own instructions of each package on both sides, and by how much they surely moved."""
+        """Own figures of each package on both sides, and by how much they surely moved."""
 
         def place(part: PackageTotal) -> tuple[float, str]:
             return -abs(part.head - part.base), part.package
@@ -262,13 +288,27 @@ class AttributionText:
         return tuple(
             (
                 self._package(part.package),
-                units.count(part.base),
-                units.count(part.head),
+                self.write(part.base),
+                self.write(part.head),
                 of_all(self.record, part.base, part.head)
                 if self._moved(part.base, part.head)
                 else formats.MISSING,
             )
             for part in sorted(self.record.own, key=place)
+        )
+
+    @property
+    def imports(self) -> tuple[tuple[str, str, str, str], ...]:
+        """Import times of modules and packages on both sides, and how they moved."""
+        return tuple(
+            (
+                f"{one.module} ({one.package})" if one.module else f"all of {one.package}",
+                units.seconds(one.base) if one.base else formats.MISSING,
+                units.seconds(one.head) if one.head else formats.MISSING,
+                f"{'+' if one.moved > 0 else '−'}"
+                + " ±".join(map(units.seconds, (abs(one.moved), one.error))),
+            )
+            for one in self.record.imports
         )
 
 
@@ -289,7 +329,7 @@ def brief(record: Attribution) -> str:
     if rows := text.rows[:FIRST]:
         cells = ([short(cell, _LONGEST) for cell in row.cells] for row in rows)
         parts.append(formats.grid(_HEAD, _ALIGN, cells))
-        parts.append(f"{text.scatter} Counted: an explanation, and never a verdict.")
+        parts.append(f"{text.scatter} It explains, and is never a verdict.")
     return "\n\n".join(parts)
 
 
@@ -313,9 +353,11 @@ def print_attribution(console: Console, record: Attribution) -> None:
         console.print(Text(f"  {text.scatter}", style="dim"), soft_wrap=True)
     native = [f"{row.function}: {', '.join(row.native)}" for row in text.rows if row.native]
     own = [f"{p}: {b} → {h} ({c})" for p, b, h, c in text.by_package if c != formats.MISSING]
+    modules = [f"{p}: {b} → {h} ({c})" for p, b, h, c in text.imports[:_MODULES]]
     for title, lines in (
         ("compiled code below the first rows", native[:FIRST]),
-        ("own instructions by package", own),
+        (f"own {text.unit} by package", own),
+        ("import time by module, without what it imports (-X importtime)", modules),
         ("it cannot see", record.notes),
     ):
         if lines:
@@ -330,7 +372,7 @@ def own_counts(node: Node) -> tuple[float, float]:
 
 
 def of_all(record: Attribution, base: float, head: float) -> str:
-    """A change as a signed share of all instructions of the base: `+8.0 %`."""
+    """A change as a signed share of all that the base has: `+8.0 %`."""
     if base == head:
         return "0 %"
     change = 100 * (head - base) / record.counted.base

@@ -2,8 +2,8 @@
 
 Instructions are per request. Totals come from plain counts, which are exact. Figures of functions
 come from counts with a trampoline below every Python function, which costs some hundred
-instructions per entry, so they only give the function's share of the change. The format is in
-docs/why.md.
+instructions per entry, so they only give the function's share of the change. Functions of a start
+are timed by a profiler. The format is in docs/why.md.
 """
 
 from typing import Any, ClassVar, Final, Literal
@@ -53,9 +53,9 @@ class Row(Frozen):
     function: Function
     caller: Function | None = Field(default=None, description="The caller of most of it.")
     state: Literal["both", "came", "went"] = Field(description="The sides that have it.")
-    base: Amount = Field(description="Instructions per request, trampolined.")
-    head: Amount = Field(description="Instructions per request, trampolined.")
-    share: Figure = Field(description="Share of the trampolined totals' change; may be negative.")
+    base: Amount = Field(description="Instructions per request, trampolined, or seconds.")
+    head: Amount = Field(description="Instructions per request, trampolined, or seconds.")
+    share: Figure = Field(description="Share of the change of `counted`; may be negative.")
     entries: tuple[Amount, Amount] | None = Field(default=None, description="Per request.")
     bytecodes: tuple[Amount, Amount] | None = Field(default=None, description="Per request, too.")
     native: tuple[Native, ...] = Field(default=(), description="The largest change comes first.")
@@ -89,8 +89,19 @@ class _ListedNode(Frozen):
     head: Amount
 
 
+class ImportTime(Frozen):
+    """Seconds that importing a module takes itself, or (`module` is None) all of a package's."""
+
+    module: str | None
+    package: str
+    base: Amount
+    head: Amount
+    moved: Figure = Field(description="Mean of head minus base, pair by pair.")
+    error: Amount = Field(description="Half of its 95 % interval.")
+
+
 class Totals(Frozen):
-    """Instructions per request of both sides; `spread` is the scatter of repeated counts."""
+    """Figures of both sides; `spread` is the scatter of repeated ones, as a share."""
 
     base: Amount = Field(gt=0)
     head: Amount = Field(gt=0)
@@ -118,14 +129,22 @@ class Attribution(Artefact):
     packages: tuple[PackageChange, ...] = ()
     change: str | None = Field(default=None, description="The change record that it explains.")
     comparison: str | None = Field(default=None, description="The comparison that it explains.")
-    totals: Totals = Field(description="From plain counts, exact.")
-    counted: Totals = Field(description="Trampolined: the sums of rows and tree.")
-    runs: int = Field(ge=1, description="Trampolined counts of each side; figures are medians.")
+    totals: Totals | None = Field(
+        description="Instructions from plain counts, exact. None: the notes give the reason."
+    )
+    unit: Literal["instructions", "seconds"] = Field(
+        default="instructions", description="Of the figures below; seconds are CPU time."
+    )
+    counted: Totals = Field(description="Trampolined, or timed: the sums of rows and tree.")
+    runs: int = Field(ge=1, description="Such counts of each side; figures are medians.")
     threshold: float = Field(ge=0, description="Share of the total by which equal sides differ.")
     seconds: Amount = Field(description="Time that it took.")
     rows: tuple[Row, ...] = Field(description="The largest change comes first; empty: no change.")
     own: tuple[PackageTotal, ...] = Field(description="By package.")
     tree: Node
+    imports: tuple[ImportTime, ...] = Field(
+        default=(), description="Clear changes of a start's imports, by `-X importtime`."
+    )
     notes: tuple[str, ...] = Field(default=(), description="What it cannot show.")
 
     @field_serializer("tree")

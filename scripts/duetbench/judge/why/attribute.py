@@ -1,21 +1,23 @@
 """Counts both sides of a case, plainly and by function, and says where they differ.
 
-The case is one that is given, or the one that moved most in a change or a comparison.
+The case is one that is given, or the one that moved most in a change or a comparison. Functions of
+a start are timed: counting them in Valgrind would take many minutes, and some gigabytes.
 """
 
 import glob
 import hashlib
 import os
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from packaging.utils import canonicalize_name
 
@@ -37,9 +39,16 @@ from duetbench.measure.instructions.profiling import Code, Observed, Place, Prof
 from duetbench.measure.testbed import SideCase
 from duetbench.project import names
 from duetbench.project.project import Project
-from duetbench.store.attribution import APPLICATION, IMPORT_OF, PYTHON, Attribution, Totals
+from duetbench.store.attribution import (
+    APPLICATION,
+    IMPORT_OF,
+    PYTHON,
+    Attribution,
+    ImportTime,
+    Totals,
+)
 from duetbench.store.change import Change, StackState
-from duetbench.store.comparison import Comparison
+from duetbench.store.comparison import Comparison, Instructions
 
 RUNS: Final = 5
 """Profiles of each side, each with a path of another length: memory lies elsewhere."""
@@ -53,8 +62,20 @@ Functions of equal sides differed by up to 0.27 %, and not in the same direction
 COUNTS_SECONDS: Final = 180.0
 """Limit for the plain counts of both sides."""
 
-IMPORT_SECONDS: Final = 900.0
-"""Limit for those of an import, and for each profile of one: of two seconds some minutes."""
+IMPORT_SECONDS: Final = 60.0
+"""Limit for those of an import, without which its functions are ranked all the same."""
+
+SLOWER: Final = 40.0
+"""So many times longer an import takes in Valgrind, or more."""
+
+STARTS: Final = 4, 7
+"""Fewest and most starts of each side that are timed by function, and as many by module."""
+
+STARTS_SECONDS: Final = 8.0
+"""After which no further pair of starts begins, of either kind."""
+
+MODULES: Final = 0.005
+"""Share of all import time from which on a module's is reported, if it surely moved."""
 
 CANNOT_SEE: Final = (
     "It counts instructions of one request at a time, without a server: it sees no "
@@ -63,7 +84,27 @@ CANNOT_SEE: Final = (
 )
 """Note of every attribution."""
 
+TIMED: Final = (
+    "It times imports inside a process, without a server. A profiler runs along, whose own time is "
+    "taken off as far as it is known. Compiled code counts for the function that calls it, other "
+    "threads for none."
+)
+"""Note of every attribution of a start."""
+
 _FROZEN: Final = "<frozen "
+
+_Facts = Mapping[Place, Observed]
+_Start = TypeVar("_Start")
+
+
+@dataclass(frozen=True, slots=True)
+class _Functions:
+    """What both sides' functions have, run by run, and from which share on that says something."""
+
+    base: tuple[Profile, ...]
+    head: tuple[Profile, ...]
+    facts: tuple[_Facts, _Facts]
+    threshold: float = THRESHOLD
 
 
 def attribute(
@@ -74,14 +115,76 @@ def attribute(
     Raises:
         CountError: They cannot be counted, or not by function.
     """
-    runs = runs or (1 if head.job == counted.IMPORT else RUNS)
     began, when = time.monotonic(), datetime.now(UTC)
-    limit = IMPORT_SECONDS if head.job == counted.IMPORT else COUNTS_SECONDS
-    (plain,) = counted.instructions([(base, head)], limit)
-    if isinstance(plain, str):
+    start = head.job == counted.IMPORT
+    both = _timed(base, head) if start else None
+    plain = _totals(base, head, both)
+    if isinstance(plain, str) and not start:
         raise CountError(plain)
-    if narrator:
+    if narrator and isinstance(plain, Instructions):
         narrator.say(f"{plain.base:.0f} → {plain.head:.0f} instructions; function by function …")
+    both = both or _counted(base, head, runs or RUNS)
+    before, after = both.base, both.head
+    calls = _calls(base, before, both.facts[0]), _calls(head, after, both.facts[1])
+    ranked = ranking.rank(
+        calls[0](profiling.median(before)),
+        calls[1](profiling.median(after)),
+        both.threshold,
+        [(calls[0](one), calls[1](other)) for one, other in zip(before, after, strict=True)],
+    )
+    imports = _imports(base, head, before[0], after[0]) if start else ()
+    case = head.case
+    stacks = [{side.case.stack: side.testbed.stacks[side.case.stack]} for side in (base, head)]
+    pythons = [side.testbed.interpreters[side.case.python] for side in (base, head)]
+    versions = dict.fromkeys(f"{python.version}{python.suffix}" for python in pythons)
+    digest = hashlib.sha256(f"{base.case.id} {case.id}".encode()).hexdigest()[:8]
+    asked = names.of(case).what if head.testbed.target else None
+    if start:
+        asked = f"{IMPORT_OF}{case.endpoint.app}"
+    return Attribution(
+        id=f"{when:%Y%m%dT%H%M%SZ}-why-{digest}",
+        when=when,
+        duetbench=__version__,
+        case=case.id,
+        asked=asked,
+        python=" → ".join(versions),
+        base=StackState(stack=base.case.stack, digest=stacks[0][base.case.stack].digest),
+        head=StackState(stack=case.stack, digest=stacks[1][case.stack].digest),
+        packages=pairs.package_changes(*stacks),
+        totals=None
+        if isinstance(plain, str)
+        else Totals(base=plain.base, head=plain.head, spread=plain.spread),
+        unit="seconds" if start else "instructions",
+        counted=Totals(
+            base=ranked.base, head=ranked.head, spread=max(_spread(before), _spread(after))
+        ),
+        runs=len(before),
+        threshold=both.threshold,
+        seconds=time.monotonic() - began,
+        rows=ranked.rows,
+        own=ranked.own,
+        tree=ranked.tree,
+        imports=imports,
+        notes=(
+            *([f"Not of a request, but of the job {head.job}."] if head.job and not start else []),
+            *([f"Instructions have no totals: {plain}"] if isinstance(plain, str) else []),
+            TIMED if start else CANNOT_SEE,
+        ),
+    )
+
+
+def _totals(base: SideCase, head: SideCase, timed: _Functions | None) -> Instructions | str:
+    """Count plainly, or say why not: imports that were timed only if they are short enough."""
+    if timed is None:
+        return counted.instructions([(base, head)], COUNTS_SECONDS)[0]
+    seconds = max(profile.total for profile in (*timed.base, *timed.head))
+    if seconds * SLOWER > IMPORT_SECONDS:
+        return f"in Valgrind, {seconds:.1f} s of imports take longer than {IMPORT_SECONDS:.0f} s"
+    return counted.instructions([(base, head)], IMPORT_SECONDS)[0]
+
+
+def _counted(base: SideCase, head: SideCase, runs: int) -> _Functions:
+    """Count instructions by function, and entries."""
     with ThreadPoolExecutor(2) as pool:  # each waits for a process of its own
         turns = [
             (pool.submit(_profile, base, run), pool.submit(_profile, head, run))
@@ -95,47 +198,67 @@ def attribute(
             counting.Process.end_all()
             raise
         before, after = zip(*results, strict=True)
-        facts = entries[0].result(), entries[1].result()
-    calls = _calls(base, before, facts[0]), _calls(head, after, facts[1])
-    ranked = ranking.rank(
-        calls[0](profiling.median(before)),
-        calls[1](profiling.median(after)),
-        THRESHOLD,
-        [(calls[0](one), calls[1](other)) for one, other in zip(before, after, strict=True)],
-    )
-    case = head.case
-    stacks = [{side.case.stack: side.testbed.stacks[side.case.stack]} for side in (base, head)]
-    pythons = [side.testbed.interpreters[side.case.python] for side in (base, head)]
-    versions = dict.fromkeys(f"{python.version}{python.suffix}" for python in pythons)
-    digest = hashlib.sha256(f"{base.case.id} {case.id}".encode()).hexdigest()[:8]
-    asked = names.of(case).what if head.testbed.target else None
-    if head.job == counted.IMPORT:
-        asked = f"{IMPORT_OF}{case.endpoint.app}"
-    return Attribution(
-        id=f"{when:%Y%m%dT%H%M%SZ}-why-{digest}",
-        when=when,
-        duetbench=__version__,
-        case=case.id,
-        asked=asked,
-        python=" → ".join(versions),
-        base=StackState(stack=base.case.stack, digest=stacks[0][base.case.stack].digest),
-        head=StackState(stack=case.stack, digest=stacks[1][case.stack].digest),
-        packages=pairs.package_changes(*stacks),
-        totals=Totals(base=plain.base, head=plain.head, spread=plain.spread),
-        counted=Totals(
-            base=ranked.base, head=ranked.head, spread=max(_spread(before), _spread(after))
-        ),
-        runs=runs,
-        threshold=THRESHOLD,
-        seconds=time.monotonic() - began,
-        rows=ranked.rows,
-        own=ranked.own,
-        tree=ranked.tree,
-        notes=(
-            *([f"Not of a request, but of the job {head.job}."] if head.job else []),
-            CANNOT_SEE,
-        ),
-    )
+        return _Functions(before, after, (entries[0].result(), entries[1].result()))
+
+
+def _timed(base: SideCase, head: SideCase) -> _Functions:
+    """Time starts by function; equal sides are every other start of one side, and the rest."""
+    turns = _in_turn(_time_functions, base, head)
+    before, after = (tuple(side) for side in zip(*turns, strict=True))
+    older, newer = (tuple(profile for profile, _ in side) for side in (before, after))
+    halves = [
+        (profiling.median(side[::2]), profiling.median(side[1::2])) for side in (older, newer)
+    ]
+    threshold = max(THRESHOLD, *(profiling.largest_difference(*equal) for equal in halves))
+    return _Functions(older, newer, (before[0][1], after[0][1]), threshold)
+
+
+def _in_turn(
+    look: Callable[[SideCase], _Start], base: SideCase, head: SideCase
+) -> list[tuple[_Start, _Start]]:
+    """Look at starts of both sides at the same time, pair by pair."""
+    turns: list[tuple[_Start, _Start]] = []
+    ends = time.monotonic() + STARTS_SECONDS
+    with ThreadPoolExecutor(2) as pool:
+        while len(turns) < STARTS[0] or (len(turns) < STARTS[1] and time.monotonic() < ends):
+            one, other = pool.submit(look, base), pool.submit(look, head)
+            turns.append((one.result(), other.result()))
+    return turns
+
+
+def _time_functions(side: SideCase) -> tuple[Profile, _Facts]:
+    with counted.program(side) as program:
+        profile, entries = profiling.time_functions(
+            program.python, program.payload, counted.unit(side), env=program.env
+        )
+    return _at_home(side, program, profile, entries)
+
+
+def _time_imports(side: SideCase) -> Mapping[str, float]:
+    with counted.program(side) as program:
+        return profiling.time_imports(
+            program.python, program.payload, counted.unit(side), env=program.env
+        )
+
+
+def _imports(
+    base: SideCase, head: SideCase, before: Profile, after: Profile
+) -> tuple[ImportTime, ...]:
+    """Import times of the modules and packages that surely moved, the largest move first."""
+    turns = _in_turn(_time_imports, base, head)
+    owners = {
+        file.partition("/")[0].partition(".")[0]: package
+        for side in (before, after)
+        for file, package in _owners(side.packages).items()
+    }
+
+    def package(module: str) -> str:
+        top = module.partition(".")[0]
+        if top == "duetbench_entry":
+            return DRIVER
+        return owners.get(top, PYTHON if top in sys.stdlib_module_names else APPLICATION)
+
+    return ranking.moved_imports(turns, package, MODULES)
 
 
 def _profile(side: SideCase, run: int) -> Profile:
@@ -146,17 +269,11 @@ def _profile(side: SideCase, run: int) -> Profile:
             counted.unit(side),
             env=program.env,
             padding=23 * run,  # no multiple of what memory is aligned to
-            timeout=IMPORT_SECONDS if side.job == counted.IMPORT else profiling.PROFILE_S,
         )
-    home = _home(side, program)
-    chains = {
-        tuple(Code(name, home(file)) for name, file in chain): own
-        for chain, own in profile.chains.items()
-    }
-    return replace(profile, chains=chains)
+    return _at_home(side, program, profile, {})[0]
 
 
-def _entries(side: SideCase) -> Mapping[Place, Observed]:
+def _entries(side: SideCase) -> _Facts:
     """Count how often each function is entered; empty where that cannot be counted."""
     unit = counted.unit(side)
     try:
@@ -178,16 +295,34 @@ def _home(side: SideCase, program: counted.Program) -> Callable[[str], str]:
     return lambda file: own + file.removeprefix(copy) if file.startswith(copy) else file
 
 
-def _calls(
-    side: SideCase, profiles: tuple[Profile, ...], entries: Mapping[Place, Observed]
-) -> Callable[[Profile], Calls]:
-    """Name the functions of a side's profiles, all of which lie in the same folders."""
-    packages, standard = profiles[0].packages, profiles[0].standard
-    owners = {
+def _at_home(
+    side: SideCase, program: counted.Program, profile: Profile, entries: _Facts
+) -> tuple[Profile, _Facts]:
+    """Name the files of the application as it has them itself."""
+    home = _home(side, program)
+    chains = {
+        tuple(Code(name, home(file)) for name, file in chain): own
+        for chain, own in profile.chains.items()
+    }
+    places = {(name, home(file), line): one for (name, file, line), one in entries.items()}
+    return replace(profile, chains=chains), places
+
+
+def _owners(packages: Path) -> Mapping[str, str]:
+    """The distribution of each file in a folder of packages."""
+    return {
         str(file): canonicalize_name(dist.name)
         for dist in distributions(path=[str(packages)])
         for file in dist.files or ()
     }
+
+
+def _calls(
+    side: SideCase, profiles: tuple[Profile, ...], entries: _Facts
+) -> Callable[[Profile], Calls]:
+    """Name the functions of a side's profiles, all of which lie in the same folders."""
+    packages, standard = profiles[0].packages, profiles[0].standard
+    owners = _owners(packages)
     application = side.testbed.folder(side.case).resolve()
     driver = (paths.OWN / "benchmarks", Path(counted.__file__).resolve().parents[1])
     name = cache(lambda code: name_of(code, packages, standard, application, driver, owners))

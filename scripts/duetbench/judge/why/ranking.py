@@ -9,13 +9,16 @@ side has. Nothing is lost or counted twice.
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from duetbench.core.units import student
 from duetbench.measure.instructions.profiling import TRAMPOLINE
-from duetbench.store.attribution import Function, Native, Node, PackageTotal, Row
+from duetbench.store.attribution import Function, ImportTime, Native, Node, PackageTotal, Row
 
 DRIVER: Final = "duetbench"
 """Stands for a package where code is that which sends requests inside the process."""
@@ -38,7 +41,7 @@ class Name(NamedTuple):
     package: str
 
 
-ROOT: Final = Name("request", "", DRIVER)
+ROOT: Final = Name("all", "", DRIVER)
 """The caller of the outermost functions."""
 
 Paths = Mapping[tuple[Name, ...], Mapping[str, float]]
@@ -55,10 +58,11 @@ class Tree:
 
     own: Mapping[str, float] = field(default_factory=dict)
     below: Mapping[Name, Tree] = field(default_factory=dict)
+    total: float = field(init=False)
 
-    @property
-    def total(self) -> float:
-        return sum(self.own.values()) + sum(tree.total for tree in self.below.values())
+    def __post_init__(self) -> None:
+        total = sum(self.own.values()) + sum(tree.total for tree in self.below.values())
+        object.__setattr__(self, "total", total)  # it is asked for at every level above
 
     def symbols(self) -> Counter[str]:
         """Instructions of it and all below it, by symbol."""
@@ -66,6 +70,8 @@ class Tree:
 
 
 EMPTY: Final = Tree()
+
+_Branch = tuple[dict[str, float], dict[Name, "_Branch"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +85,17 @@ class Aligned:
 
 def grow(paths: Paths) -> Tree:
     """Make a side's tree; its root calls the outermost functions."""
-    own: Counter[str] = Counter(paths.get((), {}))
-    branches: dict[Name, dict[tuple[Name, ...], Mapping[str, float]]] = {}
+    root: _Branch = ({}, {})
     for path, symbols in paths.items():
-        if path:
-            branches.setdefault(path[0], {})[path[1:]] = symbols
-    return Tree(own, {name: grow(branch) for name, branch in branches.items()})
+        own, below = root
+        for name in path:
+            own, below = below.setdefault(name, ({}, {}))
+        own.update(symbols)
+
+    def tree(branch: _Branch) -> Tree:
+        return Tree(Counter(branch[0]), {name: tree(one) for name, one in branch[1].items()})
+
+    return tree(root)
 
 
 def align(base: Tree, head: Tree) -> Aligned:
@@ -241,6 +252,43 @@ def rank(
     )
 
 
+Turns = Sequence[tuple[Mapping[str, float], Mapping[str, float]]]
+"""Seconds of each module on both sides, pair by pair."""
+
+
+def moved_imports(
+    turns: Turns, package: Callable[[str], str], least: float
+) -> tuple[ImportTime, ...]:
+    """Say which modules' and packages' import times surely moved, the largest move first.
+
+    By more than the 95 % interval of the pairs, and by so much of all that base imports at least.
+    """
+    samples: defaultdict[tuple[str | None, str], tuple[list[float], list[float]]] = defaultdict(
+        lambda: ([0.0] * len(turns), [0.0] * len(turns))
+    )
+    for turn, sides in enumerate(turns):
+        for side, modules in enumerate(sides):
+            for module, seconds in modules.items():
+                for name in (module, None):
+                    samples[name, package(module)][side][turn] += seconds
+    whole = statistics.median(sum(modules.values()) for modules, _ in turns)
+    rows = []
+    for (part, owner), (base, head) in samples.items():
+        moves = [after - before for before, after in zip(base, head, strict=True)]
+        error = student(len(moves) - 1) * statistics.stdev(moves) / math.sqrt(len(moves))
+        row = ImportTime(
+            module=part,
+            package=owner,
+            base=statistics.median(base),
+            head=statistics.median(head),
+            moved=statistics.mean(moves),
+            error=error,
+        )
+        if abs(row.moved) > max(error, least * whole):
+            rows.append(row)
+    return tuple(sorted(rows, key=lambda row: (-abs(row.moved), row.module or "")))
+
+
 def renamed(base: Calls, head: Calls) -> Calls:
     """Give functions of base the names that head has for the same code.
 
@@ -326,7 +374,9 @@ def _rows(
             head=total.head.total(),
             share=total.moved / (totals[1] - totals[0]),
             entries=(facts[0].entries, facts[1].entries) if known else None,
-            bytecodes=(facts[0].bytecodes, facts[1].bytecodes) if known else None,
+            bytecodes=(facts[0].bytecodes, facts[1].bytecodes)
+            if facts[0].bytecodes or facts[1].bytecodes  # nobody counts those of a start
+            else None,
             native=tuple(_native(total)),
         )
 

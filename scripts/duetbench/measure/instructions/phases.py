@@ -25,8 +25,11 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, NoReturn
 
+from duetbench.measure.instructions import own_time
+
 ZERO: Final = "getpgrp"
 DUMP: Final = "getppid"
+BEGIN: Final = "duetbench: the unit begins"
 PLAN: Final = "DUETBENCH_ICOUNT_PLAN"
 LIBRARY: Final = "fixed_random.so"
 
@@ -88,9 +91,10 @@ def run(prepare: Callable[[str], Unit], preload: Callable[[], object] | None = N
 
     The plan is a JSON file named by `$DUETBENCH_ICOUNT_PLAN`: targets, rounds, and the folder for
     the reports, one JSON file per target. With `observe` the interpreter observes n units, without
-    Valgrind; with `profile` Callgrind counts function by function. `preload` imports what several
-    targets need. `prepare` makes the unit of a target in its own process; an exception from it is
-    the reason why the target has no figure.
+    Valgrind; with `profile` Callgrind counts function by function; with `time` the unit is timed
+    function by function; with `plainly` it only runs. `preload` imports what several targets need.
+    `prepare` makes the unit of a target in its own process; an exception from it is the reason why
+    the target has no figure.
     """
     plan = json.loads(Path(os.environ[PLAN]).read_text("utf-8"))
     if preload is not None:
@@ -135,6 +139,12 @@ def _work(
             content = _observed(unit)
         elif "profile" in plan:
             content = _profiled(unit)
+        elif "time" in plan:
+            content = _timed(unit)
+        elif "plainly" in plan:
+            sys.stderr.write(f"\n{BEGIN}\n")  # imports from here on are the unit's
+            unit.call()
+            content = {}
         else:
             content = _phases(unit, plan["rounds"], parent, plan.get("ends"))
         os.fchdir(here)
@@ -241,12 +251,39 @@ def _profiled(unit: Unit) -> dict[str, Any]:
         raise UnfitError(f"this interpreter has no trampolines for profilers: {error}") from error
     _warm(unit, _repeat)
     _phase(unit.call, unit.n)
+    return {"process": os.getpid(), "n": unit.n, **_places()}
+
+
+def _places() -> dict[str, str]:
     return {
-        "process": os.getpid(),
-        "n": unit.n,
         "packages": sysconfig.get_path("platlib"),
         "standard": sysconfig.get_path("stdlib"),
     }
+
+
+def _timed(unit: Unit) -> dict[str, Any]:
+    """Time function by function: rows of name, file, line, entries and digest, and chains of them.
+
+    A chain is the place of its caller's, the place of its function's row, and own ns. Garbage is
+    collected as ever.
+    """
+    places: dict[int, int] = {}
+    functions: list[list[Any]] = []
+    chains = []
+    for caller, code, entries, own in own_time.measure(unit.call):
+        place = places.setdefault(id(code), len(functions))
+        if place == len(functions):
+            functions.append(_described(code))
+        functions[place][3] += entries
+        chains.append((caller, place, own))
+    return {"functions": functions, "chains": chains, **_places()}
+
+
+def _described(code: CodeType | None) -> list[Any]:
+    if code is None:
+        return [own_time.COLLECTOR, "<gc>", 1, 0, ""]
+    name = getattr(code, "co_qualname", code.co_name)  # from 3.11 on
+    return [name, code.co_filename, code.co_firstlineno, 0, _digest(code)]
 
 
 def _warm(unit: Unit, phase: Callable[[Callable[[], object], int], object]) -> None:

@@ -11,8 +11,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from duetbench.core import units
-from duetbench.show.change import GREY, of_all, own_counts, place
+from duetbench.show.change import GREY, AttributionText, of_all, own_counts, place
 from duetbench.show.site.charts import Caption
 from duetbench.show.site.words import drawing
 from duetbench.store.attribution import Attribution, Function, Node
@@ -30,7 +29,7 @@ _LEGEND: Final = {
     "less": "− executes less itself",
     "more-below": "more in what it calls",
     "less-below": "less in what it calls",
-    "still": "moved by less than 0.2 % of all instructions",
+    "still": "moved by less than 0.2 % of all",
 }
 
 
@@ -107,7 +106,8 @@ def _frame(
 ) -> dict[str, object]:
     node, kind = frame.node, tone(record, frame.node)
     base, head = own_counts(node)
-    own, below = map(units.count, (base, head)), map(units.count, (node.base, node.head))
+    write = AttributionText(record).write
+    own, below = map(write, (base, head)), map(write, (node.base, node.head))
     # A qualified name without the functions that it was made in.
     name = _SIGNS.get(kind, "") + node.function.name.rpartition("<locals>.")[2]
     return {

@@ -127,7 +127,7 @@ def _why(site: Site, record: Attribution) -> Iterator[PageFile]:
     anchors = {row.row.function: f"#row-{n}" for n, row in enumerate(text.rows, 1)}
     caption = Caption(
         "flame",
-        "Where the instructions of a request are",
+        f"Where the {text.unit} of a {'start is' if record.unit == 'seconds' else 'request are'}",
         "The newer side: a frame is a function, as wide as what it and all that it calls execute, "
         "below its caller, in the order of names. Colour is change. Those of ranked functions lead "
         "to their row.",
