@@ -37,6 +37,9 @@ _FRAMEWORKS = ("anyio._backends._asyncio", "fastapi.responses", "flask", "pydant
 _VALIDATIONS = {"1": 200, "20": 20}
 _REQUESTS, _FEWEST = 30, 3
 
+# Seconds of a request from which on `_FEWEST` are enough: it executes millions of instructions.
+_COMPUTING = 0.0005
+
 # Function calls per request up to which a phase has `_REQUESTS`: some simple requests. Under
 # Valgrind ten times as many calls take a second.
 _CALLS = 3_000
@@ -72,7 +75,8 @@ def prepare(target: str) -> Unit:
     if kind == "request":
         from . import _requests  # noqa: PLC0415 - imported by preload
 
-        return Unit(_requests.open_request(rest))
+        n = _FEWEST if _requests.seconds(rest) >= _COMPUTING else _REQUESTS
+        return Unit(_requests.open_request(rest), n=n, warmup=min(n, 20))
     if kind == "served":
         return _served(Unit)
     if kind != "pydantic":
