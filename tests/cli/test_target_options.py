@@ -66,6 +66,7 @@ def test_what_cannot_be_meant_is_refused(
         ("--workers 2 1234567 HEAD", "--workers 2 1234567 HEAD"),  # a revision
         ("--loop asyncio uvloop rloop", "--loop asyncio --loop uvloop rloop"),
         ("--python 3.14 3.14t", "--python 3.14 --python 3.14t"),
+        ("--python 3.15 3.15-jit", "--python 3.15 --python 3.15-jit"),
         ("--python 3.13t HEAD~1", "--python 3.13t HEAD~1"),
         ("HEAD 3.14t --python", "HEAD 3.14t --python"),
     ],

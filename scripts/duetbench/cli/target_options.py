@@ -145,7 +145,7 @@ def _of_sides() -> Iterator[inspect.Parameter]:
 
 
 _OF_SIDES: Final = {parameter.name: parameter for parameter in _of_sides()}
-_INTERPRETER: Final = re.compile(r"3\.\d\d(\.\d+)?t?")
+_INTERPRETER: Final = re.compile(r"3\.\d\d(\.\d+)?t?(-jit)?")
 
 
 def doubled(words: Sequence[str]) -> list[str]:
