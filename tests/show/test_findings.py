@@ -250,7 +250,7 @@ def test_nine_of_ten_published_statements_are_answered_each_with_its_reason() ->
     repeated = [name for name, p in load_published(ROOT).items() if "Our own" not in p.source]
     published = [answer for name in repeated for answer in answers.get(name, [])]
     answered = [answer for answer in published if answer.verdict in ANSWERED]
-    assert len(published) >= 40
+    assert len(published) >= 35
     assert len(answered) >= 0.9 * len(published)
     every = [answer for one in answers.values() for answer in one]
     assert all(answer.reason for answer in every if answer.verdict != "holds")

@@ -301,9 +301,19 @@ class Counts:
 
     def outcome(self, case: str) -> Instructions | str:
         """Return the counts of a case, or the reason why there are none."""
+        if reason := self._excuse(case):
+            return reason
+        return self._outcomes.get(self._code(case), "there was no time to count it")
+
+    def _excuse(self, case: str) -> str:
+        """Return why a case is not counted; empty if it can be."""
         if self._sides[case][1].case.endpoint.takes > LONGEST:
             return f"it computes for {LONGEST:g} s or longer, which is too long for Valgrind"
-        return self._outcomes.get(self._code(case), "there was no time to count it")
+        for side in self._sides[case]:
+            python = side.testbed.interpreters.get(side.case.python)
+            if python is not None and python.jit:
+                return "a JIT compiles only what has run for long, and counted requests have not"
+        return ""
 
     def count(
         self,
@@ -335,8 +345,8 @@ class Counts:
         """Group the cases that are counted together: by environment, one case per piece of code."""
         groups: dict[Hashable, dict[Hashable, str]] = {}
         for name in cases:
-            code, head = self._code(name), self._sides[name][1]
-            if head.case.endpoint.takes <= LONGEST and code not in self._outcomes:
+            code = self._code(name)
+            if not self._excuse(name) and code not in self._outcomes:
                 together = code if alone(self._sides[name][1]) else code[:3]
                 groups.setdefault(together, {}).setdefault(code, name)
         return [tuple(group.values()) for group in groups.values()]
