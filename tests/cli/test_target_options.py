@@ -45,7 +45,7 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
             ("compare", "--server", "uvicorn", "granian", "--counts-only"),
             "--counts-only: both sides",
         ),
-        (("why", "--server", "uvicorn", "granian"), "found two: only `duetbench compare` measures"),
+        (("why", "--server", "uvicorn", "granian"), "found two: only `duetbench compare` compares"),
     ],
 )
 @pytest.mark.usefixtures("shop")
@@ -121,5 +121,5 @@ def test_init_keeps_what_it_can_import_and_the_rest_of_the_file(shop: Path, benc
         "app": "shop.main:app", "requests": ["GET /"],
     }  # fmt: skip
     again = bench("init")
-    assert (again.code, "declares already what is measured" in again.err) == (2, True)
+    assert (again.code, "already declares what is measured" in again.err) == (2, True)
     assert file.read_bytes() == written

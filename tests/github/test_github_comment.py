@@ -129,10 +129,10 @@ def test_github_down_is_told_and_leaves_what_was_there(step: Step) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (None, "no comparison has come"),
+        (None, "no comparison has arrived"),
         ("[" * 100_000, "expected a comparison"),
         (compared(SLOWER, head=NEXT).model_dump_json(), "commit of head: expected aaaaaaaaaaaa"),
-        (compared(judged(Verdict.SLOWER, metric="no such")).model_dump_json(), "cannot (KeyError"),
+        (compared(judged(Verdict.SLOWER, metric="no such")).model_dump_json(), "others (KeyError"),
     ],
 )
 def test_without_a_usable_comparison_the_comment_says_why(

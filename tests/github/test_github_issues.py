@@ -74,7 +74,7 @@ def test_a_change_becomes_one_issue_and_is_never_announced_twice(step: Step) -> 
         "- **machine**: cloud-2c-1a2b",
         "- **caused by**: granian 2.8.6 → 2.8.7",
         "- **packages that differ**: granian 2.8.6 → 2.8.7 (current)",
-        "- **found**: Ten duets.",
+        "- **method**: Ten duets.",
         "",
         f"[The evidence]({SITE}c/one/) · [duet by duet]({SITE}cmp/x-compare-y/) · [all]({SITE}c/)",
     ]
@@ -96,7 +96,7 @@ def test_what_becomes_known_is_added(state: str, step: Step) -> None:
     tell(step, record(culprit=None))
     (issue,) = step.github.state.issues
     assert issue["title"].startswith("Unknown cause: FastAPI's JSON needs")
-    assert "not known yet; this issue will say when it is" in issue["body"]
+    assert "not known yet; this issue will name it" in issue["body"]
     issue["state"] = state
     (line,) = tell(step, record())
     assert line.startswith("one: updated")

@@ -62,7 +62,7 @@ def test_a_stranger_starts_nothing(login: str, step: Step) -> None:
     assert step.ours() == []
 
 
-NO_COMMIT: Final = "What was asked for is not a full commit"
+NO_COMMIT: Final = "The request does not name a full commit"
 
 
 @pytest.mark.parametrize(
@@ -85,14 +85,14 @@ def test_only_the_whole_newest_commit_is_compared(
     assert nothing_started(step)
     (body,) = step.ours()
     assert f"### duetbench: not started\n\n{sentence}" in body
-    hint = f"ask for it on the first line of a comment:\n\n```\n/bench {pull['head']['sha']}\n```"
+    hint = f"request it on the first line of a comment:\n\n```\n/bench {pull['head']['sha']}\n```"
     possible = not {"state", "base"} & change.keys()
     assert body.count("/bench") == body.count(hint) == possible
 
 
 ASKED: Final = f"/bench {HEAD}"
 NO_COMMAND: Final = "the comment does not begin with /bench"
-NO_PERSON: Final = "no person wrote the comment"
+NO_PERSON: Final = "the author of the comment is not a person"
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,9 @@ NO_PERSON: Final = "no person wrote the comment"
             (body, "alice", {}, NO_COMMAND)
             for body in (f"> /bench {HEAD}", f"\n/bench {HEAD}", f"/benchmark {HEAD}")
         ),
-        (ASKED, "alice", {"action": "edited"}, "the comment was not created just now"),
+        (ASKED, "alice", {"action": "edited"}, "the comment was edited, not created"),
         *((ASKED, login, {}, NO_PERSON) for login in (BOT, "../../../x")),
-        (ASKED, "mallory", {"sender": {"login": "alice"}}, "the comment is not by the person"),
+        (ASKED, "mallory", {"sender": {"login": "alice"}}, "the sender of the comment"),
         (ASKED, "alice", {"issue": {"number": 12}}, "the comment is not on a pull request"),
     ],
 )
@@ -142,7 +142,7 @@ def test_nothing_starts_where_nobody_approves(rules: list[Table] | None, step: S
     assert step("slash").out.startswith(f"refused: {sentence}")
     assert nothing_started(step)
     (body,) = step.ours()
-    assert "name some in the repository's settings (Environments, `bench`)" in body
+    assert "add some in the repository's settings (Environments, `bench`)" in body
 
 
 def test_hostile_titles_and_branches_are_neither_run_nor_shown(step: Step, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_comparison_that_cannot_be_started_is_not_left_queued(step: Step) -> N
     assert "404 to POST /repos/owner/name/actions/workflows/bench.yml/dispatches" in done.err
     (body,) = step.ours()
     assert "### duetbench: no result" in body
-    assert "The reason: it could not be started." in body
+    assert "The reason: it could not start." in body
 
 
 def test_nothing_starts_while_github_cannot_be_asked(step: Step) -> None:

@@ -312,6 +312,6 @@ def test_what_differs_from_the_checkout_is_found(
     assert f"{hook}: expected root as its owner" in problems()[0]
     hook.chmod(0o755)
     hook.write_text("#!/bin/sh\nexit 0\n")
-    assert f"{hook} is not that of this checkout" in problems()[0]
+    assert f"{hook} differs from this checkout's" in problems()[0]
     hook.unlink()
     assert f"{hook}: No such file" in problems()[0]

@@ -110,7 +110,7 @@ def test_both_sides_follow_from_the_event_and_from_what_github_knows(
 
 
 def test_where_others_code_would_have_our_rights_nothing_begins(asked: Step) -> None:
-    with asked.connected() as github, pytest.raises(UsageError, match="others' code"):
+    with asked.connected() as github, pytest.raises(UsageError, match="untrusted code"):
         event.sides("pull_request_target", PULL, HEAD, github)
     assert asked.github.state.requests == []
 
@@ -179,10 +179,10 @@ LEAD: Final = """\
 ## Worse in 1 of 1 cases: asgi-wsgi/e/py3.14/w1/c128 needs 2.13 % more CPU per request \
 (1.61…2.65 %).
 
-**Upgrade**: nothing but locks differs: httpx 0.27.0 → 0.28.1, pydantic 2.13.0 → 2.14.3.
+**Upgrade**: only locks differ: httpx 0.27.0 → 0.28.1, pydantic 2.13.0 → 2.14.3.
 
 **Cause**: pydantic 2.13.0 → 2.14.3: +2.09 % (+1.50…+2.70 %, 14 duets) alone; \
-all that moved together: +2.13 % (+1.60…+2.65 %, 9 duets).
+all packages that moved, together: +2.13 % (+1.60…+2.65 %, 9 duets).
 
 """
 
@@ -346,7 +346,7 @@ def test_who_starts_others_code_has_none_of_the_jobs_tokens(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Nor a module of the folder in which it is started."""
-    for name in (*pull_request._OURS, "KEPT_FOR_THE_APPLICATION"):
+    for name in (*pull_request._SECRET, "KEPT_FOR_THE_APPLICATION"):
         monkeypatch.setenv(name, "secret")
     monkeypatch.setattr(pull_request, "_MAIN", "import os, sys; print(*os.environ, '' in sys.path)")
     assert pull_request._call("x").returncode == 0

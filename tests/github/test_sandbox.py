@@ -145,7 +145,7 @@ def test_a_forged_answer_writes_only_what_the_verb_was_to_write(verb: Path) -> N
         "os.write(1, b'\\x000\\x00' + data.getvalue())\n"
         "os.kill(os.getppid(), signal.SIGKILL)\n"
     )
-    with pytest.raises(ArtifactError, match=r"other\.json, which the verb was not to write"):
+    with pytest.raises(ArtifactError, match=r"other\.json, which the command was not to write"):
         run("compare", "--output", "c.json")
     assert not any(Path().rglob("*"))
 

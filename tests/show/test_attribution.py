@@ -61,9 +61,9 @@ def test_of_a_change_within_the_threshold_nothing_is_a_share() -> None:
     level = Totals(base=100_000, head=100_400, spread=0.003)
     found = comparison_text.AttributionText(attribution(counted=level))
     assert {one.share for one in found.rows} == {MISSING}
-    assert found.cause.startswith("What moved most is Headers.copy (new)")
+    assert found.cause.startswith("The largest move is in Headers.copy (new)")
     assert found.scatter == (
-        "Equal sides were seen to differ by up to 0.50 % of all: rows are good for no more."
+        "Equal sides differed by up to 0.50 % of all: rows are no more precise than that."
     )
 
 

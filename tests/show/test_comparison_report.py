@@ -137,7 +137,7 @@ AGREE = FASTER.model_copy(update={"ratio": 0.8, "low": 0.78, "high": 0.82})
         (
             counted_case(0.669, SAME),
             f"{A} {FEWER}; {DISAGREE} in {ONE}; no change in {ONE}; {SEEN}.",
-            "instructions −33.1 %, CPU/request unchanged (−0.39…+0.47 %): CPU time has what these",
+            "instructions −33.1 %, CPU/request unchanged (−0.39…+0.47 %): CPU time also has what",
         ),
         (
             counted_case(0.669, SLOWER),
@@ -170,16 +170,14 @@ def steps(*cases: CaseComparison, **more: Any) -> tuple[str, ...]:
 
 
 SPENT = judged_case(B, OPEN.model_copy(update={"duets": 60}))
-LACK = (
-    "Too little time for 1 of 1 cases: a larger --budget, or fewer cases with --select, would tell."
-)
+LACK = "Too little time for 1 of 1 cases: a larger --budget or fewer cases (--select) would decide."
 HELPLESS = (
-    "Not decided with all the samples that a comparison takes: 1 of 1 cases. What is there, if "
-    "anything, is too small or too unsteady for this machine; more time does not help."
+    "Not decided with all the samples that a comparison takes: 1 of 1 cases. Any change is too "
+    "small or too unsteady for this machine; more time does not help."
 )
 LOUD = (
-    "Too few duets were usable in 1 of 1 cases: connections_reopened, host_noise. What the flags "
-    "say, once it is mended, would tell; more time on this machine may not."
+    "Too few duets were usable in 1 of 1 cases: connections_reopened, host_noise. Fix what these "
+    "flags report; more time on this machine may not help."
 )
 CLOSING = Flag(name=FlagName.CONNECTIONS_REOPENED, detail="who closes them?")
 

@@ -115,7 +115,7 @@ def test_a_tail_without_an_answer_is_told_and_decides_nothing() -> None:
     assert exit_code(found) == 0
     assert view.headline.startswith("No change in 1 of 1 cases; changes of CPU/request")
     assert dict(view.sections[0].lines)["coverage"].startswith("1 of 1 cases judged; ")
-    (section,) = (one for one in view.sections if one.title.startswith("Not waited for"))
+    (section,) = (one for one in view.sections if one.title.startswith("Not decided, and not"))
     assert [row[-1] for row in section.rows] == ["9 of 10 lack it"]
 
 

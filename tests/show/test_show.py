@@ -254,7 +254,7 @@ def test_comparisons_go_by_their_ids(checkout: Path) -> None:
 
 def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
     path = save_comparison(a_comparison(), checkout)
-    whole = "--select: not of a comparison, which .* is"
+    whole = "--select: not for a comparison, which .* is"
     refused(UsageError, whole, "show", path, "--select", "x/*")
     refused(OSError, "No such file", "show", path, "--html", checkout / "no" / "c.html")
     record = files.save(checkout, synthetic.change_record())

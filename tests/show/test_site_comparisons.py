@@ -76,7 +76,7 @@ def test_what_was_found_is_said_as_everywhere(site: Path) -> None:
     assert "78.7 µs → 91.7 µs" in text
     assert "fastapi 0.139.0 0.163.2" in text
     assert "duetbench compare --stack-as-of 2026-07-01 --stack-as-of locked" in text
-    assert "1 × only 1 duet usable: too few to look at" in text
+    assert "1 × only 1 duet usable: too few for a look" in text
     listed = [link for link in sites.read(site / "cmp" / "index.html").links if "-compare-" in link]
     oldest = [f"../cmp/{STORED}/", "../cmp/20261120T201607Z-compare-1d8b37a3/"]
     assert listed[-2:] == oldest, "the newest comes first"

@@ -12,8 +12,8 @@ from duetbench.core.model import Verdict
 from duetbench.store import run_files
 from duetbench.store.change import Candidates, Change, SeriesName, StackState, Step
 from duetbench.store.comparison import PackageChange
+from duetbench.trend import candidates
 from duetbench.trend import table as history
-from duetbench.trend.candidates import figures_of, found
 from duetbench.trend.table import COLUMNS, Night, NightCase, Status, Table
 from histories import FIRST
 from synthetic import change_record
@@ -125,7 +125,7 @@ def moved_at(
         tries=tries,
         base=StackState(stack="current", digest=digest("1")),
         head=StackState(stack="current", digest=digest("2")),
-        **figures_of(tuple(steps)),
+        **candidates.figures_of(tuple(steps)),
         **place,
     )
 
@@ -167,4 +167,4 @@ def moves(*names: str) -> tuple[PackageChange, ...]:
 
 def detect(tables: Sequence[Table], judged: Sequence[Change] = ()) -> Candidates:
     """What moved and was not judged yet."""
-    return found(tables, judged)
+    return candidates.detect(tables, judged)

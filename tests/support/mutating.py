@@ -20,7 +20,7 @@ from duetbench.show.site import build
 from duetbench.store import files, kinds, packages, run_files
 from duetbench.store.night import NightRecord
 from duetbench.trend import candidates, confirm, nights, reading
-from duetbench.trend.releases import axes, narrowed
+from duetbench.trend.releases import axes, narrow
 from duetbench.trend.table import tables
 
 NUMBERS: Final = (0, -0.0, -1, 1, 1e-320, 1e-9, 0.5, 1e9, 1e18, 1e308, 2**63, 10**400, True)
@@ -149,8 +149,8 @@ def use(root: Path, results: Path, output: Path, *, drawn: bool = True) -> tuple
     if sources.problems and not drawn:
         return sources.problems
     every = [table for table in tables(sources.nights) if table.ratio]
-    candidates.found(every, (*sources.changes, *sources.dismissed), {})
-    closer = narrowed(sources.changes, axes(sources.points))
+    candidates.detect(every, (*sources.changes, *sources.dismissed), {})
+    closer = narrow(sources.changes, axes(sources.points))
     compared = {comparison.id: comparison for comparison in sources.comparisons}
     confirm.closed((*sources.changes, *closer), compared)
     issues.of_changes(sources.changes, "https://site.example/", sources.attributions)

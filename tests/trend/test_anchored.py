@@ -101,7 +101,7 @@ def head(folder: Path, name: str = "later") -> Head:
 
 def play(heads: Sequence[Head], instruments: Given, **precision: Any) -> None:
     wanted = Precision(**{"se": 0.005, "least": 3, "most": 5, **precision})
-    anchored_.play(heads, instruments, QUIETLY, precision=wanted, seed=1)
+    anchored_.run_duets(heads, instruments, QUIETLY, precision=wanted, seed=1)
 
 
 def test_a_case_is_played_until_its_ratio_is_known(tmp_path: Path) -> None:

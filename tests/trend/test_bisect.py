@@ -130,7 +130,7 @@ def test_what_only_two_do_together_is_blamed_on_neither() -> None:
 
 def test_a_change_that_is_not_there_any_more_is_not_searched_for() -> None:
     cause = searched(Played({}), expected=0.03)
-    assert (cause.shares, cause.reason) == ((), "played again, the whole change is not seen")
+    assert (cause.shares, cause.reason) == ((), "measured again, the whole change is not seen")
 
 
 def test_what_ends_early_says_what_was_ruled_out() -> None:
@@ -141,7 +141,7 @@ def test_what_ends_early_says_what_was_ruled_out() -> None:
 
 
 def test_packages_that_move_together_are_named_as_one() -> None:
-    """One drags the other along, or no mixture parts them; what did nothing by itself is told."""
+    """One drags the other along, or no mixed lock separates them; the reason says so."""
     both = Played({"p3": 0.05}, drags={"p3": "p2", "p2": "p3"})
     assert [names(one) for one in searched(both, 4).shares] == [["p2", "p3"]]
     needs = Played({"p3": 0.05}, drags={"p3": "p0"})
@@ -150,4 +150,4 @@ def test_packages_that_move_together_are_named_as_one() -> None:
     assert [names(one) for one in searched(broken, 4).shares] == [["p1", "p2"]]
     nothing = Played({"p1": 0.05}, broken=("p0", "p1", "p2"))
     cause = searched(nothing, 3)
-    assert (cause.shares, cause.reason) == ((), "no mixture that parts them can be installed")
+    assert (cause.shares, cause.reason) == ((), "no mixed lock separates them")

@@ -40,7 +40,7 @@ def test_what_nobody_measured_against_both_anchors_is_left_out_and_said() -> Non
     assert [case.case for case in found.cases] == [CASE]
     assert [one.metric for one in found.cases[0].points] == [CPU]
     (note,) = notes
-    assert "anchor A 2 points" in note
+    assert "2 points against the anchor A" in note
     assert "anchor B" in note
 
 

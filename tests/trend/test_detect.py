@@ -333,5 +333,5 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     assert (done.code, f"was confirmed on {MACHINE}" in done.err) == (2, True)
     assert "no change 'x'; there are: change-20-a" in command("bisect", "x").err
     done = command("bisect", "--lock", "a", "b")
-    expected = "expected --select with the case that is to be played"
+    expected = "expected --select with the case to measure"
     assert (done.code, expected in done.err) == (2, True), done

@@ -11,7 +11,7 @@ import pytest
 from detecting import BUMPED, CPU, detect, recorded, run_of, table
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.store.change import Step
-from duetbench.trend.candidates import LONE, PRICE, Piece, fitted, steps
+from duetbench.trend.candidates import LONE, PRICE, Piece, fit, steps
 
 E = 0.01
 
@@ -19,7 +19,7 @@ E = 0.01
 def places(logs: Sequence[float], errors: Sequence[float] | float = E, **how: Any) -> list[int]:
     """Where another level begins."""
     every = [errors] * len(logs) if isinstance(errors, float) else errors
-    return [one.start for one in fitted(logs, every, **how)][1:]
+    return [one.start for one in fit(logs, every, **how)][1:]
 
 
 def test_a_step_is_worth_its_likelihood_ratio() -> None:
@@ -32,12 +32,12 @@ def test_a_step_is_worth_its_likelihood_ratio() -> None:
 
 def test_levels_are_weighted_means_without_outliers() -> None:
     """Of (0, 0.03) with weights 4:1 it is 0.006; two points of 0.01 make an error of 0.0071."""
-    one, other = fitted([0.0, 0.03, 1.0, 0.5, 0.5], [E, 2 * E, E, E, E])
+    one, other = fit([0.0, 0.03, 1.0, 0.5, 0.5], [E, 2 * E, E, E, E])
     assert (one.start, one.end, other.start, other.end) == (0, 3, 3, 5)
     assert [one.log, other.log] == pytest.approx([0.006, 0.5])
     assert [one.se, other.se] == pytest.approx([E / math.sqrt(1 + 1 / 4), E / math.sqrt(2)])
-    assert fitted([], []) == []
-    assert fitted([0.7], [2**-6]) == [Piece(0, 1, 0.7, 2**-6)]
+    assert fit([], []) == []
+    assert fit([0.7], [2**-6]) == [Piece(0, 1, 0.7, 2**-6)]
 
 
 def test_what_stacks_a_month_apart_differ_by_is_no_scatter() -> None:

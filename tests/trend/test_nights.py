@@ -127,7 +127,7 @@ def test_what_has_no_point_is_recorded_and_leaves_the_night_complete() -> None:
         [("experiment/b", "no points of this shard arrived")],
     ]
     assert nights.sentences(record)[1] == (
-        f"shard 2 ({B}): 1 of 1 cases have no anchored point, the first of them: 'no points of "
+        f"shard 2 ({B}): 1 of 1 cases have no anchored point; the first reason: 'no points of "
         "this shard arrived'"
     )
     point = foreign.points().cases[0].model_copy(update={"case": "experiment/a"})
@@ -142,7 +142,7 @@ def test_what_has_no_point_is_recorded_and_leaves_the_night_complete() -> None:
     assert record.shards[0].without_point == why.missing
     hostile = Missing(case="experiment/a", reason="##[set-env name=X]`y")
     told = nights.outcome(night, runs, [why.model_copy(update={"missing": (hostile,)})])
-    assert nights.sentences(told)[0].endswith("the first of them: '# #[set-env name=X]'y'")
+    assert nights.sentences(told)[0].endswith("the first reason: '# #[set-env name=X]'y'")
     record = nights.outcome(night, runs, [found.model_copy(update={"cases": (point,)})])
     assert record.shards[0].without_point == ()
 
@@ -235,7 +235,7 @@ def test_a_night_from_its_plan_to_the_history(
     assert record.status == "complete"
 
     done = bench("run", "--plan", plan, "--shard", "1", "--select", "badapps/right")
-    assert (done.code, "--select: what is measured is in the plan" in done.err) == (2, True)
+    assert (done.code, "--select: the plan of --resume" in done.err) == (2, True)
     assert bench("ci", "history", "push", empty).out.endswith("nothing to push\n")
 
 

@@ -11,7 +11,7 @@ from duetbench.show.change import describe, narrowed_line
 from duetbench.store.change import Change, Effect, Release, SeriesName, Share
 from duetbench.store.points import Points
 from duetbench.trend import releases
-from duetbench.trend.releases import ReleaseEffect, narrowed
+from duetbench.trend.releases import ReleaseEffect, narrow
 from site_builds import FREE, JSON, RELEASES, axis_of, release_points
 
 FIRST, SECOND, THIRD = RELEASES
@@ -64,7 +64,7 @@ CHANGED = synthetic.change_record(
 
 
 def closer(*points: Points, record: Change = CHANGED) -> Change | None:
-    return next(iter(narrowed([record], releases.axes(points))), None)
+    return next(iter(narrow([record], releases.axes(points))), None)
 
 
 def test_of_several_releases_the_one_that_did_it_is_named() -> None:

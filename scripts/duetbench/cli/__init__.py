@@ -1,4 +1,4 @@
-"""The verbs: arguments in, sentences out."""
+"""The commands: arguments in, sentences out."""
 
 import shlex
 import sys
@@ -15,7 +15,7 @@ from duetbench.core.errors import EXIT_CODES, FAILED, DuetbenchError
 from duetbench.host.signals import InterruptedRun
 
 CLOSED_PIPE: Final = 141
-"""Exit code where nobody reads any more (`… | head -1`): 128 + SIGPIPE, as of any other tool."""
+"""Exit code if the reader of a pipe has ended (`… | head -1`): 128 + SIGPIPE, as of other tools."""
 
 _CODES = "\n".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
 _TRENDS = ", ".join(name for name in VERBS if name not in chain(*PANELS.values()))
@@ -28,8 +28,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_set: bool) -> None:
+    if is_set:
         typer.echo(__version__)
         raise typer.Exit
 
@@ -46,16 +46,16 @@ def _root(
     $ duetbench compare --lock uv.lock@main uv.lock --app shop.main:app
     $ duetbench bisect --lock uv.lock@main uv.lock --app shop.main:app
 
-    The first one says what the last commit did, the second what an upgrade does, the third which
-    package does it. Each verb has --help, with examples.
+    The first measures what the last commit did, the second what an upgrade does, and the third
+    which package does it. Each command has --help, with examples.
     """
 
 
 def main() -> None:
-    """Run the command line; errors meant for people become one line and their exit code.
+    """Run the command line; expected errors become one line and their exit code.
 
-    A mistake of ours keeps its traceback, and does not end like Python's own: 1 would say that
-    something got slower. Nor does a pipe that nobody reads any more, which typer and rich end so.
+    A bug keeps its traceback, and does not exit as Python does: code 1 would say that something got
+    slower. A closed pipe does not exit with 1 either, as typer and rich would.
     """
     try:
         app()
@@ -71,7 +71,7 @@ def main() -> None:
             sys.exit(CLOSED_PIPE)
         raise
     except OSError as error:
-        from duetbench.store.files import remedy  # noqa: PLC0415 - only such an end waits for it
+        from duetbench.store.files import remedy  # noqa: PLC0415 - only this error needs it
 
         where = f"{error.filename}: " if error.filename else ""
         _say(f"{where}{error.strerror or error}; {remedy(error)}")
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def lacking(error: Exception, words: Sequence[str]) -> str | None:
-    """What to say of a module of the extra `asv`; None: the error is another."""
+    """Return the hint for a missing module of the extra `asv`; None: any other error."""
     name = (isinstance(error, ModuleNotFoundError) and error.name) or ""
     if name.partition(".")[0] not in {"asv", "asv_runner"}:
         return None
@@ -94,6 +94,6 @@ def lacking(error: Exception, words: Sequence[str]) -> str | None:
 
 
 def _say(sentence: str) -> None:
-    from duetbench.host.console import errors  # noqa: PLC0415 - an error alone waits for rich
+    from duetbench.host.console import errors  # noqa: PLC0415 - only an error needs rich
 
     errors().say(f"duetbench: {sentence}")

@@ -39,11 +39,11 @@ from duetbench.store.points import Points
 from duetbench.trend import anchored
 from duetbench.trend.anchored import NIGHTLY, Precision
 
-anchor_app = Typer(no_args_is_help=True, help="What all trend points are measured against.")
+anchor_app = Typer(no_args_is_help=True, help="The frozen stack that trends are measured against.")
 
 RENEWED: Final = Precision(se=0.001, least=20, most=60, seconds=160.0)
-"""For the ratio of a new anchor to the old one, which stands in all points to come: ± 0.2 to 0.3 %
-of a quick case, in 4 minutes of it."""
+"""For the ratio of a new anchor to the old one, which enters all later points: ± 0.2 to 0.3 % of a
+quick case, in 4 minutes of it."""
 
 
 @anchor_app.command("play")
@@ -61,38 +61,38 @@ def play_command(
     $ duetbench anchor play --select 'asgi-wsgi/*' --budget 20m
     $ duetbench anchor play --plan night.json --shard 1 --results measured
 
-    A case gets 5 duets, and more until its ratio's standard error is 0.5 %, 20 at most. One whose
-    duets take 8 s and longer, because it waits or is paced, gets 3 to 5. Where the time is up
+    A case gets 5 duets, and more until its ratio's standard error is 0.5 %, at most 20. A case
+    whose duets take 8 s or longer, because it waits or is paced, gets 3 to 5. If the time is up
     earlier, intervals are wider.
 
-    Exit code 0: every case has a point; with --plan also where some have none, with the reason,
-    which is a result. 1: some have none. 3: none has.
+    Exit code 0: every case has a point; with --plan also if some have none, since the reason is a
+    result. 1: some have none. 3: none has.
     """
     project = Project.here()
     root, folder = project.root, results or project.results
     assigned = assignment(plan_file, shard)
     if assigned is not None and select:
-        raise UsageError("--plan says what is measured: leave --select out")
+        raise UsageError("--plan selects the cases: leave --select out")
     files.require_room(folder)
     console = Console()
     clean_up(console)
     globs, commit = select or [], None
     if assigned is not None:
         assigned.require(machine.fingerprint().id, runner.revision(root)[0])
-        # By its name: the other user of a machine cannot write what git makes of files around us.
+        # The commit's name: a machine's other user can write files, but not what git reads by it.
         commit = assigned.commit and assigned.commit[:12]
         profile, globs = assigned.plan.profile, [case.id for case in assigned.plan.cases]
-    made, interruption = _measured(
+    measured, interruption = _measure(
         project, load_anchor(root), profile, globs, console,
         precision=NIGHTLY, seed=seed, limit=budget_seconds(budget), commit=commit,
     )  # fmt: skip
     if assigned is not None:
-        made = made.model_copy(update=assigned.marks(made.id))
-    _keep(folder, made, console)
+        measured = measured.model_copy(update=assigned.marks(measured.id))
+    _save(folder, measured, console)
     if interruption is not None:
         raise interruption
-    if made.missing and (assigned is None or not made.cases):
-        raise Exit(1 if made.cases else 3)
+    if measured.missing and (assigned is None or not measured.cases):
+        raise Exit(1 if measured.cases else 3)
 
 
 @anchor_app.command("renew")
@@ -100,7 +100,7 @@ def renew_command(
     name: Annotated[str, Argument(help="Of the new anchor, such as 2027-01.")],
     budget: Annotated[str | None, budget_option("Time for measuring it", "Default: none.")] = None,
     fresh: Annotated[
-        bool, Option("--fresh", help="Measure nothing: the old anchor cannot be started any more.")
+        bool, Option("--fresh", help="Measure nothing: the old anchor no longer starts.")
     ] = False,
     results: ResultsOption = None,
     seed: SeedOption = DEFAULT_SEED,
@@ -110,9 +110,9 @@ def renew_command(
     $ duetbench anchor renew 2027-11 --results renewed
     $ duetbench anchor renew 2027-11 --fresh
 
-    Its ratios to the old anchor chain the series. Where --budget cuts them short, or the old anchor
+    Its ratios to the old anchor chain the series. If --budget cuts them short, or the old anchor
     cannot serve a case any more, that case's series starts again; with --fresh all do. Without an
-    anchor before, nothing is measured.
+    old anchor, nothing is measured.
 
     Exit code 1: it is the anchor, and some series start again.
     """
@@ -125,33 +125,33 @@ def renew_command(
     before = load_anchor(root) if anchor_file(root).is_file() else None
     if before is not None and before.name == name:
         raise UsageError(f"{name!r} is the name of the present anchor: choose another one")
-    made = Anchor(
+    renewed = Anchor(
         name=name, commit=state.commit, since=datetime.now(UTC).date(), protocol=DUET_PROTOCOL,
         previous=before.name if before and not fresh else None,
         canary=before.canary if before else None,
-        interpreters={key: one.version for key, one in project.settings.interpreters.items()},
+        interpreters={key: spec.version for key, spec in project.settings.interpreters.items()},
         stacks={stack: project.lock(stack).digest for stack in project.stacks},
     )  # fmt: skip
     chained = True
     if before is not None and not fresh:
         files.require_room(folder)
         clean_up(console)
-        renewal, interruption = _measured(
+        renewal, interruption = _measure(
             project, before.model_copy(update={"canary": None}), "nightly", (), console,
             precision=RENEWED, seed=seed, limit=budget_seconds(budget),
         )  # fmt: skip
         if interruption is not None:
             raise interruption
         update = {"origin": "renewal", "label": f"{points.RENEWED}{name}"}
-        _keep(folder, renewal.model_copy(update=update), console)
+        _save(folder, renewal.model_copy(update=update), console)
         chained = not renewal.missing
-    files.replace(anchor_file(root), anchor_text(made).encode())
-    console.say(f"{anchor_file(root)}: commit it, and nights go on with {name}")
+    files.replace(anchor_file(root), anchor_text(renewed).encode())
+    console.say(f"{anchor_file(root)}: commit it; later nights are measured against {name}")
     if not chained:
         raise Exit(1)
 
 
-def _measured(
+def _measure(
     project: Project,
     anchor: Anchor,
     profile: Profile,
@@ -165,7 +165,7 @@ def _measured(
         return anchored.measure(project, anchor, scope, reporter, Real, **how)
 
 
-def _keep(folder: Path, made: Points, console: Console) -> None:
-    path = files.save(folder, made)
-    print_points(console, made)
+def _save(folder: Path, measured: Points, console: Console) -> None:
+    path = files.save(folder, measured)
+    print_points(console, measured)
     console.say(f"saved: {path}")

@@ -44,11 +44,11 @@ def backfill_command(
     ] = "month",
     releases: Annotated[
         str | None,
-        Option("--releases", metavar="PACKAGES", help="Instead of dates all releases of these."),
+        Option("--releases", metavar="PACKAGES", help="Instead of dates: all releases of these."),
     ] = None,
     select: SelectOption = None,
     profile: ProfileOption = "nightly",
-    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be measured.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only list what would be measured.")] = False,
     results: ResultsOption = None,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
@@ -57,10 +57,10 @@ def backfill_command(
     $ duetbench backfill --since 2026-01-01 --select 'asgi-wsgi/*' --results past
     $ duetbench backfill --since 2026-07-01 --releases fastapi,granian --dry-run
 
-    Each is resolved as of the end of its date, installed, and measured together with a few others
-    in random order. Packages are installed from wheels only, unless UV_NO_BUILD=0 is set: what has
-    none for an interpreter is recorded as missing, with the reason. Every duet is kept at once: the
-    same command goes on where one was interrupted, and leaves out what has its points.
+    Each stack is resolved as of the end of its date, installed, and measured together with a few
+    others in random order. Packages are installed from wheels only, unless UV_NO_BUILD=0 is set: a
+    package without a wheel for an interpreter is recorded as missing. Every duet is saved at once:
+    the same command continues an interrupted one, and skips cases that have their points.
 
     Exit code 0: every stack has points. 1: some have none. 3: none has.
     """
@@ -71,12 +71,12 @@ def backfill_command(
     anchor = load_anchor(project.root)
     first, today = day(since, "--since"), datetime.now(UTC).date()
     last = today if until == TODAY else day(until, "--until", ", or today")
-    # Whoever sets the variable knows why; a release from its source takes minutes, or a compiler.
+    # Building a release from source takes minutes, or a compiler: only a set variable allows it.
     os.environ.setdefault("UV_NO_BUILD", "1")
-    saved = []
+    measured = []
     with resumable():
-        stacks = _wanted(first, last, every, releases, reporter)
-        console.say(f"{len(stacks)} stacks: {', '.join(one.label for one in stacks)}")
+        stacks = _stacks(first, last, every, releases, reporter)
+        console.say(f"{len(stacks)} stacks: {', '.join(stack.label for stack in stacks)}")
         if dry_run:
             return
         files.require_room(folder)
@@ -86,18 +86,18 @@ def backfill_command(
             scope = Scope(profile, globs, logs, reporter, copies)
             task = BackfillTask(project, anchor, folder, scope, Precision(), seed, Real)
             for points in backfill.backfill(task, stacks, reporter):
-                saved.append(points)
+                measured.append(points)
                 print_points(console, points)
-    console.say(f"{len(saved)} of {len(stacks)} stacks measured now")
-    if saved and not all(one.cases for one in saved):
-        raise Exit(1 if any(one.cases for one in saved) else 3)
+    console.say(f"{len(measured)} of {len(stacks)} stacks measured now")
+    if measured and not all(points.cases for points in measured):
+        raise Exit(1 if any(points.cases for points in measured) else 3)
 
 
-def _wanted(
+def _stacks(
     first: date, last: date, every: str, releases: str | None, reporter: Reporter
 ) -> tuple[PastStack, ...]:
     if releases is None:
-        return tuple(PastStack(one) for one in backfill.dates(first, last, every))
+        return tuple(PastStack(when) for when in backfill.dates(first, last, every))
     stacks: list[PastStack] = []
     for package in releases.replace(",", " ").split():
         with reporter.step(f"releases of {package}", "asking the index") as tick:

@@ -34,7 +34,7 @@ from duetbench.store.kinds import find_comparison
 from duetbench.store.points import Points
 from duetbench.trend import bisect
 from duetbench.trend.culprits import TIME_IS_UP, blame
-from duetbench.trend.releases import axes, narrowed
+from duetbench.trend.releases import axes, narrow
 
 
 @with_target
@@ -72,25 +72,25 @@ def bisect_command(
     $ duetbench bisect --lock uv.lock@main uv.lock --app shop.main:app --path /items/7
     $ duetbench bisect COMPARISON --budget 20m
 
-    Where several packages moved at once, duets compare mixtures of both stacks with the one before.
-    A test of "none of it" against "all of it" follows every duet: each answer halves what is left.
-    Fresh duets measure what remains alone before it is named, with what it does by itself. If the
-    rest of the packages still do something, the search goes on among them. Packages that cannot be
-    installed apart are named as one. A change whose functions are not known gets an attribution.
+    If several packages moved at once, duets compare mixed locks with the stack before. A test of
+    "none of it" against "all of it" follows every duet: each answer halves the candidates. Fresh
+    duets measure the last candidate alone before it is named, with its own effect. If the other
+    packages still have an effect, the search continues among them. Packages that cannot be
+    installed apart are named as one. A change without an attribution gets one.
 
-    Every duet is kept at once: the same command goes on where one was interrupted, or its time was
-    up.
+    Every duet is saved at once: the same command continues a search that was interrupted, or ran
+    out of time.
 
-    Exit code 0: done. 1: one of them could not be tried, with the reason.
+    Exit code 0: done. 1: a change could not be searched, with the reason.
     """
     console = Console(stderr=as_json)
     project, narrator = Project.here(stand_in=options["app"] is None), Narrator(console)
     folder, names = results or project.results, names or []
     limit = budget_seconds(budget) or 0.0
     if names and lock:
-        raise UsageError("names and --lock were given: choose one")
+        raise UsageError("expected names or --lock, found both: choose one")
     comparison = find_comparison(names[0], folder) if len(names) == 1 else None
-    changes = {one.id: one for one in files.read_all(Change, folder) if one.confirmed}
+    changes = {change.id: change for change in files.read_all(Change, folder) if change.confirmed}
     if options["app"] or lock or comparison or not changes.keys() >= {*names}:
         project = with_options(project, options, [python] if python else [])
     if not (lock or comparison):
@@ -109,14 +109,14 @@ def bisect_command(
         if comparison is not None:
             task = bisect.of_comparison(place, comparison, select, narrator)
         elif lock and project.target:
-            # All cases of a target have the same packages: one is enough to search with.
+            # All cases of a target have the same packages, so the search needs only one.
             select = select or glob.escape(place.cases("quick")[0].id)
             base = targets.other_text(project, place, narrator, copies, lock=lock[0])
             task = bisect.of_locks(place, select, base, targets.text_of(place))
         elif lock and select:
             task = bisect.of_locks(project, select, *(locked(project.root, name) for name in lock))
         else:
-            raise UsageError("expected --select with the case that is to be played")
+            raise UsageError("expected --select with the case to measure")
         with resumable():
             cause = bisect.find(place, task, Reporter(console), limit, seed, Real)
     if as_json:
@@ -127,23 +127,23 @@ def bisect_command(
 
 
 def _chosen(changes: dict[str, Change], names: list[str]) -> list[Change]:
-    here = fingerprint().id
+    this_machine = fingerprint().id
     for name in names:
         if name not in changes:
             raise UsageError(f"no change {name!r}; there are: {', '.join(changes) or 'none'}")
-        if (whose := changes[name].measured_on) != here:
+        if (other := changes[name].measured_on) != this_machine:
             raise UsageError(
-                f"change {name} was confirmed on {whose}, and this is {here}: figures of another "
-                "machine tell nothing about it; bisect it there"
+                f"change {name} was confirmed on {other}, and this is {this_machine}: another "
+                "machine's figures do not apply here; bisect it there"
             )
     if names:
         return [changes[name] for name in names]
     return [
         record
         for record in changes.values()
-        if record.measured_on == here
+        if record.measured_on == this_machine
         and record.status == "open"
-        # What was tried and could not be told apart says so.
+        # The note of a search that separated nothing says so.
         and ((record.culprit is None and not record.note) or TIME_IS_UP in record.note)
     ]
 
@@ -158,16 +158,16 @@ def _search_changes(
     *,
     as_json: bool,
 ) -> None:
-    """Search for the causes of changes, one after another, and keep each at once."""
+    """Search for the causes of changes, one after another, and save each at once."""
     if not chosen:
-        console.say(f"no change on this machine ({fingerprint().id}) whose cause is to be found")
+        console.say(f"no change on this machine ({fingerprint().id}) needs a search for its cause")
     else:
         clean_up(console)
         files.require_room(folder)
     reporter, ends = Reporter(console), time.monotonic() + limit
     points = files.read_all(Points, folder, [])
     measured = axes(sorted(points, key=lambda point: (point.started, point.id)))
-    tried: list[Change] = []
+    searched: list[Change] = []
     for place, record in enumerate(chosen):
         share = (ends - time.monotonic()) / (len(chosen) - place)
         try:
@@ -175,17 +175,17 @@ def _search_changes(
                 task = bisect.of_record(project, record, reporter)
                 cause = bisect.find(project, task, reporter, share, seed, Real)
         except (HistoryError, SetupError, UsageError) as problem:
-            errors().say(f"{record.id}: not tried: {problem}")
+            errors().say(f"{record.id}: not searched: {problem}")
             continue
         blamed = blame(record, cause)
-        blamed = next(iter(narrowed([blamed], measured)), blamed)
+        blamed = next(iter(narrow([blamed], measured)), blamed)
         files.save(folder, blamed)
-        tried.append(blamed)
+        searched.append(blamed)
         hook("why:explain_change")(project, blamed, folder, reporter)
         if not as_json:
             more = (narrowed_line(blamed.narrowed),) if blamed.narrowed else ()
             console.say(f"{blamed.id}: {'; '.join((*cause_lines(cause), *more))}")
     if as_json:
-        print_json([record.model_dump(mode="json") for record in tried])
-    if len(tried) < len(chosen):
+        print_json([record.model_dump(mode="json") for record in searched])
+    if len(searched) < len(chosen):
         raise Exit(1)

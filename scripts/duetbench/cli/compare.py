@@ -108,7 +108,7 @@ def compare_command(
         Literal["undecided", "slower", "instructions"],
         Option(
             "--fail-on",
-            help="slower: what stays undecided gives code 0; instructions: only counts decide.",
+            help="slower: undecided cases exit with 0; instructions: only counts decide.",
         ),
     ] = "undecided",
     counts_only: Annotated[
@@ -116,7 +116,7 @@ def compare_command(
     ] = False,
     material: Annotated[
         list[str] | None,
-        Option("--material", metavar="WHAT=SIZE", help=f"From which size on you act: {_SIZES}."),
+        Option("--material", metavar="WHAT=SIZE", help=f"Smallest size you act on: {_SIZES}."),
     ] = None,
     seed: SeedOption = DEFAULT_SEED,
     why: Annotated[
@@ -131,7 +131,7 @@ def compare_command(
     choice: tuple[Setting, Setting],
     options: Options,
 ) -> None:
-    """Compare HEAD with BASE on this machine, both measured together; judge what can have changed.
+    """Compare HEAD with BASE on this machine, both measured together, where they can differ.
 
     $ duetbench compare HEAD~1 --app shop.main:app --path /items/7
     $ duetbench compare --lock uv.lock@main uv.lock --app shop.main:app
@@ -139,10 +139,10 @@ def compare_command(
     $ duetbench compare --python 3.14 3.14t --select 'asgi-wsgi/*'
     $ duetbench compare --server uvicorn granian --app shop.main:app
 
-    Exit code 0: all that was to be judged was judged, and nothing got slower by as much as you act
-    on; or there was nothing to judge. 1: something did, or does not work any more. 3: something was
-    not judged or not decided, and nothing that was did: a longer --budget may help. 4: it could not
-    be measured.
+    Exit code 0: every planned judgement was made, and nothing got slower by a size you act on; or
+    there was nothing to judge. 1: something got slower, or no longer works. 3: nothing did, but
+    something was not judged or not decided: a longer --budget may help. 4: nothing could be
+    measured.
     """
     limit = _limit(budget, start=start, counts_only=counts_only)
     output = document(output, as_json=as_json)
@@ -193,23 +193,23 @@ def compare_command(
             reproduce=(reproduce,) if reproduce else (),
             notes=(*(left_out(options) if reproduce else ()), *remarks),
         )
-        comparison, interruption = _compared(question, console, logs)
-        explained = None
+        comparison, interruption = _compare(question, console, logs)
+        attribution = None
         if why is not None and interruption is None:
-            explained = hook("why:explain_comparison")(comparison, both, narrator)
+            attribution = hook("why:explain_comparison")(comparison, both, narrator)
     try:
         text = as_markdown(comparison)
-        actions.summary(text)  # on the page of the job of GitHub Actions that this is
+        actions.summary(text)  # for the page of the job, in GitHub Actions
         put(text, markdown)
         put(comparison.model_dump_json(indent=1) + "\n", output)
         put_html(html, comparison)
-        if explained is not None:
-            put(explained.model_dump_json() + "\n", why)
+        if attribution is not None:
+            put(attribution.model_dump_json() + "\n", why)
     finally:
         print_comparison(console, comparison, details=details)
-        if explained is not None:
+        if attribution is not None:
             console.say("")
-            hook("why:print_attribution")(console, explained)
+            hook("why:print_attribution")(console, attribution)
         _keep(comparison, results, console)
     if interruption is not None:
         raise interruption
@@ -218,16 +218,16 @@ def compare_command(
 
 
 def _keep(comparison: Comparison, results: Path | None, console: Console) -> None:
-    """Save it among results if that is asked for, and say where it is."""
+    """Save a complete comparison in `results`, if that is given, and print where it is."""
     if results is not None and comparison.status == "complete":
         console.say(f"\nsaved: {files.save(results, comparison)}")
-    # Elsewhere the folder may be gone when somebody reads this: a job's log, a room.
+    # In a job or a sandbox the folder may be gone when somebody reads this.
     elif console.is_terminal and comparison_file(comparison).is_file():
-        console.say(f"\nKept; all of it: duetbench show {comparison.id}")
+        console.say(f"\nSaved; the whole report: duetbench show {comparison.id}")
 
 
 def _limit(budget: str | None, *, start: bool, counts_only: bool) -> float | None:
-    """Read the budget, s; UsageError or CountError: there can be no counts, which are asked for."""
+    """Read the budget, s; raises UsageError, or CountError if required counts are impossible."""
     if start and counts_only:
         raise UsageError("--start and --counts-only were given: choose one")
     if counts_only and (lacking := counting.missing()):
@@ -238,7 +238,7 @@ def _limit(budget: str | None, *, start: bool, counts_only: bool) -> float | Non
 def _covered(
     touched: Sides, diff: Diff, narrator: Narrator
 ) -> tuple[Coverage | None, tuple[str, ...]]:
-    """Say whether the requests run what differs, or why nobody knows, which is a note."""
+    """Return which changed code the requests run, or a note why that is unknown; say it as well."""
     covered, remark = coverage.observe(touched, diff)
     if covered or remark:
         narrator.say(covers(covered) if covered else remark)
@@ -250,7 +250,7 @@ def _sizes(texts: Sequence[str]) -> dict[Concern, float]:
     sizes: dict[Concern, float] = {}
     for text in texts:
         name, _, size = text.partition("=")
-        concern = next((one for one in MATERIAL if one == name), None)
+        concern = next((concern for concern in MATERIAL if concern == name), None)
         if concern is None:
             raise UsageError(f"--material {text!r}: expected one of {', '.join(MATERIAL)}")
         try:
@@ -260,14 +260,14 @@ def _sizes(texts: Sequence[str]) -> dict[Concern, float]:
     return sizes
 
 
-def _require_code(asked: Mapping[str, bool], choice: tuple[Setting, Setting]) -> None:
-    """Refuse what is asked of the code between sides that execute the same."""
-    names = [name for name, given in asked.items() if given]
+def _require_code(options: Mapping[str, bool], choice: tuple[Setting, Setting]) -> None:
+    """Refuse options about the code if both sides execute the same; raises UsageError."""
+    names = [name for name, is_set in options.items() if is_set]
     if names and any(choice) and crossing(*choice) <= SERVED:
         raise UsageError(f"{names[0]}: both sides execute the same for a request: leave it out")
 
 
-def _compared(
+def _compare(
     question: Question, console: Console, logs: Path
 ) -> tuple[Comparison, InterruptedRun | None]:
     """Measure, if there is something to judge; an interrupted comparison is partial."""
@@ -285,7 +285,7 @@ def _compared(
         "without counterpart": len(touched.missing),
         "in-process benchmarks": len(question.jobs),
     }
-    if sum(counts.values()) > 1:  # of a single case the next line says it
+    if sum(counts.values()) > 1:  # for a single case the next line says it
         reporter.note("; ".join(f"{name}: {number}" for name, number in counts.items() if number))
     try:
         with measuring():

@@ -1,4 +1,4 @@
-"""`duetbench ci detect`: where did a series move for good, and was it the stack?"""
+"""`duetbench ci detect`: where did a series move for good, and did its stack change there?"""
 
 import json
 from collections import Counter
@@ -25,7 +25,7 @@ from duetbench.show.formats import percent, series_title
 from duetbench.store import files
 from duetbench.store.change import Candidates, Change
 from duetbench.trend import candidates, confirm, nights, reading
-from duetbench.trend.releases import axes, narrowed
+from duetbench.trend.releases import axes, narrow
 from duetbench.trend.table import tables
 
 
@@ -59,81 +59,82 @@ def detect_command(
     $ duetbench ci detect --output candidates.json
     $ duetbench ci detect --confirm --from candidates.json --budget 30m
 
-    Each machine's ratios to the anchor in this checkout's results are looked through (`duetbench ci
+    Each machine's ratios to the anchor in this checkout's results are searched (`duetbench ci
     history pull` fetches the nights). Steps near a change of their stack are candidates: one per
-    change of a stack, however many series moved. Changes that were undone are closed. Where several
+    change of a stack, however many series moved. Changes that were undone are closed. If several
     releases lie between the versions of a culprit, and `duetbench backfill --releases` has measured
-    them, the one is named.
+    them, the guilty one is named.
 
-    With --confirm, on the machine itself, the stacks before and after are measured together. Where
-    that machine is no more, --elsewhere judges on this one, and the change says so. What
-    is confirmed becomes results/changes/<id>.json, and so is what is not, as dismissed; the
-    comparison is kept beside them. Nothing is judged twice. The functions behind what is confirmed
-    are looked for at once, by counting instructions, and kept in results/attributions/<id>.json.
+    With --confirm, on the machine itself, the stacks before and after are measured together. If
+    that machine no longer exists, --elsewhere judges on this one, and the change says so. Confirmed
+    and dismissed candidates become results/changes/<id>.json, each with its comparison. Nothing is
+    judged twice. Confirmed changes get an attribution at once, from counts of instructions, in
+    results/attributions/<id>.json.
 
     Exit code 0: done. 1: a candidate could not be judged, with the reason.
     """
     if from_ is not None and not judge:
-        raise UsageError("--from: the candidates of a file are there already: add --confirm")
+        raise UsageError("--from: only --confirm reads candidates from a file: add --confirm")
     if elsewhere and not judge:
         raise UsageError("--elsewhere: nothing is judged without --confirm")
     project = Project.here()
     results = to or project.results
     if judge:
         files.require_room(results)
-        found = files.read(Candidates, from_) if from_ is not None else _detected(project)[0]
+        detected = files.read(Candidates, from_) if from_ is not None else _detect(project)[0]
         limit = budget_seconds(budget) or 0.0
-        _confirm(project, found, results, limit, seed, elsewhere=elsewhere)
+        _confirm(project, detected, results, limit, seed, elsewhere=elsewhere)
         return
-    found, undone, closer, there = _detected(project)
-    for record in (*undone, *closer):
+    detected, undone, narrowed, machines = _detect(project)
+    for record in (*undone, *narrowed):
         files.save(results, record)
     if output is not None:
-        files.write(output, found)
-    actions.outputs(_outputs(found, there))
+        files.write(output, detected)
+    actions.outputs(_outputs(detected, machines))
     news = [f"closed: {record.id}: {record.note}" for record in undone]
-    news += [f"{one.id}: {narrowed_line(one.narrowed)}" for one in closer if one.narrowed]
-    lines = [*news, *map(_headline, found.candidates)]
-    heading = f"### Detection: {len(found.candidates)} candidates"
+    news += [f"{new.id}: {narrowed_line(new.narrowed)}" for new in narrowed if new.narrowed]
+    lines = [*news, *map(_headline, detected.candidates)]
+    heading = f"### Detection: {len(detected.candidates)} candidates"
     actions.summary("\n".join((heading, "", *(f"- {line}" for line in lines))))
     lines.append(
-        f"{len(found.candidates)} candidates, {found.known} judged already; steps where no stack "
-        f"changed (the machine, or our own commits): {len(found.unexplained)}"
+        f"{len(detected.candidates)} candidates, {detected.known} judged already; steps without a "
+        f"change of the stack (machine, or duetbench's own commits): {len(detected.unexplained)}"
     )
-    if found.candidates:
+    if detected.candidates:
         lines.append("judge them on their machines: duetbench ci detect --confirm")
     for line in lines:
         Console().say(line)
 
 
-def _detected(
+def _detect(
     project: Project,
 ) -> tuple[Candidates, tuple[Change, ...], tuple[Change, ...], frozenset[str]]:
-    """Candidates, records that are undone now, others that are narrowed, and machines at work."""
+    """Return candidates, undone records, other records narrowed further, and active machines."""
     sources = reading.read(project.results)
     for problem in (*sources.problems, *sources.notes):
         errors().say(f"note: {problem}")
-    every = [table for table in tables(sources.nights) if table.ratio]
-    if not every:
-        errors().say("note: there is no point against an anchor yet, and nothing else is searched")
-    # Without such nights no declaration is read.
-    inside = declared_jobs(project) if every else {}
-    found = candidates.found(every, (*sources.changes, *sources.dismissed), inside)
-    closer = {one.id: one for one in narrowed(sources.changes, axes(sources.points))}
-    known = [closer.get(record.id, record) for record in sources.changes]
+    ratio_tables = [table for table in tables(sources.nights) if table.ratio]
+    if not ratio_tables:
+        errors().say("note: there are no points against an anchor, and nothing else is searched")
+    # Only nights with points need the declarations.
+    inside = declared_jobs(project) if ratio_tables else {}
+    detected = candidates.detect(ratio_tables, (*sources.changes, *sources.dismissed), inside)
+    narrowed = {change.id: change for change in narrow(sources.changes, axes(sources.points))}
+    known = [narrowed.get(record.id, record) for record in sources.changes]
     undone = confirm.closed(
         known, {comparison.id: comparison for comparison in sources.comparisons}
     )
     for record in undone:
-        closer.pop(record.id, None)
-    # Ids begin with the time at which they were measured.
-    latest = {night.machine: night.run for night in sorted(sources.nights, key=lambda one: one.run)}
-    return found, undone, tuple(closer.values()), nights.present(latest)
+        narrowed.pop(record.id, None)
+    # Ids begin with the time of the measurement.
+    nights_by_run = sorted(sources.nights, key=lambda night: night.run)
+    latest = {night.machine: night.run for night in nights_by_run}
+    return detected, undone, tuple(narrowed.values()), nights.present(latest)
 
 
 def _confirm(
     project: Project,
-    found: Candidates,
+    detected: Candidates,
     results: Path,
     seconds: float,
     seed: int,
@@ -141,13 +142,13 @@ def _confirm(
     elsewhere: bool,
 ) -> None:
     """Judge the candidates of this machine, or all."""
-    here = machine.fingerprint().id
-    ours = [one for one in found.candidates if elsewhere or one.series.machine == here]
-    for candidate in found.candidates:
-        if candidate not in ours:
+    this_machine = machine.fingerprint().id
+    own = [c for c in detected.candidates if elsewhere or c.series.machine == this_machine]
+    for candidate in detected.candidates:
+        if candidate not in own:
             errors().say(
-                f"note: {candidate.id} waits for its machine {candidate.series.machine}; where "
-                "that is no more: --elsewhere"
+                f"note: {candidate.id} waits for its machine {candidate.series.machine}; if that "
+                "no longer exists: --elsewhere"
             )
     clean_up(errors())
     console = Console()
@@ -161,23 +162,23 @@ def _confirm(
 
     with interruptible():
         judged, left = confirm.confirm(
-            ours, judge, seconds, results, log=console.say, explain=explain
+            own, judge, seconds, results, log=console.say, explain=explain
         )
     sentences = [_sentence(record) for record in judged]
-    for line in sentences if ours else [f"no candidate on this machine ({here})"]:
+    for line in sentences if own else [f"no candidate on this machine ({this_machine})"]:
         console.say(line)
     actions.summary("\n".join(f"- {sentence}" for sentence in sentences) or "No change.")
-    for name, why in left.items():
-        errors().say(f"{name}: not judged: {why}")
+    for name, reason in left.items():
+        errors().say(f"{name}: not judged: {reason}")
     if left:
         raise Exit(1)
 
 
-def _outputs(found: Candidates, machines: Collection[str]) -> dict[str, str]:
-    """Outputs for a workflow: one job per machine that has candidates, and is there."""
+def _outputs(detected: Candidates, machines: Collection[str]) -> dict[str, str]:
+    """Return outputs for a workflow: one job per active machine that has candidates."""
     counts = Counter(
         candidate.series.machine
-        for candidate in found.candidates
+        for candidate in detected.candidates
         if candidate.series.machine in machines
     )
     include = [{"machine": name, "runner": name, "candidates": n} for name, n in counts.items()]
@@ -204,5 +205,5 @@ def _sentence(concluded: Change) -> str:
         f"{concluded.id}: {concluded.verdict}: {concluded.series.case} "
         f"{series_title(concluded.series.metric)} {percent(concluded.ratio)} "
         f"({percent(concluded.low)} to {percent(concluded.high)}), and "
-        f"{len(concluded.others)} more series; not played: {len(concluded.unplayed)}"
+        f"{len(concluded.others)} more series; not measured: {len(concluded.unplayed)}"
     )

@@ -1,4 +1,4 @@
-"""`duetbench doctor`: what this machine has, and what that does to figures."""
+"""`duetbench doctor`: what this machine has, and how that affects figures."""
 
 import os
 import re
@@ -24,14 +24,14 @@ from duetbench.host.console import Console, print_json
 from duetbench.project import interpreters, stacks, tools
 from duetbench.project.project import Project
 
-_PATIENCE_S: Final = 30.0  # with GitHub: a person waits
+_PATIENCE_S: Final = 30.0  # with GitHub: a person is waiting
 _STEAL_WINDOW_S: Final = 0.5
 _PLACEHOLDER: Final = "@duetbench/maintainers"
 _STYLES: Final = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
 
 
 class Finding(Frozen):
-    """One thing that measuring needs; `absent` where it is not needed, or cannot be seen."""
+    """One thing that measuring needs; `absent` if it is not needed, or cannot be checked."""
 
     what: str
     state: Literal["ok", "missing", "wrong", "absent"]
@@ -39,7 +39,7 @@ class Finding(Frozen):
 
 
 class Diagnosis(Frozen):
-    """Everything that `duetbench doctor` shows; `conditions` are what the machine has, in words."""
+    """Everything that `duetbench doctor` shows; `conditions` describe the machine."""
 
     machine: Machine
     conditions: dict[str, str]
@@ -47,33 +47,32 @@ class Diagnosis(Frozen):
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """What has to be there for measuring, and is not or is wrong."""
-        return tuple(one.what for one in self.findings if one.state in {"missing", "wrong"})
+        """Requirements of measuring that are missing or wrong."""
+        return tuple(f.what for f in self.findings if f.state in {"missing", "wrong"})
 
 
 def doctor_command(
     on_github: Annotated[
         bool,
-        Option("--github", help="Look at the settings on GitHub that nights and /bench need."),
+        Option("--github", help="Check the settings on GitHub that nights and /bench need."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show interpreters, tools, stacks, cores, and what else of this machine moves figures.
+    """Show interpreters, tools, stacks, cores, and other conditions that affect figures.
 
     $ duetbench doctor
     $ GITHUB_TOKEN=$(gh auth token) duetbench doctor --github
 
-    With --github also what the repository on GitHub lacks for nights: labels of runners, Pages,
-    permissions, schedules and issues that a fork has switched off. The repository is that of
-    origin, or GITHUB_REPOSITORY; some settings are shown to its administrators only.
+    With --github also the settings that the repository on GitHub lacks for nights: labels of
+    runners, Pages, permissions, and schedules and issues, which are off in a fork. The repository
+    is that of origin, or GITHUB_REPOSITORY; some settings are shown to its administrators only.
 
-    Exit code 0: all that measuring needs is there. 1: something is missing or wrong, with what to
-    do.
+    Exit code 0: measuring has all it needs. 1: something is missing or wrong, with advice.
     """
     project = Project.here()
-    seen = tuple(_on_github(project)) if on_github else ()  # first: it may lack a token
+    remote = tuple(_on_github(project)) if on_github else ()  # first: it may lack a token
     diagnosis = diagnose(project)
-    diagnosis = diagnosis.model_copy(update={"findings": diagnosis.findings + seen})
+    diagnosis = diagnosis.model_copy(update={"findings": diagnosis.findings + remote})
     console = Console()
     if as_json:
         print_json(diagnosis.model_dump(mode="json"))
@@ -82,12 +81,12 @@ def doctor_command(
             f"Machine {diagnosis.machine.id}": [(), *diagnosis.conditions.items()],
             "What measuring needs": [
                 ("what", "state", "detail"),
-                *((one.what, one.state, one.detail) for one in diagnosis.findings),
+                *((finding.what, finding.state, finding.detail) for finding in diagnosis.findings),
             ],
         }
         for title, (head, *rows) in tables.items():
             table = Table(*head, title=title, title_justify="left", show_header=bool(head))
-            for row in rows:  # no mark-up in it; checksums and paths are shown whole
+            for row in rows:  # as plain text: no mark-up, and checksums and paths are not cut
                 table.add_row(*(Text(cell, _STYLES.get(cell, ""), overflow="fold") for cell in row))
             console.print(table)
         remedy = "see above" if on_github else "run `duetbench setup`"
@@ -98,34 +97,35 @@ def doctor_command(
 
 
 def diagnose(project: Project) -> Diagnosis:
-    """Look at everything; what is missing becomes a finding, never an error."""
+    """Check everything; a missing requirement becomes a finding, never an error."""
     first, started = machine.core_times(), time.monotonic()
     findings = tuple(_findings(project))
-    # A reading of steal needs some time between its ends; the looking above may have been it.
+    # A reading of steal needs some time between its ends; the checks may have taken that long.
     time.sleep(max(0.0, _STEAL_WINDOW_S - (time.monotonic() - started)))
     last = machine.core_times()
-    here = machine.fingerprint()
-    conditions = _conditions(here, last.since(first).steal_share, last.steal_share)
-    return Diagnosis(machine=here, conditions=conditions, findings=findings)
+    fingerprint = machine.fingerprint()
+    conditions = _conditions(fingerprint, last.since(first).steal_share, last.steal_share)
+    return Diagnosis(machine=fingerprint, conditions=conditions, findings=findings)
 
 
-def _conditions(here: Machine, steal: float, since_boot: float) -> dict[str, str]:
-    server, client = (", ".join(map(str, own)) for own in (here.server_cores, here.client_cores))
+def _conditions(facts: Machine, steal: float, since_boot: float) -> dict[str, str]:
+    core_sets = facts.server_cores, facts.client_cores
+    server, client = (", ".join(map(str, cores)) for cores in core_sets)
     shared = list(machine.siblings_split(machine.allocate()))
     time_limit, memory_limit = machine.limits()
     cores = "unlimited" if time_limit is None else units.cores(time_limit)
     memory = "unlimited" if memory_limit is None else units.size(memory_limit)
     return {
-        "CPU": here.cpu,
-        "cores": f"{here.cores}: server {server}, generator {client}"
+        "CPU": facts.cpu,
+        "cores": f"{facts.cores}: server {server}, generator {client}"
         + (f"; hyper-threads of one core: {shared}" if shared else ""),
-        "pinning": "each on its own cores" if here.pinned else "impossible: one core for both",
+        "pinning": "each on its own cores" if facts.pinned else "impossible: one core for both",
         "pairs side by side": str(topology.here()),
-        "memory": units.size(here.memory),
-        "system": f"{here.os}, kernel {here.kernel}",
-        "hypervisor": here.virtual or "none seen",
+        "memory": units.size(facts.memory),
+        "system": f"{facts.os}, kernel {facts.kernel}",
+        "hypervisor": facts.virtual or "none seen",
         "hardware counters": counters.availability(),
-        "frequency governor": here.governor or "none shown",
+        "frequency governor": facts.governor or "none shown",
         "steal": f"{units.share(steal)} now, {units.share(since_boot)} since boot",
         "control groups": f"cores {cores}, memory {memory}",
         "cache": f"{paths.cache_dir()} ({command.free_gb(paths.cache_dir()):.1f} GB free)",
@@ -166,7 +166,7 @@ def _findings(project: Project) -> Iterator[Finding]:
 
 
 def _on_github(project: Project) -> Iterator[Finding]:
-    """What the repository on GitHub lacks, and this machine as its runner."""
+    """Check the repository on GitHub, and this machine as its runner."""
     origin = git.ask_or_none(project.root, "remote", "get-url", "origin") or ""
     named = re.search(r"[:/]([\w-]+/[\w.-]+?)(\.git)?/?$", origin)
     known = {"GITHUB_REPOSITORY": named[1]} if named else {}
@@ -175,9 +175,9 @@ def _on_github(project: Project) -> Iterator[Finding]:
     with GitHub(Context.of({**known, **os.environ}), patience=_PATIENCE_S) as github:
         for what, right, detail in readiness.checks(github, workflows, labels):
             state: Literal["ok", "missing", "absent"] = "ok" if right else "missing"
-            text = "as it has to be" if right else detail
+            text = "as required" if right else detail
             if right is None:
-                state, text = "absent", f"the token may not see it; look yourself: {detail}"
+                state, text = "absent", f"the token may not see it; check it yourself: {detail}"
             yield Finding(what=f"GitHub: {what}", state=state, detail=text)
     for problem in sandbox.problems():
         detail = f"{problem}; only a runner needs it: scripts/prepare-runner.sh (docs/runners.md)"

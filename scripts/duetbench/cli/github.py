@@ -26,10 +26,10 @@ _REMEDY: Final = "renew it with scripts/prepare-runner.sh (docs/runners.md)"
 
 
 def accept_command(
-    target: Annotated[Path, Option("--to", metavar="FOLDER", help="Where checked files go.")],
+    target: Annotated[Path, Option("--to", metavar="FOLDER", help="Folder for accepted files.")],
     source: Annotated[
         Path | None,
-        Option("--from", metavar="FOLDER", help="Where the artifacts were put, and nothing else."),
+        Option("--from", metavar="FOLDER", help="Folder of the artifacts and nothing else."),
     ] = None,
     fetch: Annotated[
         str | None,
@@ -58,30 +58,30 @@ def accept_command(
         ),
     ] = None,
 ) -> None:
-    """Check artifacts of measuring machines, and copy what is right.
+    """Check artifacts of measuring machines, and copy the valid ones.
 
     $ duetbench ci accept --fetch 'shard-*' --to incoming
     $ duetbench ci accept --plan night.json --from incoming --to accepted
 
-    Links, odd names, too many files and too large ones are refused; the rest is read strictly, and
-    must be of what was asked for: the plan's cases, commit, locks and machines, or its candidates.
-    Nothing is executed. A refused artifact costs the others nothing.
+    Links, odd names, and too many or too large files are refused. The rest is checked strictly, and
+    must be what was requested: the plan's cases, commit, locks and machines, or its candidates.
+    Nothing is executed. A refused artifact does not affect the others.
 
-    Give one of --plan and --candidates. Exit code 0: all is there and was accepted.
+    Give one of --plan and --candidates. Exit code 0: everything arrived and was accepted.
     1: something is refused or missing, the rest was copied. 3: nothing was accepted.
 
-    With --fetch they are fetched, one by one, for another call to check: one that is damaged, or
-    far too large once it is unpacked, is left out and named, and is missing then. Needs
-    GITHUB_TOKEN with actions: read. Exit code 4: GitHub could not be asked which there are.
+    With --fetch they are fetched, one by one, for another call to check. A damaged artifact, or one
+    that is far too large once unpacked, is skipped and named, and is missing afterwards. Needs
+    GITHUB_TOKEN with actions: read. Exit code 4: GitHub could not list them.
     """
-    if fetch is not None:  # nothing else talks to GitHub
+    if fetch is not None:  # only this talks to GitHub
         with GitHub(Context.of(os.environ)) as github:
             _show(archives.fetch(github, run or github.context.run_id, fetch, target), "fetched")
         return
     now = datetime.now(UTC)
     if source is not None and plan is not None and candidates is None:
         if shard is not None:
-            assignment(plan, shard)  # it is one of the plan's
+            assignment(plan, shard)  # raises for a shard that the plan lacks
         project = Project.here()
         locks = {name: project.lock(name).digest for name in project.stacks}
         acceptance = incoming.night(files.read(NightPlan, plan), source, target, locks, now, shard)
@@ -97,32 +97,32 @@ def accept_command(
         raise Exit(acceptance.exit_code)
 
 
-def _show(acceptance: Acceptance, done: str) -> None:
+def _show(acceptance: Acceptance, action: str) -> None:
     missing = [f"missing: {sentence}" for sentence in acceptance.missing]
     refused = [f"refused: artifact {name}: {reason}" for name, reason in acceptance.refused.items()]
-    heading = f"**{len(acceptance.accepted)} {done}, {len(refused)} refused**\n\n"
-    # Foreign text stands as code, which it cannot end.
+    heading = f"**{len(acceptance.accepted)} {action}, {len(refused)} refused**\n\n"
+    # Untrusted text is shown as code, which it cannot end.
     items = ["`{}`".format(line.replace("`", "'")) for line in refused]
     actions.summary(heading + "\n".join(f"- {line}" for line in (*items, *missing)))
-    lines = [f"{done}: {path}" for path in acceptance.accepted]
-    for line in [*lines, *refused, *missing] or ["nothing came, and nothing was expected"]:
+    lines = [f"{action}: {path}" for path in acceptance.accepted]
+    for line in [*lines, *refused, *missing] or ["nothing arrived, and nothing was expected"]:
         Console().say(line)
 
 
 def sandbox_command(
     words: Annotated[
-        list[str], Argument(help="After `--`: a verb with its options, as `run --results out`.")
+        list[str], Argument(help="After `--`: a command and its options, as `run --results out`.")
     ],
 ) -> None:
-    """Run a verb of duetbench, with its options, in this machine's sandbox.
+    """Run a command of duetbench, with its options, in this machine's sandbox.
 
     $ duetbench ci sandbox -- run --plan night.json --shard 1 --results measured
 
-    For commits of pull requests and releases, which anybody may have written. The verb has no
-    access to the runner's files, to the machine's cache (but for reading) and to networks; nothing
-    that it started stays. Files that it reads (--plan, --from) are handed in, and what it writes
-    (--results, --to, --output, --why) is brought out; all are names in this folder. Exit codes as
-    of the verb; 4 as well if what came out cannot be used.
+    For commits of pull requests and releases, which are untrusted. The command has no access to the
+    runner's files, to the machine's cache (except for reading) and to networks; nothing that it
+    starts stays. Files that it reads (--plan, --from) are copied in, and files that it writes
+    (--results, --to, --output, --why) are copied out; all are names in this folder. Exit codes are
+    those of the command, and 4 if its output cannot be used.
     """
     for problem in sandbox.problems():
         errors().say(f"warning: {problem}; {_REMEDY}")
@@ -133,11 +133,11 @@ def sandbox_command(
 
 
 def runner_command() -> None:
-    """Look whether this machine is prepared as a runner: hook, sandbox, and their owners.
+    """Check whether this machine is prepared as a runner: hook, sandbox, and their owners.
 
     $ duetbench ci runner
 
-    Run it as the runner's user. Exit code 1: something is missing, or not this checkout's.
+    Run it as the runner's user. Exit code 1: something is missing, or differs from this checkout.
     """
     problems = sandbox.problems()
     for problem in problems or ("this machine is prepared as a runner",):
@@ -148,23 +148,23 @@ def runner_command() -> None:
 
 
 def slash_command() -> None:
-    """Decide about a comment that may say `/bench COMMIT`, answer it, and start the comparison.
+    """Answer a comment that may say `/bench COMMIT`, and start the comparison if it is allowed.
 
     $ duetbench ci slash
 
-    Runs where a comment was created (`on: issue_comment`). The comparison starts if somebody with
-    write permission names the whole commit that is the pull request's head: the commit that they
-    have looked at, since its code will run on the measuring machine. A stranger gets no answer, and
-    the answer to another commit says so. Asking again ends the older comparison.
+    Runs when a comment is created (`on: issue_comment`). The comparison starts if somebody with
+    write permission names the full commit that is the pull request's head. They confirm that they
+    have reviewed it, since its code will run on the measuring machine. Strangers get no answer, and
+    the answer to another commit says so. A new request ends the older comparison.
 
-    Needs GITHUB_TOKEN with actions: write and pull-requests: write. Exit code 0: decided, whatever
-    it was; 4: GitHub could not be asked or told.
+    Needs GITHUB_TOKEN with actions: write and pull-requests: write. Exit code 0: decided, either
+    way; 4: GitHub could not be reached.
     """
     context = Context.of(os.environ)
     if context.event_name != "issue_comment":
         raise UsageError(
-            f"GITHUB_EVENT_NAME={context.event_name!r}: expected issue_comment; this verb answers "
-            "comments"
+            f"GITHUB_EVENT_NAME={context.event_name!r}: expected issue_comment; this command "
+            "answers comments"
         )
     with GitHub(context) as github:
         decision = event.answer(github)
@@ -173,37 +173,38 @@ def slash_command() -> None:
 
 
 def announce_command(results: ResultsOption = None) -> None:
-    """Keep one issue per confirmed change: opened, updated and closed by itself, and never twice.
+    """Keep one issue per confirmed change: open, update and close it, never twice.
 
     $ duetbench ci announce
 
-    Reads the change records (results/changes/). An issue is opened for each open one, says more
-    when more is known, and closes with its record. Somebody who closes it by hand is not
-    contradicted until there is news. The issues themselves are the memory: run it as often as you
-    like, also after it was interrupted. Their links lead to DUETBENCH_SITE; where that is not set,
-    to the repository's GitHub Pages.
+    Reads the change records (results/changes/). Each open change gets an issue, which is updated
+    when more is known, and closes with its record. If somebody closes it by hand, it stays closed
+    until there is news. The state is in the issues themselves, so any call may be repeated, also
+    after an interruption. Their links lead to DUETBENCH_SITE, or else to the repository's GitHub
+    Pages.
 
-    Needs GITHUB_TOKEN with issues: write. Exit code 0: all as it should be; 1: a record cannot be
-    read, or more than ten were new; 4: GitHub could not be told. What is left is done next time.
+    Needs GITHUB_TOKEN with issues: write. Exit code 0: all issues are up to date; 1: a record
+    cannot be read, or more than ten were new; 4: GitHub could not be reached. The next call
+    continues.
     """
     problems: list[str] = []
     folder = results or Project.here().results
     records = [entry for entry in files.read_all(Change, folder, problems) if entry.confirmed]
-    explained = files.read_all(Attribution, folder, problems)
+    attributions = files.read_all(Attribution, folder, problems)
     context = Context.of(os.environ)
-    wanted = issues.of_changes(records, context.site_url, explained)
+    drafts = issues.of_changes(records, context.site_url, attributions)
     with GitHub(context) as github:
-        lines, left = issues.keep(github, wanted)
+        lines, left = issues.keep(github, drafts)
     if left:
         problems.append(
             f"{left} changes are not announced yet: more than {issues.MOST} at once have one "
-            "cause, most likely not a package; look at the machine and the method first"
+            "common cause, probably not a package; check the machine and the method first"
         )
     for line in lines or ["no news"]:
         Console().say(line)
     for problem in problems:
         errors().say(f"duetbench: {problem}")
-    listed = [f"- {line}" for line in (*lines, *map(comments.plain, problems))]
-    actions.summary("### Changes\n\n" + ("\n".join(listed) or "No news."))
+    items = [f"- {line}" for line in (*lines, *map(comments.plain, problems))]
+    actions.summary("### Changes\n\n" + ("\n".join(items) or "No news."))
     if problems:
         raise Exit(1)

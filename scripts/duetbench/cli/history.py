@@ -34,17 +34,17 @@ BranchOption = Annotated[
     str, Option("--branch", metavar="BRANCH", help="The branch of the history.")
 ]
 
-_SHOWN: Final = 10  # paths that are printed
+_SHOWN: Final = 10  # paths printed
 
 
 @history_app.callback()
 def _group() -> None:
     """The results of all nights, on a branch of their own.
 
-    The branch holds a folder `results/` and nothing else. A night adds a run file for each shard
-    that was measured, what asv measured inside the process, and a record of what came of it; no run
-    is ever rewritten. `pull` lays all of it out beside the reference runs of this checkout, where
-    the other verbs find it; `push` adds to it, however many others do so at the same time.
+    The branch holds a folder `results/` and nothing else. A night adds a run file for each measured
+    shard, asv's in-process results, and a record of the night; no run is ever rewritten. `pull`
+    writes all of it into this checkout, beside its reference runs, where the other commands read
+    it. `push` adds to it, however many others do so at the same time.
     """
 
 
@@ -52,26 +52,25 @@ def _group() -> None:
 def pull_command(
     to: Annotated[
         Path | None,
-        Option("--to", metavar="FOLDER", help="Where to lay it out; default: results/ here."),
+        Option("--to", metavar="FOLDER", help="Folder to write to; default: results/ here."),
     ] = None,
     alone: Annotated[
-        bool, Option("--alone", help="First remove what is committed in the results folder.")
+        bool, Option("--alone", help="First remove the committed files of the results folder.")
     ] = False,
     remote: RemoteOption = "origin",
     branch: BranchOption = BRANCH,
 ) -> None:
-    """Fetch the history and lay it out in the results folder.
+    """Fetch the history and write it into the results folder.
 
     $ duetbench ci history pull
     $ duetbench ci history pull --alone
 
-    Only the newest state is fetched, without its past, and only what is not here yet is written.
-    A branch that is not there yet is an empty history. In this checkout they are untracked files,
-    which no commit of yours should add.
+    Only the newest state is fetched, without its past, and only new files are written. A missing
+    branch is an empty history. In this checkout the files are untracked; do not commit them.
 
-    With --alone, as workflows ask for it, only the history counts: what is committed beside the
-    code was measured by whoever has committed it; a copy of the repository has it too, where it is
-    no part of the history, and no reason to open issues.
+    With --alone, as in workflows, only the history counts. Files committed beside the code were
+    measured by whoever committed them. A copy of the repository has them too, where they are no
+    part of the history, and no reason to open issues.
     """
     project = Project.here()
     where, results = remote_of(project.root, remote, branch), to or project.results
@@ -82,11 +81,11 @@ def pull_command(
         errors().say(f"{len(committed)} committed measurements are left out")
     pulled = pull(where, results, log=errors().say)
     if pulled.tip is None:
-        Console().say(f"no branch {branch} there: the history is empty so far")
+        Console().say(f"there is no branch {branch}: the history is empty so far")
     else:
         Console().say(
             f"history at {pulled.tip[:8]}: {pulled.written} new files, {len(pulled.replaced)} with "
-            f"newer contents, {pulled.unchanged} already here"
+            f"newer contents, {pulled.unchanged} unchanged"
         )
 
 
@@ -97,7 +96,7 @@ def push_command(
     ],
     plan: Annotated[
         Path | None,
-        Option("--plan", metavar="FILE", help="The night's plan: what is missing is recorded."),
+        Option("--plan", metavar="FILE", help="The night's plan: missing cases are recorded."),
     ] = None,
     remote: RemoteOption = "origin",
     branch: BranchOption = BRANCH,
@@ -107,13 +106,13 @@ def push_command(
     $ duetbench ci history push past
     $ duetbench ci history push accepted --plan night.json
 
-    Every file is checked first; what is damaged, or would replace a run, is refused, and nothing is
-    pushed. Refused and broken pushes are repeated, 20 times in a few minutes. A run that was
-    cut short is kept as a partial run.
+    Every file is checked first. If a file is damaged, or would replace a run, it is refused, and
+    nothing is pushed. Refused and broken pushes are repeated, 20 times in a few minutes. A run that
+    was cut short is kept as a partial run.
 
-    Exit code 0: all is there. 1: with --plan: cases are missing (what came is pushed all the same).
-    3: with --plan: the night gave no usable launch. 4: it could not be pushed, and everything is
-    where it was.
+    Exit code 0: everything is pushed. 1: with --plan: cases are missing; the rest was pushed.
+    3: with --plan: the night gave no usable launch. 4: the push failed, and the branch is
+    unchanged.
     """
     warn = errors().say
     files, runs, others = collect(folder)
@@ -121,12 +120,12 @@ def push_command(
         warn(f"note: no part of the history, left out: {some(list(map(str, others)), _SHOWN)}")
     record = None
     if plan is not None:
-        played = [
+        points = [
             files_.parse(Points, file.data, file.path)
             for file in files
             if file.path.startswith("points/")
         ]
-        record = nights.outcome(files_.read(NightPlan, plan), runs, played)
+        record = nights.outcome(files_.read(NightPlan, plan), runs, points)
         files = (*files, File(record.path, files_.encode(record), replaceable=True))
     if not files:
         Console().say(f"{folder}: nothing to push")
@@ -134,8 +133,8 @@ def push_command(
     where = remote_of(paths.project_root(), remote, branch)
     subject = f"Night {record.id}: {record.status}" if record else "Results"
     pushed = push(files, where, subject=subject, log=warn)
-    there = f"{len(pushed.there)} were there already (tries: {pushed.tries})"
-    Console().say(f"{len(pushed.added)} files added to {branch}, {there}")
+    known = f"{len(pushed.there)} were known already (tries: {pushed.tries})"
+    Console().say(f"{len(pushed.added)} files added to {branch}, {known}")
     if record is None:
         return
     sentences = nights.sentences(record)

@@ -1,4 +1,4 @@
-"""`duetbench init`: keep how an application is measured."""
+"""`duetbench init`: record how an application is measured."""
 
 import ast
 import json
@@ -35,18 +35,18 @@ FRAMEWORKS: Final = {
     "FastHTML": "FastHTML",
     "fast_app": "FastHTML",
 }
-"""Callables that give an application, with the framework they are of."""
+"""Callables that return an application, with their framework."""
 
 _HEADER: Final = "[tool.duetbench]"
 _USUAL: Final = ("app", "application", "api", "main", "asgi", "wsgi", "server", "web")
-"""Names of modules and attributes, the most usual first."""
+"""Names of modules and attributes, the most common first."""
 
 _TESTS: Final = {"tests", "test", "benchmarks"}
 _SKIPPED: Final = _TESTS | {"docs", "examples", "node_modules", "build", "dist", "migrations"}
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _FACTORIES: Final = ("create_", "make_", "build_", "get_")
 _TRIES: Final = 5
-"""Applications that are imported, at most, until one can be."""
+"""Most applications imported until one succeeds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class Application:
 
     Attributes:
         name: module:attribute, from `src/` or the top.
-        factory: Whether the attribute is called for it.
-        paths: What it answers to GET without being told more, by order.
+        factory: Whether the attribute is called to get the application.
+        paths: Paths that it answers to GET without parameters, in order.
     """
 
     name: str
@@ -83,13 +83,13 @@ def init_command(
         bool, Option("--dry-run", help="Show what would be written, and write nothing.")
     ] = False,
 ) -> None:
-    """Write how this repository's application is measured into its pyproject.toml.
+    """Write into this repository's pyproject.toml how its application is measured.
 
     $ duetbench init
     $ duetbench init --app shop.main:app --path /items/7 --dry-run
 
-    Application, framework, lock and interpreter are found out, and the application imported with
-    them. All else in the file stays as it is; where there is none, a duetbench.toml is written.
+    Application, framework, lock and interpreter are detected, and the application is imported with
+    them. The rest of the file stays as it is; without such a file, a duetbench.toml is written.
     """
     console = Console()
     project = repository(console)
@@ -97,28 +97,28 @@ def init_command(
     file, table = settings.read_table(root)
     if table or any((root / "apps").glob("*/experiment.toml")):
         raise UsageError(
-            f"{file} declares already what is measured: change it there, or remove its {_HEADER} "
+            f"{file} already declares what is measured: change it there, or remove its {_HEADER} "
             "first"
         )
-    found = applications(root)
+    candidates = applications(root)
     if app is None:
-        chosen = _first(found, project, console)
+        chosen = _first(candidates, project, console)
     else:
-        named = (one for one in found if one.name == app)
+        named = (candidate for candidate in candidates if candidate.name == app)
         chosen = next(named, Application(app, "", factory=False, paths=()))
     lines = [f"app = {_text(chosen.name)}", *(["factory = true"] if chosen.factory else [])]
     requests = (_text(f"GET {request}") for request in path or chosen.paths[:2] or ("/",))
     lines.append(f"requests = [{', '.join(requests)}]")
     place, before = root / FILE, ""
     if (own := root / "pyproject.toml").is_file():
-        read_toml(own)  # one that cannot be read is not added to
+        read_toml(own)  # a file that cannot be read is not changed
         place, before = own, own.read_bytes().decode()
         lines = [_HEADER, *lines]
-    # In its own line ends, after an empty line.
+    # With the file's line ends, after an empty line.
     end = "\r\n" if "\r\n" in before else "\n"
     gap = 0 if not before or before.endswith(2 * end) else 1 if before.endswith(end) else 2
     text = before + gap * end + "".join(f"{line}{end}" for line in lines)
-    tomllib.loads(text)  # what is written can be read
+    tomllib.loads(text)  # raises before anything is written
     console.say(f"{'would write' if dry_run else 'wrote'} into {place}:")
     for line in lines:
         console.say(f"  {line}")
@@ -131,23 +131,23 @@ def init_command(
     )
 
 
-def _first(found: Sequence[Application], project: Project, console: Console) -> Application:
-    """The first application that can be imported as it would be measured; UsageError: none can."""
+def _first(candidates: Sequence[Application], project: Project, console: Console) -> Application:
+    """Return the first application that can be imported as it is measured; UsageError if none."""
     with revisions.copies() as copies:
-        for number, one in enumerate(found[:_TRIES], start=1):
-            how = f" makes it ({one.framework})" if one.factory else f" ({one.framework})"
-            wanted = target.of(project.root, {"app": one.name, "factory": one.factory})
+        for number, candidate in enumerate(candidates[:_TRIES], start=1):
+            how = f"{' makes it' * candidate.factory} ({candidate.framework})"
+            tried = target.of(project.root, {"app": candidate.name, "factory": candidate.factory})
             try:
-                targets.working(replace(project, target=wanted), Narrator(console), copies)
+                targets.working(replace(project, target=tried), Narrator(console), copies)
             except UsageError as error:
-                # Without what the options of other verbs would do about it.
-                reason = str(error.__cause__ or error).removeprefix(f"{one.name}: ")
-                console.say(f"not {one.name}{how}: {reason}")
+                # Without the advice about options of other commands.
+                reason = str(error.__cause__ or error).removeprefix(f"{candidate.name}: ")
+                console.say(f"not {candidate.name}{how}: {reason}")
                 continue
-            console.say(f"application: {one.name}{how}")
-            if others := ", ".join(other.name for other in found[number:][:_TRIES]):
+            console.say(f"application: {candidate.name}{how}")
+            if others := ", ".join(other.name for other in candidates[number:][:_TRIES]):
                 console.say(f"not tried: {others}; choose with --app")
-            return one
+            return candidate
     raise UsageError(
         f"{project.root}: expected an application of {', '.join(sorted({*FRAMEWORKS.values()}))} "
         "that can be imported, found none: name it with --app module:attribute"
@@ -155,33 +155,33 @@ def _first(found: Sequence[Application], project: Project, console: Console) -> 
 
 
 def _text(value: str) -> str:
-    """A string in TOML: JSON escapes all that TOML does but for DEL."""
+    """Write a string in TOML: JSON escapes all that TOML does except DEL."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def applications(root: Path) -> tuple[Application, ...]:
     """Find the applications of a repository's modules, the likeliest first, and execute none.
 
-    Found is what frameworks are used for plainly: an attribute of a module that is made by one of
-    their classes, or a function that returns one.
+    It finds plain uses of frameworks: a module's attribute that one of their classes creates, or a
+    function that returns one.
     """
-    # What is imported from src/ is not imported from the top as well.
+    # Modules of src/ are not imported from the top as well.
     tops = [root / "src", root] if (root / "src").is_dir() else [root]
-    found: dict[Path, list[Application]] = {}
+    by_file: dict[Path, list[Application]] = {}
     for top in tops:
         for file in sorted(top.rglob("*.py")):
             parts = file.relative_to(top).parts
             hidden = any(part in _SKIPPED or part[0] == "." for part in parts)
             folders = (top.joinpath(*parts[:n]) for n in range(1, len(parts)))
             environment = any((folder / "pyvenv.cfg").exists() for folder in folders)
-            if file not in found and not hidden and not environment:
+            if file not in by_file and not hidden and not environment:
                 below = _outermost(file, top)
-                found[file] = list(_of(file, ".".join(below.with_suffix("").parts)))
-    return tuple(sorted((one for many in found.values() for one in many), key=_unlikely))
+                by_file[file] = list(_of(file, ".".join(below.with_suffix("").parts)))
+    return tuple(sorted((app for group in by_file.values() for app in group), key=_unlikely))
 
 
 def _outermost(file: Path, top: Path) -> Path:
-    """A module's path from the folder that its package lies in, which is where it is imported."""
+    """Return a module's path from the folder of its package: it is imported from there."""
     packages = [folder for folder in file.parents if folder.is_relative_to(top) and folder != top]
     plain = [folder for folder in packages if not (folder / "__init__.py").is_file()]
     inside = bool(packages) and packages[0] not in plain
@@ -219,24 +219,24 @@ def _of(file: Path, module: str) -> Iterator[Application]:
 
 
 def _framework(value: ast.expr | None) -> str:
-    """The framework whose application a call gives; empty: of none."""
+    """Return the framework whose application a call returns; empty: none."""
     if not isinstance(value, ast.Call):
         return ""
     name = ast.unparse(value.func)
     last = name.rpartition(".")[2]
-    made = f"made by {last}" if last.startswith(_FACTORIES) and "app" in last else ""
-    return FRAMEWORKS.get(name) or FRAMEWORKS.get(last, made)
+    factory = f"made by {last}" if last.startswith(_FACTORIES) and "app" in last else ""
+    return FRAMEWORKS.get(name) or FRAMEWORKS.get(last, factory)
 
 
 def _protocol(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """What a function is by its parameters, if it is an application without a framework."""
+    """Return the protocol of a function that is an application without a framework, or nothing."""
     names = tuple(argument.arg for argument in node.args.args)
     plain = {("environ", "start_response"): "WSGI", ("scope", "receive", "send"): "ASGI"}
     return plain.get(names, "")
 
 
 def _paths(tree: ast.AST) -> tuple[str, ...]:
-    """What decorators such as `@app.get("/items")` of a module answer, without parameters."""
+    """Return the paths of decorators such as `@app.get("/items")`, without parameters."""
     paths: list[str] = []
     for node in ast.walk(tree):
         for call in getattr(node, "decorator_list", ()):

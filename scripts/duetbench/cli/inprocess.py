@@ -1,4 +1,4 @@
-"""`duetbench inprocess`: asv with few samples, and the tables of what it measured."""
+"""`duetbench inprocess`: run asv with few samples, and show tables of its results."""
 
 import tempfile
 from collections.abc import Sequence
@@ -39,28 +39,28 @@ def inprocess_command(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure inside the process, with few samples: threads, handlers, Pydantic, instructions.
+    """Measure inside one process, with few samples: threads, handlers, Pydantic, instructions.
 
     $ duetbench inprocess --select gil
     $ duetbench inprocess --record --to measured
 
     asv measures the last commit's applications and locks; the suites are those of the working
-    tree. For asv's own history use `asv run`. Exit code 0: all that applies was measured. 1: a
-    benchmark failed; with --to it is recorded as failed, and that is a result. 3: nothing was
+    tree. For asv's own history use `asv run`. Exit code 0: everything applicable was measured. 1: a
+    benchmark failed; with --to the failure is recorded, and counts as a result. 3: nothing was
     measured.
     """
     if to is not None and not record:
-        raise UsageError("--to: results are kept nowhere: add --record")
+        raise UsageError("--to: no results are kept: add --record")
     progress = errors()
     project, narrator = Project.here(), Narrator(progress)
     root = project.root
     commit, dirty = runs.require_commit(root)
     if record:
         files.require_room(to or project.results)
-    wanted = runs.steps(select or (), guarded=record)
+    steps = runs.steps(select or (), guarded=record)
     clean_up(progress)
     if dirty:
-        progress.say(f"note: apps/ is that of {commit[:8]}; what was changed since is left out")
+        progress.say(f"note: apps/ is that of {commit[:8]}; later changes are left out")
     logs = paths.state_dir() / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="duetbench-inprocess-") as scratch, machine():
@@ -68,12 +68,12 @@ def inprocess_command(
         results = ((to or project.results) / "asv").resolve() if record else folder / "results"
         config = runs.configure(project, folder, results)
         began = datetime.now(UTC).timestamp() * 1000
-        for number, step in enumerate(wanted, start=1):
-            name = f"{step.suite} ({number} of {len(wanted)})"
+        for number, step in enumerate(steps, start=1):
+            name = f"{step.suite} ({number} of {len(steps)})"
             log = logs / f"inprocess-{step.suite}.log"
-            with narrator.step(name, "asv measures it") as tick:
+            with narrator.step(name, "asv runs it") as tick:
                 runs.run(step, config, root, folder, log, tick)
-        suites = tuple(step.suite for step in wanted)
+        suites = tuple(step.suite for step in steps)
         snapshots = _of_now(asv_results.read(results), commit, suites, began)
     page = pages.make_page(snapshots, read_suites(root))
     if as_json:
@@ -95,13 +95,13 @@ def inprocess_command(
 def _of_now(
     snapshots: Sequence[Snapshot], commit: str, suites: Sequence[str], began: float
 ) -> tuple[Snapshot, ...]:
-    """What was measured of a commit since then; NothingMeasuredError: no benchmark was."""
-    here = (
+    """Select the results of a commit since a time; NothingMeasuredError if there are none."""
+    recent = (
         snapshot
         for snapshot in snapshots
         if snapshot.commit == commit and snapshot.started >= began
     )
-    if matching := tuple(snapshot for snapshot in here if snapshot.has(*suites)):
+    if matching := tuple(snapshot for snapshot in recent if snapshot.has(*suites)):
         return matching
     raise NothingMeasuredError(
         f"no benchmark gave a figure; asv's logs are in {paths.state_dir() / 'logs'}"

@@ -57,7 +57,7 @@ def plan_command(
     $ duetbench ci plan --output night.json
     $ duetbench ci plan --output night.json --select 'asgi-wsgi/*'
 
-    A machine launches the shard's cases (`duetbench run --plan`) and, where an anchor is declared,
+    A machine launches the shard's cases (`duetbench run --plan`). If an anchor is declared, it also
     measures them against it (`duetbench anchor play --plan`).
     """
     console = Console()
@@ -73,7 +73,7 @@ def plan_command(
     name = run_files.run_id(created, plan.profile, commit)
     night = NightPlan(id=name, created=created, commit=commit, anchor=anchor, shards=shards)
     files.write(output, night)
-    include = [{"shard": one.number, "runner": one.machine or nights.RUNNER} for one in shards]
+    include = [{"shard": s.number, "runner": s.machine or nights.RUNNER} for s in shards]
     matrix = json.dumps({"include": include}, separators=(",", ":"))
     actions.outputs({"matrix": matrix, "shards": str(len(include)), "night": night.id})
     for shard in shards:

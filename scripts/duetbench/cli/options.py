@@ -1,4 +1,4 @@
-"""What several verbs share: options, how their values are read, and how a measurement begins."""
+"""What several commands share: options, readers of their values, and the start of a measurement."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -91,12 +91,12 @@ SeedOption = Annotated[
 
 
 def budget_option(purpose: str, more: str = "") -> Any:
-    """The option `--budget`, read by `budget_seconds`: what it is for, more after its format."""
+    """Return the option `--budget`, read by `budget_seconds`; `more` follows the format."""
     return Option("--budget", metavar="TIME", help=f"{purpose}: {_TIMES}. {more}".rstrip())
 
 
 def budget_seconds(text: str | None) -> float | None:
-    """Read the time of a `--budget`, such as 90s, 20m, 1h30m: seconds; UsageError if it is none."""
+    """Read the time of a `--budget`, such as 90s, 20m, 1h30m, in seconds; raises UsageError."""
     total = None if text is None else units.read_time(text)
     if text is not None and not total:
         raise UsageError(f"--budget {text!r}: expected a time such as {_TIMES}")
@@ -104,8 +104,8 @@ def budget_seconds(text: str | None) -> float | None:
 
 
 def clean_up(console: Console) -> list[str]:
-    """End what killed runs have left on this machine; a sentence per session, which is said."""
-    from duetbench.measure import testbed  # noqa: PLC0415 - who only reads does not wait for it
+    """End processes that killed runs left on this machine; print and return a sentence for each."""
+    from duetbench.measure import testbed  # noqa: PLC0415 - commands that only read do not need it
 
     sentences = process_session.reap()
     testbed.sweep()
@@ -116,31 +116,31 @@ def clean_up(console: Console) -> list[str]:
 
 @contextmanager
 def machine() -> Iterator[None]:
-    """Hold the machine for a measurement that can be interrupted."""
+    """Hold the machine for a measurement, and let signals interrupt it."""
     with interruptible(), measuring():
         yield
 
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Do what can be interrupted, and keeps every duet."""
+    """Let signals interrupt a measurement that saves every duet."""
     try:
         with interruptible():
             yield
     except InterruptedRun as interruption:
-        interruption.advice = "all duets are kept; the same command goes on"
+        interruption.advice = "all duets are kept; the same command continues"
         raise
 
 
 def repository(console: Console) -> Project:
-    """Find the repository to be measured, and say which it is; UsageError if there is none."""
+    """Find the repository to measure, and print its path; UsageError if there is none."""
     project = Project.here(stand_in=False)
     console.say(f"repository: {project.root}")
     return project
 
 
 def day(text: str, option: str, more: str = "") -> date:
-    """Read a date; the UsageError names the option, and `more` that would have been right."""
+    """Read a date; the UsageError names the option, and `more` values that it accepts."""
     try:
         return date.fromisoformat(text)
     except ValueError as error:
@@ -162,18 +162,18 @@ def locked(root: Path, name: str) -> str:
 
 
 def commit(option: str, text: str | None) -> str:
-    """Read a commit's full name; UsageError if it is none."""
+    """Read a commit's full name; UsageError if it is not one."""
     if text is None or not _COMMIT.fullmatch(text):
         raise UsageError(f"{option}: expected a commit as 40 hex digits, found {text!r}")
     return text
 
 
 def console_for(targets: Mapping[str, Path | None]) -> Console:
-    """Make the console of a verb that will write these files, by their options, and try them now.
+    """Return the console of a command that will write these files, and check them by option.
 
-    Where standard output gets one of them, what is said goes to standard error.
+    If one of them is standard output, the console prints to standard error.
 
-    UsageError: there can be no such file. RecordError: it cannot be written.
+    Raises UsageError if a path can be no file, and RecordError if it cannot be written.
     """
     for option, path in targets.items():
         if path is None or path == _STANDARD:
@@ -181,14 +181,14 @@ def console_for(targets: Mapping[str, Path | None]) -> Console:
         if path.is_dir():
             raise UsageError(f"{option} {path}: expected a file, found a folder")
         if not path.parent.is_dir():
-            raise UsageError(f"{option} {path}: there is no folder {path.parent}: make it first")
-        if path.is_file() or not path.exists():  # a pipe or device is not tried
+            raise UsageError(f"{option} {path}: there is no folder {path.parent}: create it first")
+        if path.is_file() or not path.exists():  # not for pipes and devices
             files.require_writable(path)
     return Console(stderr=_STANDARD in targets.values())
 
 
 def document(output: Path | None, *, as_json: bool) -> Path | None:
-    """Where JSON goes by --output and --json; UsageError: both were given."""
+    """Return the path for JSON, from --output and --json; UsageError if both were given."""
     if output is not None and as_json:
         raise UsageError("--json and --output were both given; choose one")
     return _STANDARD if as_json else output
@@ -201,12 +201,12 @@ def put(text: str, path: Path | None) -> None:
 
 
 def put_html(path: Path | None, comparison: object) -> None:
-    """Write a comparison as one HTML page, with the site, which nothing else of a verb imports."""
+    """Write a comparison as one HTML page; only this imports the site."""
     if path is not None:
         put(import_module("duetbench.show.site.pages.evidence").one_file(comparison), path)
 
 
 def is_set(context: Context, name: str) -> bool:
-    """Whether an option was given, and has not its default, by the name of its parameter."""
+    """Whether an option, named by its parameter, was given explicitly."""
     source = context.get_parameter_source(name)
     return source is not None and source.name in {"COMMANDLINE", "ENVIRONMENT"}

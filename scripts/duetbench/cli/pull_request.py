@@ -31,15 +31,15 @@ from duetbench.store.change import Cause
 from duetbench.store.comparison import Comparison
 
 ARTIFACT: Final = "duetbench"
-"""Under which a job of `action.yml` uploads what it has found; of a name, with `-NAME`."""
+"""Artifact that a job of `action.yml` uploads; a named application adds `-NAME`."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _NAMES: Final = 10
-"""Applications of one run: who uploads artifacts in its name could have as many comments."""
+"""Most applications of one run: whoever uploads artifacts could get a comment for each."""
 
 _MAIN: Final = "from duetbench.cli import main; main()"
-_OURS: Final = frozenset({git.TOKEN, actions.OUTPUT, actions.SUMMARY, "GITHUB_ENV", "GITHUB_PATH"})
-"""What the commands that start others' code do not get."""
+_SECRET: Final = {git.TOKEN, actions.OUTPUT, actions.SUMMARY, "GITHUB_ENV", "GITHUB_PATH"}
+"""Variables that are kept from commands that start untrusted code."""
 
 _JUDGED: Final = frozenset({0, 1, UNDECIDED})
 
@@ -48,7 +48,7 @@ BaseOption = Annotated[
     Option(
         "--base",
         metavar="REVISION",
-        help="Branch or commit that the head has left; default: as the event says.",
+        help="Branch or commit that the head has left; default: from the event.",
     ),
 ]
 
@@ -56,7 +56,7 @@ BaseOption = Annotated[
 def sides_command(
     base: BaseOption = "",
     name: Annotated[
-        str, Option("--name", metavar="NAME", help="Of several applications, the one it is about.")
+        str, Option("--name", metavar="NAME", help="The application's name, if there are several.")
     ] = "",
     lock: Annotated[
         str,
@@ -67,14 +67,14 @@ def sides_command(
         ),
     ] = "",
 ) -> None:
-    """Find what a pull request or a push is to be compared with, and fetch what is missing.
+    """Find what to compare a pull request or a push with, and fetch missing commits.
 
     $ duetbench ci sides --base main
 
-    A pull request's head is compared with the commit where it left its base, a push with what was
-    there before it, anything else with where it left the default branch. Tells also whether nothing
-    but locks differs, and from where and under which name the result is uploaded. Run it in a
-    folder of the checkout; needs GITHUB_TOKEN with contents: read.
+    A pull request's head is compared with the commit where it left its base, a push with the commit
+    before it, anything else with the commit where it left the default branch. Also reports whether
+    only locks differ, and the folder and name of the result's upload. Run it in a folder of the
+    checkout; needs GITHUB_TOKEN with contents: read.
     """
     root = Path.cwd()
     artifact = _artifact(name)
@@ -85,10 +85,10 @@ def sides_command(
     to = Path(os.environ.get("RUNNER_TEMP") or tempfile.gettempdir(), artifact)
     upgrade = False
     if before is None:
-        actions.summary("Nothing to compare with: no commit stands before this one.")
+        actions.summary("Nothing to compare with: there is no commit before this one.")
     else:
         _fetch(root, (before, head))
-        # A lock that is named is below this folder.
+        # A named lock is below this folder.
         place = git.ask(root, "rev-parse", "--show-prefix") + lock if lock else ""
         upgrade = event.is_upgrade(root, before, head, place)
     values = {"base": before or "", "head": head, "artifact": artifact, "to": str(to)}
@@ -99,7 +99,7 @@ def sides_command(
 
 
 def _fetch(root: Path, commits: tuple[str, ...]) -> None:
-    """Fetch the commits that are not there; raises GitError or HopelessError."""
+    """Fetch the commits that are missing; raises GitError or HopelessError."""
     missing = [
         commit
         for commit in dict.fromkeys(commits)
@@ -108,7 +108,7 @@ def _fetch(root: Path, commits: tuple[str, ...]) -> None:
     if not missing:
         return
     address = git.ask(root, "remote", "get-url", "origin")
-    # Where the checkout has left its token, git sends it anyway, and GitHub refuses two.
+    # If the checkout has stored its token, git sends it anyway, and GitHub refuses two.
     persisted = git.ask_or_none(root, "config", "--get-urlmatch", "http.extraheader", address)
     environment = {} if persisted else git.credentials(address, os.environ)
     shallow = git.ask(root, "rev-parse", "--is-shallow-repository") == "true"
@@ -119,7 +119,7 @@ def _fetch(root: Path, commits: tuple[str, ...]) -> None:
 def compare_command(
     base: Annotated[str, Argument(help="The commit to compare with, 40 hex digits.")],
     head: Annotated[str, Argument(help="The commit to judge.")],
-    to: Annotated[Path, Option("--to", metavar="FOLDER", help="Folder for what is found.")],
+    to: Annotated[Path, Option("--to", metavar="FOLDER", help="Folder for the results.")],
     app: Annotated[
         str,
         Option("--app", metavar="MODULE:ATTRIBUTE", help="As of `duetbench compare`; empty: none."),
@@ -145,21 +145,21 @@ def compare_command(
         Option("--fail-on", help="What gives exit code 1."),
     ] = "never",
 ) -> None:
-    """Compare both sides of a pull request with each other, as an action does; empty means default.
+    """Compare both sides of a pull request, as an action does; an empty option means its default.
 
     $ duetbench ci compare BASE HEAD --to found --app shop.main:app --paths /items/7
 
-    Writes the comparison below --to, where anything moved also which code it is, and on an upgrade
-    branch which release did it, if several came. The job's summary says all of it. The commands
-    that start the application get none of the job's tokens.
+    Writes the comparison below --to. If a figure moved, it adds the functions behind the change. On
+    an upgrade branch with several releases, it adds the release behind it. The job's summary shows
+    all of it. The commands that start the application get none of the job's tokens.
 
-    Exit code 0: compared, whatever was found; 1: with --fail-on slower, something got materially
+    Exit code 0: compared, whatever the result; 1: with --fail-on slower, something got materially
     slower or broke, with --fail-on instructions, executes materially more; others as of `duetbench
-    compare`, where nothing could be measured.
+    compare`, if nothing could be measured.
     """
     target = _target(app, paths_, requests, args)
     limit = ["--budget", budget] if budget else []
-    # What `ci report` reads, and the results folder of what is kept: action.yml uploads both.
+    # `ci report` reads the report; the results folder keeps files; action.yml uploads both.
     report, results = to / "report", to / "results"
     for place in (report, results):
         shutil.rmtree(place, ignore_errors=True)
@@ -175,18 +175,18 @@ def compare_command(
     cause = _cause(comparison, file, [*target, *limit]) if upgrade else None
     if cause is not None:
         files.write(report / incoming.UPGRADE, cause)
-    moved = files.read(Attribution, code_file) if code_file.is_file() else None
-    actions.summary(comments.report(comparison, cause, moved))
+    attribution = files.read(Attribution, code_file) if code_file.is_file() else None
+    actions.summary(comments.report(comparison, cause, attribution))
     if keep:
         files.save(results, comparison)
-        # Without a valid launch there is no point in the trend; the comparison stands all the same.
+        # Without a valid launch the trend gets no point; the comparison is valid all the same.
         _call("run", *target, "--results", str(results))
     if code == 1 and fail_on != "never":
         raise Exit(code)
 
 
 def _target(app: str, paths_: str, requests: str, args: str) -> list[str]:
-    """The options that say what is measured; raises UsageError."""
+    """Return the options that select what is measured; raises UsageError."""
     options = {"--app": app, "--path": paths_, "--request": requests}
     words = [
         word
@@ -201,25 +201,25 @@ def _target(app: str, paths_: str, requests: str, args: str) -> list[str]:
 
 
 def _cause(comparison: Comparison, file: Path, options: list[str]) -> Upgrade:
-    """What moved an application whose packages differ; a single one needs no search."""
+    """Search for the package that moved an application; a single one needs no search."""
     moved = any(judgement.moved for case in comparison.cases for judgement in case.judgements)
     if not moved or len({change.package for change in comparison.packages}) < 2:
         return Upgrade()
-    done = _call("bisect", str(file), "--json", *options, stdout=subprocess.PIPE)
+    search = _call("bisect", str(file), "--json", *options, stdout=subprocess.PIPE)
     try:
-        output = json.loads(done.stdout)
+        output = json.loads(search.stdout)
         cause = {name: output[name] for name in Cause.model_fields}
         return Upgrade(cause=Cause.model_validate_json(json.dumps(cause)))
     except (ValueError, TypeError, KeyError, ValidationError):
-        return Upgrade(note="the search for it failed; the log of the job says why")
+        return Upgrade(note="the search for it failed; the job's log has the reason")
 
 
 def _call(*words: str, stdout: int | None = None) -> subprocess.CompletedProcess[bytes]:
-    """Run another verb, without what is this job's alone."""
-    # What it prints comes after what was printed here.
+    """Run another command, without this job's own variables."""
+    # Its output must come after what was printed here.
     sys.stdout.flush()
-    environment = {name: value for name, value in os.environ.items() if name not in _OURS}
-    # The folder is the repository's, whose modules are none of ours.
+    environment = {name: value for name, value in os.environ.items() if name not in _SECRET}
+    # The working folder is the repository's, so its modules must not be imported.
     argv = [sys.executable, "-P", "-c", _MAIN, *words]
     return subprocess.run(argv, env=environment, stdout=stdout, check=False)
 
@@ -233,24 +233,23 @@ def report_command(
         int | None, Option("--pr", metavar="N", min=1, help="Number of the pull request.")
     ] = None,
     head: Annotated[
-        str | None, Option("--head", metavar="COMMIT", help="The commit it is about.")
+        str | None, Option("--head", metavar="COMMIT", help="The commit that was compared.")
     ] = None,
     base: BaseOption = "",
     words: Annotated[str, Option("--words", metavar="URL", help="Address of the glossary.")] = "",
 ) -> None:
-    """Comment on a pull request, in place of what was said before, with what was found.
+    """Comment on a pull request with the results, in place of the comment before.
 
     $ duetbench ci report --pr 12 --base BASE --head HEAD --from incoming
 
-    In a later job of the workflow that has compared, with --from, --pr, --base and --head; where
-    nothing that can be shown has come, the comment says so. Or in a workflow that runs when that
-    one has ended (`on: workflow_run`): then the artifacts are fetched, and the pull requests are
-    those that GitHub knows of the measured commit. It is foreign data, and shown only if it is the
-    comparison of that commit with where it left its base. An application with a name has a comment
-    of its own.
+    With --from, --pr, --base and --head: in a later job of the workflow that compared. If there is
+    no result to show, the comment says so. Without them: in a workflow that runs when that one has
+    ended (`on: workflow_run`). Then the artifacts are fetched, and GitHub names the pull requests
+    of the measured commit. The data is untrusted, and is shown only if it compares that commit with
+    the one where it left its base. A named application has its own comment.
 
     Needs GITHUB_TOKEN with pull-requests: write, contents: read, and to fetch, actions: read. Exit
-    code 0: said, or nothing to say; 4: it cannot be shown, or GitHub could not be asked or told.
+    code 0: commented, or nothing to say; 4: the result cannot be shown, or GitHub was not reached.
     """
     if (source is None, pull is None, head is None).count(True) not in {0, 3}:
         raise UsageError("expected --from, --pr, --base and --head together, or none of them")
@@ -259,13 +258,13 @@ def report_command(
             sides = commit("--base", base), commit("--head", head)
             _report_here(github, source, pull, *sides)
         else:
-            known = actions.URL.fullmatch(words) and "//" not in words.partition("://")[2]
+            safe = actions.URL.fullmatch(words) and "//" not in words.partition("://")[2]
             run = MeasuringRun.of(github.context.event())
-            _report_run(github, run, base, words if known else "")
+            _report_run(github, run, base, words if safe else "")
 
 
 def _report_here(github: GitHub, source: Path, pull: int, base: str, head: str) -> None:
-    """Comment with what an earlier job of this run has found, or why there is nothing."""
+    """Comment with the result of an earlier job of this run, or the reason for none."""
     context = github.context
     try:
         words = f"{context.site_url}method/"
@@ -283,16 +282,17 @@ def _publish(github: GitHub, pull: int, body: str, name: str = "") -> None:
 
 
 def _report_run(github: GitHub, run: MeasuringRun, base: str, words: str) -> None:
-    """Fetch what another workflow's run has found, check it, and comment with it."""
+    """Fetch the result of another workflow's run, check it, and comment with it."""
     url = f"{github.context.run_url.rpartition('/')[0]}/{run.id}"
     with tempfile.TemporaryDirectory(prefix="duetbench-report-") as place:
-        came = archives.fetch(github, run.id, f"{ARTIFACT}*", Path(place))
-        ours = {entry: name for entry in came.accepted if (name := _application(entry)) is not None}
-        if len(ours) > _NAMES:
+        fetched = archives.fetch(github, run.id, f"{ARTIFACT}*", Path(place))
+        names = {entry: _application(entry) for entry in fetched.accepted}
+        applications = {entry: name for entry, name in names.items() if name is not None}
+        if len(applications) > _NAMES:
             raise ArtifactError(f"run {run.id}: expected at most {_NAMES} comparisons")
-        pulls = run.pulls(github, base) if ours else []
-        problems = [f"artifact {entry}: {reason}" for entry, reason in came.refused.items()]
-        for (pull, start), (artifact, name) in product(pulls, sorted(ours.items())):
+        pulls = run.pulls(github, base) if applications else []
+        problems = [f"artifact {entry}: {reason}" for entry, reason in fetched.refused.items()]
+        for (pull, start), (artifact, name) in product(pulls, sorted(applications.items())):
             try:
                 body = _report(Path(place) / artifact, start, run.head, url, words)
             except (ArtifactError, RecordError) as error:
@@ -306,22 +306,22 @@ def _report_run(github: GitHub, run: MeasuringRun, base: str, words: str) -> Non
 
 
 def _report(source: Path, base: str, head: str, url: str, words: str) -> str:
-    """The checked comparison of two commits as a comment; raises ArtifactError or RecordError."""
+    """Return the checked comparison of two commits as a comment; ArtifactError or RecordError."""
     if not source.exists():
-        raise ArtifactError("no comparison has come")
+        raise ArtifactError("no comparison has arrived")
     body = comments.report(*incoming.proposed(source, base, head))
     return comments.signed(body, head, url, words)
 
 
 def _artifact(name: str) -> str:
-    """Under which an application's comparison is uploaded; raises UsageError."""
+    """Return the artifact's name of an application's comparison; raises UsageError."""
     if name and not _NAME.fullmatch(name):
         raise UsageError(f"--name {name!r}: expected letters, digits and '._-', 60 at most")
     return f"{ARTIFACT}-{name}" if name else ARTIFACT
 
 
 def _application(artifact: str) -> str | None:
-    """The application that an artifact is about; None: it is none of ours."""
+    """Return the application of an artifact; None: it is not one of duetbench's."""
     name = artifact.removeprefix(f"{ARTIFACT}-")
     if artifact == ARTIFACT:
         return ""

@@ -27,12 +27,12 @@ PAGE: Final = "docs/reference.md"
 VARIABLES: Final = {
     "DUETBENCH_ROOT": "The repository to measure; default: the one around the working folder.",
     "DUETBENCH_SITE": "The site's address for links in issues; default: that of GitHub Pages.",
-    "DUETBENCH_HISTORY_REMOTE": "Where the history's branch is; default: origin.",
+    "DUETBENCH_HISTORY_REMOTE": "Remote with the history's branch; default: origin.",
     "DUETBENCH_SELECT": "`--select` of `duetbench ci plan`.",
     "DUETBENCH_LAUNCHES": "`--launches` of `duetbench ci plan`.",
     "DUETBENCH_SECONDS": "`--seconds` of `duetbench ci plan`.",
     "DUETBENCH_OHA_RELEASES": "Address of oha's releases; empty: build it from source.",
-    "DUETBENCH_CPYTHON_ARCHIVE": "Path or address of CPython's source, where no mirror has it.",
+    "DUETBENCH_CPYTHON_ARCHIVE": "Path or address of CPython's source, if no mirror has it.",
     "GITHUB_TOKEN": "Token for GitHub: `duetbench ci`, and `duetbench doctor --github`.",
     "GITHUB_REPOSITORY": "Repository on GitHub, OWNER/NAME; Actions sets it.",
     "UV_NO_BUILD": "1 refuses packages that are not wheels; `backfill` sets it unless it is 0.",
@@ -40,7 +40,7 @@ VARIABLES: Final = {
     "XDG_STATE_HOME": "Parent of logs, and of an application's results; default: ~/.local/state.",
     "COLUMNS": "Width of tables; default: the terminal's, or 120 in files and pipes.",
 }
-"""The environment that people set; what duetbench hands on to its own processes is not in it."""
+"""Variables that users set, without those that duetbench passes to its own processes."""
 
 _KEYS: Final[tuple[tuple[str, str, type[BaseModel]], ...]] = (
     ("The application", "`[tool.duetbench]` of `pyproject.toml`, or `duetbench.toml`", Target),
@@ -72,7 +72,7 @@ def reference_command(
 
 
 def reference() -> str:
-    """The page."""
+    """Return the page as Markdown."""
     parts = [_HEAD, *_commands()]
     parts += ["## Exit codes", _table(("code", "meaning"), EXIT_CODES.items())]
     parts.append("## Configuration keys")
@@ -98,7 +98,7 @@ _HEAD: Final = """\
 words, `--help` shows the same options."""
 
 _METRICS: Final = """\
-Values are in SI units. A comparison judges a metric where the column *judged* says so. A change
+Values are in SI units. A comparison judges a metric if the column *judged* says so. A change
 below the [relevance threshold](glossary.md#relevance-threshold) counts as none; the
 [margin](glossary.md#equivalence-margin) is what "no change" excludes."""
 
@@ -106,7 +106,7 @@ _COLUMNS: Final = ("metric", "unit", "better", "threshold", "margin", "judged", 
 
 _FLAGS: Final = """\
 *fail*: the launch has a reason and no figures. *disturbs*: figures are shown, and no verdict uses
-them unless most duets are like that. *warn*: shown beside the figures."""
+them unless most duets have the flag. *warn*: shown beside the figures."""
 
 
 def _table(head: tuple[str, ...], rows: Iterable[Iterable[object]]) -> str:
@@ -120,15 +120,15 @@ def _commands() -> Iterator[str]:
     shared: dict[str, Any] = {}
     for words, command in _leaves(get_group(app), "duetbench"):
         own = [param for param in command.params if not getattr(param, "hidden", False)]
-        theirs = {p.name: p for p in own if getattr(p, "rich_help_panel", None) == APPLICATION}
-        shared |= theirs
+        target = {p.name: p for p in own if getattr(p, "rich_help_panel", None) == APPLICATION}
+        shared |= target
         yield f"### {words}"
         for paragraph in _plain(command.help).split("\n\n"):
             fenced = paragraph.startswith("$ ")
             yield f"```console\n{paragraph}\n```" if fenced else paragraph
-        if rows := [_option(command, param) for param in own if param.name not in theirs]:
+        if rows := [_option(command, param) for param in own if param.name not in target]:
             yield _table(("option", "value", "meaning"), rows)
-        if theirs:
+        if target:
             yield "Also takes the options of [the application](#options-of-an-application)."
     del shared["help_app"]
     yield "### Options of an application"
@@ -148,9 +148,9 @@ def _option(command: Any, param: Any) -> tuple[str, str, str]:
     options = [name for name in (*param.opts, *param.secondary_opts) if name.startswith("-")]
     value = param.display_type_rich(Context(command)) if options else ""
     default = param.default if isinstance(param.default, str | int | float) else None
-    known = f" [{default}]" if default not in {None, False, ""} and default is not True else ""
+    suffix = f" [{default}]" if default not in {None, False, ""} and default is not True else ""
     name = ", ".join(f"`{option}`" for option in options) or f"`{str(param.name).upper()}`"
-    return name, f"`{value}`" if value else "", f"{_plain(param.help)}{known}"
+    return name, f"`{value}`" if value else "", f"{_plain(param.help)}{suffix}"
 
 
 def _plain(text: str | None) -> str:
@@ -158,10 +158,10 @@ def _plain(text: str | None) -> str:
 
 
 def _fields(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
-    described = model.model_json_schema()
+    schema_ = model.model_json_schema()
     for name, field in model.model_fields.items():
         key = field.alias or name
-        value = _value(described["properties"][key], described.get("$defs", {}))
+        value = _value(schema_["properties"][key], schema_.get("$defs", {}))
         required = field.default is PydanticUndefined and field.default_factory is None
         default = "required" if required else _default(field.get_default(call_default_factory=True))
         yield f"`{key}`", value, default, field.description or field.title or ""
@@ -174,19 +174,19 @@ def _default(value: object) -> str:
     return "" if value is None or value in ({}, "") else f"`{text}`"
 
 
-def _value(shape: Mapping[str, Any], others: Mapping[str, Any]) -> str:
-    """What kind of value a JSON schema allows, in a word or two."""
+def _value(shape: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    """Describe the kind of value that a JSON schema allows, in a word or two."""
     if "enum" in shape:
         return " or ".join(f"`{value}`" for value in shape["enum"])
     if "$ref" in shape:
         name = shape["$ref"].rpartition("/")[2]
-        return _value(others[name], others) if "enum" in others[name] else "table"
+        return _value(definitions[name], definitions) if "enum" in definitions[name] else "table"
     if "anyOf" in shape:
-        kinds = (_value(one, others) for one in shape["anyOf"] if one.get("type") != "null")
+        kinds = (_value(s, definitions) for s in shape["anyOf"] if s.get("type") != "null")
         return " or ".join(dict.fromkeys(kinds))
     if shape.get("type") == "array":
         items = shape.get("items") or {}
-        return f"list of {_value(items, others)}" if items else "list"
+        return f"list of {_value(items, definitions)}" if items else "list"
     kind = {"object": "table", "boolean": "true or false", "string": "text"}
     name = str(shape.get("type", "text"))
     return kind.get(name, name)

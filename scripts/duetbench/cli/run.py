@@ -63,7 +63,7 @@ from duetbench.store.night import Assignment, assignment
 from duetbench.trend.summary import summarise
 
 KEPT_LOGS: Final = 20
-"""Runs whose server logs are kept: they explain failures, and nobody reads old ones."""
+"""Runs whose server logs are kept: logs explain failures, and old ones are not needed."""
 
 
 @with_target
@@ -94,27 +94,27 @@ def run_command(
     *,
     options: Options,
 ) -> None:
-    """Measure: launch each case's server, load it, record what it did.
+    """Measure: launch each case's server, load it, and record the figures.
 
     $ duetbench run --app shop.main:app --path /items/7
     $ duetbench run --select 'asgi-wsgi/*/py3.14t/*' --launches 3
 
     The run file is saved after every launch. Ctrl-C keeps what was measured; `--resume latest`
-    goes on with its plan. With --plan and --shard it is one machine's part of a night, in which a
-    launch that failed is a result. --dry-run says what would be done, and how long it would take.
-    A case whose optional interpreter cannot be had here is recorded as not measured.
-    Exit code 0: every launch was valid, or it is a shard, and whole. 1: some failed, the others are
+    continues its plan. With --plan and --shard it is one machine's part of a night, in which a
+    failed launch is a result. --dry-run shows what would be done, and how long it would take.
+    A case whose optional interpreter is not available here is recorded as not measured.
+    Exit code 0: every launch was valid, or it is a complete shard. 1: some failed, the others are
     recorded. 3: none was usable.
     """
     output = document(output, as_json=as_json)
     console = console_for({"--output": output, "--markdown": markdown})
     project = repository(console)
     results = results or project.results
-    left = [] if dry_run else clean_up(console)
+    ended_sessions = [] if dry_run else clean_up(console)
     earlier, assigned = _earlier(resume, results), assignment(plan_file, shard)
     pythons, narrator = [python] if python else [], Narrator(console)
     with deployed(with_options(project, options, pythons), narrator) as project:
-        plan = _given(context, earlier, assigned)
+        plan = _plan_of(context, earlier, assigned)
         if plan is None:
             globs = list(select or ())
             plan = planning.make_plan(project.cases, profile, globs, launches, seed, seconds)
@@ -122,8 +122,8 @@ def run_command(
             _show(console, plan, project, output, cases=details)
             return
         missing = runner.unattainable(plan.cases, project.settings_for, project.lock, narrator)
-        here = [case for case in plan.cases if case.id not in missing]
-        testbed = runner.assemble(project, here, paths.state_dir() / "logs", narrator)
+        attainable = [case for case in plan.cases if case.id not in missing]
+        testbed = runner.assemble(project, attainable, paths.state_dir() / "logs", narrator)
         if earlier is not None:
             runner.require_resumable(earlier, testbed, project.repository)
         start = earlier or runner.header(plan, testbed, project.repository)
@@ -131,7 +131,7 @@ def run_command(
             start = assigned.begin(start)
         files.require_room(results)
         notes = {
-            f"{len(left)} sessions of an earlier, killed run were found first": left,
+            f"{len(ended_sessions)} sessions of a killed run were ended first": ended_sessions,
             f"--seconds {seconds or 0:g}: loads shorter or longer than the profile's": seconds,
             "the servers' metrics exporters ran beside them: no reference": count_requests,
         }
@@ -148,7 +148,7 @@ def run_command(
         summary, published = summarise(finished), load_published(project.repository)
         page = pages.make_page(summary, published, reference=pages.reference_runs(project.results))
         text = as_markdown(page)
-        actions.summary(text)  # on the page of the job of GitHub Actions that this is
+        actions.summary(text)  # for the page of the job, in GitHub Actions
         put(text, markdown)
         put(finished.model_dump_json(indent=1) + "\n", output)
         if details:
@@ -160,8 +160,8 @@ def run_command(
     console.say(f"{len(performed) - failed} of {len(performed)} launches valid")
     place = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
     console.say(f"Saved {place}; read it: duetbench show {finished.id}{_in(project, results)}")
-    # Of a shard nothing is missing here: a launch that failed is recorded with its reason, and what
-    # fails night after night is shown on the site.
+    # A shard with failed launches is complete: each has its reason, and the site shows cases that
+    # fail night after night.
     if failed and assigned is None:
         raise Exit(1)
 
@@ -171,22 +171,22 @@ def _earlier(resume: str | None, results: Path) -> Run | None:
         return None
     unfinished = run_files.partials(results)
     if resume == "latest" and not unfinished:
-        raise UsageError(f"{results} holds no interrupted run to resume; start a new one")
+        raise UsageError(f"{results} has no interrupted run to resume; start a new one")
     path = unfinished[-1] if resume == "latest" else run_files.find(results, resume)
     if path not in unfinished:
-        raise UsageError(f"{path.name} is a finished run: it is never added to; start a new one")
+        raise UsageError(f"{path.name} is a finished run, which never changes; start a new one")
     return files.read(Run, path)
 
 
-def _given(context: Context, earlier: Run | None, assigned: Assignment | None) -> Plan | None:
-    """The plan of an earlier run, or of a shard, beside which no option says what is measured."""
+def _plan_of(context: Context, earlier: Run | None, assigned: Assignment | None) -> Plan | None:
+    """Return the plan of an earlier run or a shard; UsageError if options contradict it."""
     own = ("select", "launches", "seconds", "profile", "seed")
-    given = earlier is not None or assigned is not None
-    stray = [f"--{name}" for name in own if given and is_set(context, name)]
+    has_plan = earlier is not None or assigned is not None
+    stray = [f"--{name}" for name in own if has_plan and is_set(context, name)]
     stray += ["--plan"] if earlier is not None and assigned is not None else []
     if stray:
         raise UsageError(
-            f"{', '.join(stray)}: what is measured is in the plan of --resume or --plan: leave it "
+            f"{', '.join(stray)}: the plan of --resume or --plan says what is measured: leave it "
             "out, or start a new run"
         )
     if assigned is not None:
@@ -197,7 +197,7 @@ def _given(context: Context, earlier: Run | None, assigned: Assignment | None) -
 def _show(
     console: Console, plan: Plan, project: Project, document: Path | None, *, cases: bool
 ) -> None:
-    """Print what a run would do, and why it would be refused, as far as declarations tell."""
+    """Print what a run would do, and why it would be refused, as far as declarations show."""
     for case in plan.cases if cases else ():
         console.say(f"{case.id}  {units.seconds(expected(case, plan.profile))}")
     experiments = Counter(case.experiment for case in plan.cases)
@@ -210,7 +210,7 @@ def _show(
         names = sorted({case.stack for case in plan.cases})
         runner.require_packages(plan.cases, {name: project.lock(name) for name in names})
     except (DeclarationError, SetupError) as problem:
-        console.say(f"note: this cannot be run yet: {problem}")
+        console.say(f"note: this cannot run yet: {problem}")
     seconds = round(planning.plan_seconds(plan), 1)
     value = {"expected_seconds": seconds, "plan": plan.model_dump(mode="json")}
     put(f"{json.dumps(value, indent=1)}\n", document)

@@ -1,4 +1,4 @@
-"""`duetbench setup`: make everything that measuring needs, first what fails fastest."""
+"""`duetbench setup`: install everything that measuring needs, first what fails fastest."""
 
 import time
 from pathlib import Path
@@ -15,7 +15,7 @@ from duetbench.project import interpreters, stacks, tools
 from duetbench.project.project import Project
 
 DAYS: Final = 30
-"""A month: longer than a pull request is usually looked at, and a night's locks are used once."""
+"""A month: longer than most reviews take, and a night's locks are used only once."""
 
 _UNUSED: Final = (
     "environments/*",
@@ -26,68 +26,67 @@ _UNUSED: Final = (
     "wheels/*",
     "sources/*",
 )
-"""Where the cache has a folder for every lock and every build, whose time is that of its use."""
+"""Folders of the cache with one entry per lock or build, whose time is that of its last use."""
 
 
 def setup_command(
     no_stacks: Annotated[
         bool,
-        Option("--no-stacks", help="Leave the stacks' environments, whose packages run code, out."),
+        Option("--no-stacks", help="Skip the stacks' environments, whose packages run code."),
     ] = False,
     optional: Annotated[
-        bool, Option("--optional", help="Make the optional interpreters that can be had, too.")
+        bool, Option("--optional", help="Also install optional interpreters, where possible.")
     ] = False,
     prune: Annotated[
         bool, Option("--prune", help="Then remove what nothing has used for a month.")
     ] = False,
 ) -> None:
-    """Make interpreters, load generator and environments; a second run only checks them.
+    """Install interpreters, load generator and environments; a second run only checks them.
 
     $ duetbench setup
     $ duetbench setup --prune
 
-    Every lock has environments of its own, and the cache keeps those of older ones, since going
-    back costs nothing then. With --prune, what nothing has used for a month goes; what this set-up
-    has made or checked stays, and anything else can be made again.
+    Every lock has its own environments, and the cache keeps those of older locks, so that going
+    back costs nothing. With --prune, it removes what nothing has used for a month. What this set-up
+    has installed or checked stays, and the rest can be installed again.
     """
     narrator, started = Narrator(Console()), time.monotonic()
     with interruptible():
-        done = set_up(Project.here(), narrator, with_stacks=not no_stacks, optional=optional)
-    made = "; ".join(label for label, now in done.items() if now)
-    ready = "; ".join(label for label, now in done.items() if not now)
-    if made:
+        parts = set_up(Project.here(), narrator, with_stacks=not no_stacks, optional=optional)
+    installed = "; ".join(label for label, is_new in parts.items() if is_new)
+    ready = "; ".join(label for label, is_new in parts.items() if not is_new)
+    if installed:
         passed = duration(time.monotonic() - started)
-        narrator.say(f"made in {passed}: {made}. What is ours is in {paths.cache_dir()}")
+        narrator.say(f"installed in {passed}: {installed}. The cache is {paths.cache_dir()}")
     if ready:
         narrator.say(f"ready and checked: {ready}")
     if prune:
         with machine():
             names = remove_unused()
-        gone = f"removed, unused for {DAYS} days: {'; '.join(names)}"
-        narrator.say(gone if names else f"nothing has been unused for {DAYS} days")
+        removed = f"removed, unused for {DAYS} days: {'; '.join(names)}"
+        narrator.say(removed if names else f"nothing has been unused for {DAYS} days")
 
 
 def set_up(
     project: Project, narrator: Narrator, *, with_stacks: bool = True, optional: bool = False
 ) -> dict[str, bool]:
-    """Make what is missing and check what is there: what it is, and whether it was made now.
+    """Install what is missing and check the rest; return each part, and whether it is new.
 
-    It can be interrupted and repeated at any time, and reaches for the network only for what is
-    missing. Where an optional interpreter or valgrind cannot be had, what it lacks is told, and
-    that is no error.
+    It can be interrupted and repeated at any time, and uses the network only for missing parts. If
+    an optional interpreter or valgrind is not available, it says what is lacking, without an error.
 
-    DeclarationError: the declarations are wrong. SetupError: something cannot be made; what was
-    made before is kept.
+    Raises DeclarationError if the declarations are wrong, and SetupError if a part cannot be
+    installed; earlier parts are kept.
     """
     configured = project.settings
-    wanted = [(project.lock(name), pythons) for name, pythons in project.known_stacks.items()]
-    made: dict[str, bool] = {}
-    # Where nothing is declared, what an application needs is made when it is measured.
-    pythons_now = bool(wanted) and not interpreters.complete(configured)
+    locks = [(project.lock(name), pythons) for name, pythons in project.known_stacks.items()]
+    parts: dict[str, bool] = {}
+    # Without declarations, an application's needs are installed when it is measured.
+    pythons_now = bool(locks) and not interpreters.complete(configured)
     oha_now = tools.oha_fault(configured.oha, tools.oha_place(configured.oha)) is not None
     pythons_built = pythons_now and not interpreters.fetch(configured, narrator)
     oha_built = oha_now and not tools.fetch_oha(configured.oha, narrator)
-    # All that is still needed is tried before the first build, whose end is minutes away.
+    # Everything a build needs is checked before the first build, which takes minutes.
     remedy = "install it (Debian: apt-get install git)"
     lacking = command.missing("git", "to say what is measured", remedy)
     lacking += interpreters.faults(configured) if pythons_built else []
@@ -95,39 +94,39 @@ def set_up(
     command.require(lacking)
     if pythons_built:
         interpreters.build(configured, narrator)
-    located = {name: project.interpreter(name) for name in configured.usual if wanted}
+    located = {name: project.interpreter(name) for name in configured.usual if locks}
     origins = ", ".join(sorted({python.origin for python in located.values()}))
     if located:
-        made[f"interpreters {', '.join(located)} ({origins})"] = pythons_now
+        parts[f"interpreters {', '.join(located)} ({origins})"] = pythons_now
     for name in [n for n in configured.interpreters if optional and n not in configured.usual]:
         try:
-            made[f"interpreter {name}"] = interpreters.ensure(configured.asking({name}), narrator)
+            parts[f"interpreter {name}"] = interpreters.ensure(configured.asking({name}), narrator)
         except SetupError as error:
-            narrator.say(f"the optional interpreter {name} cannot be had here: {error}")
-    for stack, pythons in wanted if with_stacks else ():
+            narrator.say(f"the optional interpreter {name} is not available here: {error}")
+    for stack, pythons in locks if with_stacks else ():
         for python in pythons:
-            now = stacks.make_environment(stack, located[python], narrator)
-            made[f"stack {stack.name} for {python}"] = now
+            is_new = stacks.make_environment(stack, located[python], narrator)
+            parts[f"stack {stack.name} for {python}"] = is_new
     if oha_built:
         tools.build_oha(configured.oha, narrator)
     origin = tools.oha_origin(tools.find_oha(configured.oha))
-    made[f"oha {configured.oha.version} ({origin})"] = oha_now
+    parts[f"oha {configured.oha.version} ({origin})"] = oha_now
     if (valgrind_now := tools.ensure_valgrind(narrator)) is not None:
-        made[tools.VALGRIND] = valgrind_now
-    return made
+        parts[tools.VALGRIND] = valgrind_now
+    return parts
 
 
 def remove_unused() -> list[str]:
-    """Remove from the cache what nothing has used for a month, but what somebody is making.
+    """Remove from the cache what nothing has used for a month, except unfinished builds.
 
-    The caller holds the machine. What set-up has just looked at is in use.
+    The caller holds the machine. Parts that set-up has just checked are in use.
     """
     folders = [path for pattern in _UNUSED for path in sorted(paths.cache_dir().glob(pattern))]
     return [path.name for path in folders if _is_unused(path) and cache.remove(path)]
 
 
 def _is_unused(path: Path) -> bool:
-    # What is linked is somebody else's, which we only use.
+    # Links lead to folders of others, which duetbench only uses.
     if not path.is_dir() or path.is_symlink() or path.parent.is_symlink() or path.name[0] == ".":
         return False
     # Folders of several artefacts are as old as the newest in them.

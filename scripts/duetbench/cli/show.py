@@ -1,4 +1,4 @@
-"""`duetbench show`, `export`, `dev findings` and `dev schema`: write what was measured again."""
+"""`duetbench show`, `export`, `dev findings` and `dev schema`: write stored results in a format."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -37,7 +37,7 @@ _OF: Final[Mapping[str, Collection[type]]] = {
     "--markdown": {Run, Comparison},
     "--html": {Comparison},
 }
-"""What each option is for."""
+"""The kinds of results that each option applies to."""
 
 TextOption = Annotated[
     Path | None,
@@ -47,7 +47,7 @@ TextOption = Annotated[
 
 def show_command(
     run: Annotated[
-        str, Argument(help="Id, enough of it, or file of a run, comparison or points; or 'latest'.")
+        str, Argument(help="Id or part of it; file of a run, comparison or points; or 'latest'.")
     ] = "latest",
     select: SelectOption = None,
     as_json_: JsonOption = False,
@@ -60,31 +60,31 @@ def show_command(
     $ duetbench show latest
     $ duetbench show COMPARISON --html report.html
 
-    A comparison is one of the last that were made here, by its id, one that confirmed a change
-    (results/comparisons/), or any file of `duetbench compare --output`.
+    A comparison is one of the last made on this machine, by its id; one that confirmed a change
+    (results/comparisons/); or any file of `duetbench compare --output`.
     """
     if as_json_ and markdown:
         raise UsageError("--json and --markdown were both given; choose one")
     results = results or Project.here().results
     path = kinds.find(run, results)
     kind = kinds.type_of(path)
-    given = {"--select": select, "--markdown": markdown, "--html": html}
-    if stray := [name for name, value in given.items() if value and kind not in _OF[name]]:
+    options = {"--select": select, "--markdown": markdown, "--html": html}
+    if stray := [name for name, value in options.items() if value and kind not in _OF[name]]:
         noun = "anchored points" if kind is Points else kind.noun
-        raise UsageError(f"{', '.join(stray)}: not of {noun}, which {path} is")
+        raise UsageError(f"{', '.join(stray)}: not for {noun}, which {path} is")
     if kind is Run:
         _show_run(path, tuple(select or ()), as_json=as_json_, markdown=markdown)
         return
-    found = files.read(kind, path)
-    put_html(html, found)
+    content = files.read(kind, path)
+    put_html(html, content)
     if as_json_:
-        print_json(found.model_dump(mode="json"))
-    elif isinstance(found, Points):
-        comparison_text.print_points(Console(), found)
-    elif isinstance(found, Comparison) and markdown:
-        put(comparison_text.as_markdown(found), markdown)
-    elif isinstance(found, Comparison):
-        comparison_text.print_comparison(Console(), found)
+        print_json(content.model_dump(mode="json"))
+    elif isinstance(content, Points):
+        comparison_text.print_points(Console(), content)
+    elif isinstance(content, Comparison) and markdown:
+        put(comparison_text.as_markdown(content), markdown)
+    elif isinstance(content, Comparison):
+        comparison_text.print_comparison(Console(), content)
 
 
 def export_command(
@@ -103,7 +103,7 @@ def export_command(
     $ duetbench export latest --csv launches.csv
     $ duetbench export COMPARISON --table duets --csv duets.csv
 
-    docs/export.md says what each column is, with its unit.
+    docs/export.md explains each column, with its unit.
     """
     console_for({"--csv": as_csv})
     tables = tidy.tables(kinds.load(name, results or Project.here().results))
@@ -119,7 +119,7 @@ def findings_command(output: TextOption = None) -> None:
 
     $ duetbench dev findings --output results/FINDINGS.md
 
-    From the newest runs of each machine and profile, and from asv's results.
+    Uses the newest runs of each machine and profile, and asv's results.
     """
     project = Project.here()
     root, results = project.root, project.results
@@ -132,9 +132,9 @@ def findings_command(output: TextOption = None) -> None:
     published, suites = load_published(root), read_suites(root)
     snapshots = asv_results.read(results / "asv")
     names = sorted({*published, *(suite.page for suite in suites if suite.source)})
-    known = files.read_all(Comparison, results, [])
+    comparisons = files.read_all(Comparison, results, [])
     experiments = {
-        name: inprocess.experiment(name, summaries, snapshots, published, suites, known)
+        name: inprocess.experiment(name, summaries, snapshots, published, suites, comparisons)
         for name in names
     }
     write(write_findings(experiments, links), output)

@@ -1,4 +1,4 @@
-"""Base and head as the command line names them."""
+"""Base and head, from the command line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.settings import STACK
 
 AS_LOCKED: Final = "locked"
-"""Stands for the locks in place of a date."""
+"""Means the locks, in place of a date."""
 
 WithOption = Annotated[
     list[str] | None,
@@ -49,7 +49,7 @@ def sides_of(
     scope: Scope,
     settings: tuple[Setting, Setting] = (AS_DECLARED, AS_DECLARED),
 ) -> Sides:
-    """Prepare what the command line asks for: one kind of comparison."""
+    """Prepare the one kind of comparison that the command line asks for; raises UsageError."""
     kinds = {
         "BASE": revisions[0], "--stack-as-of": dates, "--with": any(pins), "--lock": lock,
         "--python": python, " and ".join(setting.options(*settings)): any(settings),
@@ -65,9 +65,9 @@ def sides_of(
         first, second = (None, days[0]) if len(days) == 1 else days
     repository, narrator, copies = project, scope.narrator, scope.copies
     if project.target is not None and len(chosen) == 1 and not revisions[0]:
-        theirs = pins[1] or pins[0]
-        named, ways = lock[1] if lock else None, settings if any(settings) else settings[:1]
-        project = targets.working(repository, narrator, copies, named, theirs, ways)
+        own_pins = pins[1] or pins[0]
+        own_lock, ways = lock[1] if lock else None, settings if any(settings) else settings[:1]
+        project = targets.working(repository, narrator, copies, own_lock, own_pins, ways)
     if dates:
         return sides_.of_dates(project, first, second, scope)
     if any(pins):
@@ -84,7 +84,7 @@ def sides_of(
     if any(settings):
         return sides_.of_settings(project, *settings, scope)
     if python is not None:
-        # In a copy of a target they go by the names of what was found.
+        # A copy of a target names its interpreters by the versions that were found.
         both = python if project.target is None else tuple(project.settings.interpreters)
         project = replace(project, asked=both)
         if len(both) != 2:
@@ -97,9 +97,9 @@ def sides_of(
 
 @contextmanager
 def deployed(project: Project, narrator: Narrator) -> Iterator[Project]:
-    """Give, for a while, a copy of a project in which its target can be measured.
+    """Provide, for a while, a copy of a project in which its target can be measured.
 
-    Whoever measures one need not have set up anything. SetupError: something cannot be made here.
+    It needs no earlier set-up. Raises SetupError if something cannot be installed here.
     """
     tools.ensure_oha(project.settings.oha, narrator)
     with revisions.copies() as copies:

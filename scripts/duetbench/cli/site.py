@@ -1,4 +1,4 @@
-"""`duetbench site`: results as pages that anybody can browse."""
+"""`duetbench site`: results as pages for a browser."""
 
 import shlex
 import time
@@ -15,7 +15,7 @@ from duetbench.host.signals import interruptible
 from duetbench.show.site import build
 
 FOLDER: Final = "site"
-"""Of the checkout; it is ignored by git."""
+"""Folder of the checkout; git ignores it."""
 
 
 def site_command(
@@ -25,7 +25,7 @@ def site_command(
     ] = None,
     results: ResultsOption = None,
     base: Annotated[
-        str, Option("--url", metavar="URL", help="Where it will be published, for feed and cards.")
+        str, Option("--url", metavar="URL", help="The published address, for feed and cards.")
     ] = "",
     asv: Annotated[bool, Option("--asv/--no-asv", help="With asv's own site, below asv/.")] = True,
 ) -> None:
@@ -37,7 +37,7 @@ def site_command(
     A static folder that works below any address and needs no other host. The same
     results always give the same pages. Files that cannot be read are named, and the
     rest is shown. If docs/ of the folder has an index.html, as after `make docs`, every page
-    links it.
+    links to it.
     """
     if base and not base.startswith(("https://", "http://")):
         raise UsageError(f"--url {base}: expected an address like https://example.org/duetbench/")
@@ -49,7 +49,7 @@ def site_command(
     narrator = Narrator(Console())
     began = time.monotonic()
     with interruptible():
-        built = build.build(
+        site = build.build(
             root,
             results,
             output,
@@ -57,12 +57,12 @@ def site_command(
             base=f"{base.rstrip('/')}/" if base else base,
             with_asv=asv,
         )
-    for note in built.notes:
+    for note in site.notes:
         narrator.say(f"note: {note}")
     passed = duration(time.monotonic() - began)
     narrator.say(
-        f"{output}: {built.pages} pages; "
-        f"{built.written} files written, {built.removed} removed, in {passed}"
+        f"{output}: {site.pages} pages; "
+        f"{site.written} files written, {site.removed} removed, in {passed}"
     )
-    there = shlex.quote(str(output))
-    narrator.say(f"to look at it: python3 -m http.server -b 127.0.0.1 -d {there}")
+    folder = shlex.quote(str(output))
+    narrator.say(f"to view it: python3 -m http.server -b 127.0.0.1 -d {folder}")

@@ -32,16 +32,16 @@ from duetbench.store.comparison import Course, Curve
 _SENTENCES: Final[dict[Course, str]] = {
     "constant": "constant: it leaks, and keeps {} for every request",
     "decaying": "decaying: a pool fills, which is no leak; so far {} per request",
-    "saw-tooth": "saw-tooth: what it takes it gives back, which is no leak",
+    "saw-tooth": "saw-tooth: it returns the memory that it takes, which is no leak",
     "none": "no leak: {} per request",
-    "undecided": "undecided: {} per request so far; a longer --for tells more",
+    "undecided": "undecided: {} per request so far; a longer --for may decide",
 }
 
 
 @with_target
 def soak_command(
     time: Annotated[
-        str, Option("--for", metavar="TIME", help="How long it is loaded: 90s, 10m or 1h.")
+        str, Option("--for", metavar="TIME", help="Duration of the load: 90s, 10m or 1h.")
     ] = "2m",
     select: SelectOption = None,
     as_json: JsonOption = False,
@@ -54,8 +54,8 @@ def soak_command(
     $ duetbench soak --app shop.main:app --path /items/7
     $ duetbench soak --app shop.main:app --path /items/7 --for 10m --json
 
-    Requests come in bursts, with the case's connections and no pause. After each burst, when no
-    request is under way, memory that no file is behind is read. It ends early if the server takes
+    Requests come in bursts, with the case's connections and no pause. After each burst, while no
+    request is running, anonymous memory (without files) is read. It ends early if the server takes
     half of the free memory. Exit code 0: no leak was seen. 1: it leaks. 3: undecided.
     """
     console = Console(stderr=as_json)
@@ -89,15 +89,15 @@ def soak_command(
         raise NothingMeasuredError(f"{case.id}: no burst was answered: {curve.problem}")
     if curve.problem:
         console.say(f"note: it ended early: {curve.problem}")
-    judged = growth.of_curve(curve)
+    judgement = growth.of_curve(curve)
     ends = " → ".join(units.size(curve.memory[index]) for index in (0, -1))
     console.say(f"memory  {formats.sparkline(curve.memory)}  {ends}")
-    for what, counts in (("threads", curve.threads), ("tasks", curve.tasks)):
+    for name, counts in (("threads", curve.threads), ("tasks", curve.tasks)):
         if counts and counts[0] != counts[-1]:
-            console.say(f"{what}: {counts[0]:,} → {counts[-1]:,}")
-    sentence = _SENTENCES[judged.course].format(judged.words)
-    console.say(f"{sentence} ({units.count(judged.requests)} requests)")
+            console.say(f"{name}: {counts[0]:,} → {counts[-1]:,}")
+    sentence = _SENTENCES[judgement.course].format(judgement.words)
+    console.say(f"{sentence} ({units.count(judgement.requests)} requests)")
     if as_json:
-        print_json({"case": case.id, **judged.model_dump(mode="json")})
-    if judged.course in {"constant", "undecided"}:
-        raise Exit(1 if judged.course == "constant" else 3)
+        print_json({"case": case.id, **judgement.model_dump(mode="json")})
+    if judgement.course in {"constant", "undecided"}:
+        raise Exit(1 if judgement.course == "constant" else 3)

@@ -48,7 +48,7 @@ def bump_command(
     ] = False,
     as_is: Annotated[
         bool,
-        Option("--as-is", help="With --push: renew nothing, only take that branch to this code."),
+        Option("--as-is", help="With --push: renew nothing, only bring that branch to this code."),
     ] = False,
 ) -> None:
     """Renew all locks to the newest releases, with the list of releases as the commit's message.
@@ -56,13 +56,13 @@ def bump_command(
     $ duetbench stack bump
     $ duetbench stack bump --push
 
-    The newest are those that have been out for `cooldown-days` (pyproject.toml; 3, if not set),
-    and what is locked already is not taken back. The history of the locks is what all trends are
-    shown over: such a commit holds nothing else. Without --push the locks are written, and the
-    message is shown. With it this checkout and its branch stay as they are.
+    The newest are those that have been out for `cooldown-days` (pyproject.toml; default 3), and
+    locked releases are never taken back. The history of the locks is the axis of all trends, so
+    such a commit contains nothing else. Without --push the locks are written, and the message is
+    printed. With --push this checkout and its branch stay as they are.
     """
     if as_is and not push:
-        raise UsageError("--as-is: no branch is taken anywhere without --push")
+        raise UsageError("--as-is: only --push changes the branch: add it")
     project = Project.here()
     root, console = project.root, errors()
 
@@ -71,24 +71,24 @@ def bump_command(
         narrator = Narrator(console)
         return () if as_is else Project(place).renew_locks(narrator, None, until)
 
-    def hand_on(moved: bool, commit: str) -> None:
+    def report(moved: bool, commit: str) -> None:
         actions.outputs({"moved": str(moved).lower(), "commit": commit})
 
     with interruptible():
         if not push:
             write(lock_branch.message(renew(root)), None)
             return
-        bumped = lock_branch.advance(
+        bump = lock_branch.advance(
             root,
             remote_of(root, "origin"),
             renew,
             say=console.say,
-            reached=lambda tip: hand_on(moved=False, commit=tip),
+            reached=lambda tip: report(moved=False, commit=tip),
         )
-    hand_on(bumped.moved, bumped.commit)
-    text = lock_branch.message(bumped.moves) if bumped.moved else "no package moved\n"
+    report(bump.moved, bump.commit)
+    text = lock_branch.message(bump.moves) if bump.moved else "no package moved\n"
     actions.summary(f"```text\n{text}```")
-    write(f"{text}commit {bumped.commit}\n", None)
+    write(f"{text}commit {bump.commit}\n", None)
 
 
 @stack_app.command("links")
@@ -96,16 +96,16 @@ def links_command(
     results: ResultsOption = None,
     to: Annotated[
         Path | None,
-        Option("--to", metavar="FOLDER", help="Write what is new there; default: to the others."),
+        Option("--to", metavar="FOLDER", help="Folder for new files; default: beside the others."),
     ] = None,
 ) -> None:
-    """Keep where the stacks' packages lead, by their own metadata, in results/packages/.
+    """Keep the links in the metadata of the stacks' packages, in results/packages/.
 
     $ duetbench stack links
     $ duetbench stack links --to closed
 
-    The site's pages of packages link there: home page, source, changelog. What is known of a
-    version stays. Packages are unpacked, and nothing of them is run.
+    The site's pages of packages link there: home page, source, changelog. Known versions keep their
+    links. Packages are unpacked, and none of their code runs.
     """
     project, narrator = Project.here(), Narrator(errors())
     links: dict[tuple[str, str], packages.VersionLinks] = {}
@@ -118,9 +118,9 @@ def links_command(
 
 
 def _links_of(stack: Stack, version: str, narrator: Narrator) -> packages.LinksByVersion:
-    """Read the metadata of what a lock has for a version of Python; none of it is run.
+    """Read the metadata of a lock's packages for a version of Python; none of their code runs.
 
-    SetupError: a package cannot be had, or only as its source.
+    Raises SetupError if a package is not available, or only as its source.
     """
     with tempfile.TemporaryDirectory(prefix="duetbench-metadata-") as folder:
         argv: list[str | Path] = [command.uv(), "pip", "sync", "--no-config", "--require-hashes"]

@@ -1,4 +1,4 @@
-"""The options that tell a target, shared by the verbs that measure one."""
+"""The options that describe a target, shared by the commands that measure one."""
 
 import functools
 import inspect
@@ -24,7 +24,7 @@ from duetbench.project.setting import FIELDS, VARIABLE, Setting
 from duetbench.project.settings import Target
 
 _OF_KEY: Final = {"requests": ("path", "request"), "headers": ("header",)}
-"""Key → the options that give its values one by one, where they are called otherwise."""
+"""Key → the options that give its values one by one, if they have other names."""
 
 _METAVARS: Final = {
     "app": "MODULE:ATTRIBUTE",
@@ -48,43 +48,43 @@ _METAVARS: Final = {
 }
 
 _HELP: Final = {"path": "Path to GET, e.g. /items/7 (/). Repeat it: each is a case."}
-"""Of what `Target` does not describe."""
+"""Help of options that `Target` does not describe."""
 
 _COMMANDS: Final = ("env-file", "before", "after")
-"""Keys that read a private file or run commands: not to be copied from a stranger's report."""
+"""Keys that read a private file or run commands: not to be copied from an untrusted report."""
 
 _SECRET: Final = re.compile(r"auth|cookie|key|token|secret|session|passw", re.IGNORECASE)
-"""Names of headers whose value nobody else is to read, unless a variable takes its place."""
+"""Names of headers with confidential values, unless a variable takes the value's place."""
 
 Options = Mapping[str, Any]
-"""Options that tell a target, spelled as the keys of `[tool.duetbench]` are."""
+"""Options that describe a target, spelled as the keys of `[tool.duetbench]` are."""
 
 PythonOption = Annotated[
     str | None,
     Option(
         "--python",
         metavar="VERSION",
-        help="Interpreter, e.g. 3.13; default: as its project asks.",
+        help="Interpreter, e.g. 3.13; default: what its project requires.",
         rich_help_panel=APPLICATION,
     ),
 ]
 
 
-def _page(context: Context, wanted: bool) -> None:
-    if wanted:
+def _page(context: Context, is_set: bool) -> None:
+    if is_set:
         context.meta[PAGE] = APPLICATION
         context.command.get_help(context)
         raise Exit
 
 
 def _parameters() -> Iterator[inspect.Parameter]:
-    """The options as typer reads them from a signature: one or two for each key of a `Target`."""
+    """Yield the options as typer's parameters: one or two for each key of a `Target`."""
     for key, field in Target.model_fields.items():
         kind: Any = field.annotation
         if get_origin(kind) in {tuple, dict}:
             kind = list[str]
         elif any(isinstance(part, BeforeValidator) for part in field.metadata):
-            kind = str  # the field reads a text by itself
+            kind = str  # the field parses a text itself
         for name in _OF_KEY.get(key, (key,)) if field.description else ():
             option = Option(
                 f"--{name.replace('_', '-')}",
@@ -121,7 +121,7 @@ _HELP_APP: Final = inspect.Parameter(
 
 
 def _of_sides() -> Iterator[inspect.Parameter]:
-    """The options of settings as a verb has them that compares two."""
+    """Yield the options of settings for a command that compares two."""
     for name in FIELDS:
         usual, option = get_args(_PARAMETERS[name].annotation)
         kind: Any = list[get_args(usual)[0]]  # type: ignore[misc]
@@ -150,18 +150,18 @@ _INTERPRETER: Final = re.compile(r"3\.\d\d(\.\d+)?t?(-jit)?")
 
 def doubled(words: Sequence[str]) -> list[str]:
     """Write `--workers 1 2` as `--workers 1 --workers 2`: a parser takes the 2 for a revision."""
-    made, rest = [], list(words)
+    result, rest = [], list(words)
     while rest:
-        made.append(rest.pop(0))
-        option, sign, _ = made[-1].partition("=")
+        result.append(rest.pop(0))
+        option, sign, _ = result[-1].partition("=")
         name = option.removeprefix("--")
         if not option.startswith("--") or name not in {*FIELDS, "python"}:
             continue
         if not sign and rest:
-            made.append(rest.pop(0))
+            result.append(rest.pop(0))
         if rest and _fits(name, rest[0]):
-            made += [option, rest.pop(0)]
-    return made
+            result += [option, rest.pop(0)]
+    return result
 
 
 def _fits(name: str, word: str) -> bool:
@@ -169,32 +169,32 @@ def _fits(name: str, word: str) -> bool:
 
 
 class TargetCommand(BriefCommand):
-    """A verb with the options of a target; two values are for one that compares them."""
+    """A command with the options of a target; only one that compares takes two values."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         words = doubled(args)
-        for one in self.params:
-            for option in one.opts if not getattr(one, "multiple", False) else ():
+        for param in self.params:
+            for option in param.opts if not getattr(param, "multiple", False) else ():
                 if words.count(option) > args.count(option):
                     values = [words[at + 1] for at, word in enumerate(words) if word == option]
                     raise UsageError(
                         f"{option} {' '.join(values)}: expected one value, found two: only "
-                        "`duetbench compare` measures them against each other"
+                        "`duetbench compare` compares two"
                     )
         return super().parse_args(ctx, words)
 
 
 def _choice(options: dict[str, Any]) -> tuple[Setting, Setting]:
-    """Take what is said of each side out of options, whose other settings are for both.
+    """Take the settings of each side out of options; the other settings are for both.
 
-    UsageError: a value is none, or both sides have the same.
+    Raises UsageError if a value is invalid, or both sides have the same.
     """
     sides: tuple[dict[str, str], dict[str, str]] = ({}, {})
     for name in FIELDS:
         texts = [str(value) for value in options.pop(name) or ()]
         if len(texts) > 2 or len(texts) != len({*texts}):
-            found = f"expected one value, or two different ones, found {' '.join(texts)}"
-            raise UsageError(f"--{name}: {found}")
+            problem = f"expected one value, or two different ones, found {' '.join(texts)}"
+            raise UsageError(f"--{name}: {problem}")
         if wrong := [text for text in texts if not setting.fits(name, text)]:
             raise UsageError(f"--{name} {wrong[0]}: expected {setting.allowed(name)}")
         options[name] = None
@@ -215,7 +215,7 @@ def _choice(options: dict[str, Any]) -> tuple[Setting, Setting]:
 
 
 def _read(values: dict[str, Any]) -> Options:
-    """Read the options into keys; UsageError: a header or variable is none."""
+    """Read the options into keys; UsageError if a header or variable is invalid."""
     lists = {name: tuple(values.pop(name) or ()) for name in ("path", "request", "header", "env")}
     return {
         **{
@@ -238,19 +238,19 @@ def _pair(option: str, text: str, sign: str) -> tuple[str, str]:
 def _variable(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign and name not in os.environ:
-        raise UsageError(f"--env {name}: it is not set here; set it, or say --env {name}=VALUE")
+        raise UsageError(f"--env {name}: it is not set here; set it, or use --env {name}=VALUE")
     return name, value if sign else os.environ[name]
 
 
 def with_target(verb: Callable[..., None]) -> Callable[..., None]:
-    """A verb with the options that tell a target, which it gets as its parameter `options`.
+    """Give a command the options that describe a target, as its parameter `options`.
 
-    One with a parameter `choice` takes two values of some, and gets base's and head's there.
+    A command with a parameter `choice` takes two values of some; `choice` has base's and head's.
     """
-    theirs = inspect.signature(verb)
-    compares = "choice" in theirs.parameters
+    signature = inspect.signature(verb)
+    compares = "choice" in signature.parameters
     offered = {**_PARAMETERS, **(_OF_SIDES if compares else {})}
-    parameters = [p for n, p in theirs.parameters.items() if n not in {"options", "choice"}]
+    parameters = [p for n, p in signature.parameters.items() if n not in {"options", "choice"}]
 
     @functools.wraps(verb)
     def wrapped(**values: Any) -> None:
@@ -261,17 +261,17 @@ def with_target(verb: Callable[..., None]) -> Callable[..., None]:
         verb(**values, options=_read(options))
 
     parameters += [*offered.values(), _HELP_APP]
-    wrapped.__signature__ = theirs.replace(parameters=parameters)  # type: ignore[attr-defined] # for typer
+    wrapped.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined] # for typer
     wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
     wrapped.command = TargetCommand  # type: ignore[attr-defined] # for verbs.Verb
     return wrapped
 
 
 def with_options(project: Project, options: Options, pythons: Sequence[str] = ()) -> Project:
-    """A repository with its target, by its keys and by options; with none if it has experiments.
+    """Return a repository with its target, from its keys and options; experiments have none.
 
-    `pythons`: its interpreter, or two that are compared. Without experiments, or with --app, a
-    repository has a target. Errors as `target.of`.
+    `pythons`: its interpreter, or two to compare. Without experiments, or with --app, a repository
+    has a target. Raises as `target.of`.
     """
     if len(pythons) > 2:
         raise UsageError(f"--python: expected two interpreters, found {' '.join(pythons)}")
@@ -281,8 +281,8 @@ def with_options(project: Project, options: Options, pythons: Sequence[str] = ()
         stray = [target.option(key) for key, value in values.items() if target.was_given(value)]
         if stray:
             raise UsageError(
-                f"{' and '.join(stray)}: the experiments of this repository say that; they belong "
-                "to --app module:attribute; two values are compared (--server BASE HEAD)"
+                f"{' and '.join(stray)}: this repository's experiments declare that; give it with "
+                "--app module:attribute; two values are compared (--server BASE HEAD)"
             )
         return project
     declared = target.of(root, values)
@@ -294,9 +294,9 @@ def with_options(project: Project, options: Options, pythons: Sequence[str] = ()
 
 
 def repeated(options: Options, pythons: Sequence[str], *, commands: bool = False) -> list[str]:
-    """The options that say the same again: of variables their names, of headers no secrets.
+    """Return options that repeat a call: variables by name only, headers without secrets.
 
-    With `commands` also those that only their author is to run again.
+    With `commands`, also those that only their author should run again.
     """
     words: list[str] = []
     for key, value in options.items():
@@ -324,16 +324,16 @@ def _hidden(name: str, text: str) -> bool:
 
 
 def left_out(options: Options, *, commands: bool = False) -> tuple[str, ...]:
-    """Sentences on what `repeated` leaves out; none where that is nothing."""
+    """Return sentences on what `repeated` leaves out, if anything."""
     names = [f"--{key}" for key in _COMMANDS if options[key] and not commands]
     names += [f"--header '{n}: …'" for n, text in options["headers"].items() if _hidden(n, text)]
-    add = f"{TO_REPEAT}add {', '.join(names)} again: its command leaves that out"
-    unset = f"{TO_REPEAT}set {', '.join(options['env'])}: values of variables are recorded nowhere"
+    add = f"{TO_REPEAT}add {', '.join(names)} again: the command omits that"
+    unset = f"{TO_REPEAT}set {', '.join(options['env'])}: values of variables are never recorded"
     return (*([add] if names else []), *([unset] if options["env"] else []))
 
 
 def deployed(project: Project, narrator: Narrator) -> AbstractContextManager[Project]:
-    """A project as it is, or for a while a copy of it in which its target can be measured."""
+    """Provide a project as it is, or for a while a copy in which its target can be measured."""
     if project.target is None:
         return nullcontext(project)
     prepared: AbstractContextManager[Project] = hook("sides:deployed")(project, narrator)

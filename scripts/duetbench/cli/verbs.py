@@ -1,6 +1,6 @@
-"""The verbs, each in a module that is imported when somebody asks for the verb.
+"""The commands, each in a module that is imported only when it is called.
 
-`duetbench --help` and completion print the table below and import none of them, so that a verb's
+`duetbench --help` and completion print the table below and import none of them, so a command's
 module can import all it needs at its top.
 """
 
@@ -24,21 +24,21 @@ VERBS: Final[Table] = {
     "run": ("run", "Measure one version: how fast is it?"),
     "soak": ("soak", "Load one server for long: does its memory grow for good?"),
     "show": ("show", "Show a run, a comparison, or points of a trend."),
-    "export": ("show", "Write a run, a comparison or points as a table, a row per figure."),
+    "export": ("show", "Write a run, a comparison or points as a table, one row per figure."),
     "init": ("init", "Write into pyproject.toml how this repository's application is measured."),
-    "doctor": ("doctor", "Show what is missing here or on GitHub, and what mends it."),
-    "setup": ("setup", "Make interpreters, load generator and environments; or only check them."),
-    "ci": ("verbs", "What workflows call: pull requests, nights, your own machines."),
-    "dev": ("verbs", "For those who work on duetbench itself."),
+    "doctor": ("doctor", "Show what is missing here or on GitHub, and how to fix it."),
+    "setup": ("setup", "Install interpreters, load generator and environments, or check them."),
+    "ci": ("verbs", "Commands for workflows: pull requests, nights, your own machines."),
+    "dev": ("verbs", "For developers of duetbench itself."),
     "anchor": ("anchor", "The stack that trend points are measured against."),
     "backfill": ("backfill", "Measure stacks of other times: years of trend on day one."),
-    "inprocess": ("inprocess", "Measure inside the process: threads, handlers, Pydantic."),
+    "inprocess": ("inprocess", "Measure inside one process: threads, handlers, Pydantic."),
     "site": ("site", "Build a site from results/: trends, experiments, changes, packages."),
     "stack": ("stack", "The stacks under test and their locks."),
 }
-"""All verbs, as `--help` lists them, each with its module beside this one and its line in the list.
-The function there is called like the verb, with _command behind it; of a group of verbs with _app.
-To add a verb, add a row."""
+"""All commands, as `--help` lists them, each with its module beside this one and its line there.
+The module has a function NAME_command, or for a group of commands NAME_app. To add a command, add
+a row."""
 
 PANELS: Final = {
     "Compare two versions": ("compare", "bisect", "why"),
@@ -46,49 +46,49 @@ PANELS: Final = {
     "Set up": ("init", "doctor", "setup"),
     "Automate": ("ci", "dev"),
 }
-"""The groups of the list. What is in none makes trends of this repository, which few people do."""
+"""The groups of the list. Commands in none make this repository's trends, which few users need."""
 
 CI: Final[Table] = {
     "plan": ("night", "Share a night's cases out over the machines that measure them."),
     "history": ("history", "The results of all nights, on a branch of their own."),
-    "accept": ("github", "Check artifacts of measuring machines, and copy what is right."),
+    "accept": ("github", "Check artifacts of measuring machines, and copy the valid ones."),
     "detect": ("detect", "Find series that moved for good, and confirm them by duets."),
     "announce": ("github", "Keep one issue per confirmed change."),
     "slash": ("github", "Answer a comment that says `/bench COMMIT`, and start the comparison."),
-    "sides": ("pull_request", "Find what a pull request or a push is to be compared with."),
+    "sides": ("pull_request", "Find what to compare a pull request or a push with."),
     "compare": ("pull_request", "Compare both sides, and find an upgrade's cause."),
-    "report": ("pull_request", "Comment on a pull request with what was found."),
-    "sandbox": ("github", "Run a verb where code of others may run: docs/runners.md."),
-    "runner": ("github", "Look whether this machine is prepared as a runner."),
+    "report": ("pull_request", "Comment on a pull request with the results."),
+    "sandbox": ("github", "Run a command where untrusted code may run: docs/runners.md."),
+    "runner": ("github", "Check whether this machine is prepared as a runner."),
 }
-"""The verbs of `duetbench ci`."""
+"""The commands of `duetbench ci`."""
 
 DEV: Final[Table] = {
     "reference": ("reference", "Write docs/reference.md from the registries."),
     "findings": ("show", "Answer each experiment's question from the reference runs."),
     "schema": ("show", "Write the JSON Schema of run files (kept as results/schema.json)."),
 }
-"""The verbs of `duetbench dev`."""
+"""The commands of `duetbench dev`."""
 
 APPLICATION: Final = "The application; each option is also a key of tool.duetbench"
-"""The panel of options that several verbs share."""
+"""The panel of options that several commands share."""
 
 PAGE: Final = "duetbench.page"
-"""In a context: the panel to which a help is narrowed."""
+"""Key in a context: the panel to which a help is narrowed."""
 
-_PAGE_HELP: Final = "Say what is measured and how; docs/applications.md has examples."
+_PAGE_HELP: Final = "Describes what is measured and how; docs/applications.md has examples."
 
 _BRIEF: Final = ("app", "path", "help_app")
-"""What a verb's help shows of that panel."""
+"""What a command's help shows of that panel."""
 
 
 def hook(place: str) -> Any:
-    """Import a function of another verb, `MODULE:NAME`, which only its user's run waits for."""
+    """Import another command's function, `MODULE:NAME`, only when it is needed."""
     return pkgutil.resolve_name(f"{__package__}.{place}")
 
 
 class Verb(TyperCommand):
-    """A verb's line in a list; the command itself is made when it is resolved."""
+    """A command's line in a list; the command itself is created when it is resolved."""
 
     def __init__(self, name: str, module: str, line: str) -> None:
         panel = next((panel for panel, names in PANELS.items() if name in names), None)
@@ -96,7 +96,7 @@ class Verb(TyperCommand):
         self.module = module
 
     def load(self) -> Any:
-        """Import the verb, and make of it what typer makes of registered functions and groups."""
+        """Import the command, and create it as typer does for registered functions and groups."""
         module, alone = import_module(f"{__package__}.{self.module}"), typer.Typer()
         if (group := getattr(module, f"{self.name}_app", None)) is not None:
             alone.add_typer(group, name=self.name)
@@ -109,7 +109,7 @@ class Verb(TyperCommand):
 
 
 class BriefCommand(TyperCommand):
-    """A verb whose help leaves most options of an application to a page of their own."""
+    """A command whose help leaves most options of an application to a separate page."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         if page := ctx.meta.get(PAGE):
@@ -122,7 +122,7 @@ class BriefCommand(TyperCommand):
 
 
 class _Group(TyperGroup):
-    """A group of verbs from tables."""
+    """A group of commands from a table."""
 
     listed: ClassVar[Table]
 
@@ -134,7 +134,7 @@ class _Group(TyperGroup):
                 verb.hidden = verb.rich_help_panel is None
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        _lay_out(self)  # only now it has all options: typer adds some of its own
+        _lay_out(self)  # not before: typer adds some options of its own
         super().format_help(ctx, formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -146,7 +146,7 @@ class _Group(TyperGroup):
 
 
 def group_of(listed: Table) -> type[TyperGroup]:
-    """The group of a table's verbs."""
+    """Return the class of a group with a table's commands."""
     return type("VerbGroup", (_Group,), {"listed": listed})
 
 
@@ -157,10 +157,10 @@ ci_app, dev_app = (
 
 
 def _lay_out(application: Any) -> None:
-    """Make helps fit for typer: a paragraph is a line, which it wraps where the terminal ends.
+    """Adapt helps to typer: a paragraph is one line, which it wraps at the terminal's width.
 
     Examples, each on its own line, stay as they are; brackets are no mark-up. A flag, which takes
-    no value, has no type, and an argument's is its name.
+    no value, shows no type, and an argument's type is its name.
     """
     paragraphs = inspect.cleandoc(application.help or "").split("\n\n")
     joined = (text if text.startswith("$ ") else text.replace("\n", " ") for text in paragraphs)

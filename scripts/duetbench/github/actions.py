@@ -1,7 +1,7 @@
-"""What GitHub Actions gives to a step and takes from it: variables, the event, outputs, a summary.
+"""GitHub Actions' interface to a step: variables, the event, outputs and the summary.
 
-Outputs and the summary are files that the environment names. A value is set apart by a line that
-nobody can guess, so that no value can begin another output.
+Outputs and the summary are files that the environment names. A random line delimits each value, so
+that no value can begin another output.
 """
 
 import json
@@ -16,17 +16,17 @@ from typing import Any, Final, Self
 from duetbench.core.errors import UsageError
 
 BOT: Final = "github-actions[bot]"
-"""Who writes with a job's own token. Nobody can register a name with brackets."""
+"""The account that writes with a job's own token. Nobody can register a name with brackets."""
 
 API: Final = "https://api.github.com"
 SERVER: Final = "https://github.com"
 OUTPUT: Final = "GITHUB_OUTPUT"
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 MOST_SUMMARY: Final = 1_000_000
-"""Bytes that a summary may have; GitHub refuses more than 1 MiB of it as a whole."""
+"""Largest summary, bytes; GitHub refuses more than 1 MiB for all of it."""
 
 URL: Final = re.compile(r"https?://[^\s()<>\[\]\\]{1,500}")
-"""An address that can stand in Markdown."""
+"""An address that is safe in Markdown."""
 
 _REPOSITORY: Final = re.compile(r"[A-Za-z0-9_-]+/[A-Za-z0-9._-]+")
 _ADDRESS: Final = re.compile(r"https://\w|http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/|$)")
@@ -41,7 +41,7 @@ class Context:
     token: str = field(repr=False)  # never shown
     api_url: str = API  # base address of the REST API
     server_url: str = SERVER  # base address of the pages for people
-    site: str = ""  # address of the site; empty: GitHub Pages shows it
+    site: str = ""  # address of the site; empty: that of GitHub Pages
     run_id: int = 0  # of the workflow's run; later runs have larger ones. 0 outside of Actions
     event_name: str = ""
     event_path: Path | None = None
@@ -58,7 +58,7 @@ class Context:
         if not run_id.isdecimal():
             raise UsageError(f"GITHUB_RUN_ID={run_id!r}: expected a number")
         api_url = environ.get("GITHUB_API_URL") or API
-        if not _ADDRESS.match(api_url):  # where the token goes
+        if not _ADDRESS.match(api_url):  # the token goes there
             raise UsageError(
                 f"GITHUB_API_URL={api_url!r}: expected https://…, or http:// on this machine"
             )
@@ -79,13 +79,13 @@ class Context:
 
     @property
     def run_url(self) -> str:
-        """The page of this run; of all runs outside of Actions."""
+        """The page of this run; outside of Actions, of all runs."""
         base = f"{self.server_url}/{self.repository}/actions"
         return f"{base}/runs/{self.run_id}" if self.run_id else base
 
     @property
     def site_url(self) -> str:
-        """Where the site is, with a slash at its end."""
+        """Address of the site, with a slash at its end."""
         if self.site:
             return self.site.rstrip("/") + "/"
         owner, _, name = self.repository.lower().partition("/")
@@ -93,7 +93,7 @@ class Context:
         return f"https://{home}/" if name == home else f"https://{home}/{name}/"
 
     def event(self) -> dict[str, Any]:
-        """Read what started the workflow; raises UsageError."""
+        """Read the event that started the workflow; raises UsageError."""
         if self.event_path is None:
             raise UsageError(f"GITHUB_EVENT_PATH is not set: expected the event's file{_HINT}")
         try:
@@ -104,7 +104,7 @@ class Context:
 
 
 def outputs(values: Mapping[str, str]) -> None:
-    """Hand values to the following steps and jobs; nothing elsewhere than in a workflow."""
+    """Pass values to the following steps and jobs; outside of a workflow, do nothing."""
     if path := os.environ.get(OUTPUT):
         fence = f"end-{secrets.token_hex(16)}"
         lines = (f"{name}<<{fence}\n{value}\n{fence}\n" for name, value in values.items())
@@ -113,7 +113,7 @@ def outputs(values: Mapping[str, str]) -> None:
 
 
 def summary(markdown: str) -> None:
-    """Add to the step's summary; nothing where there is none."""
+    """Add to the step's summary, if there is one."""
     if path := os.environ.get(SUMMARY):
         text = markdown.encode()[:MOST_SUMMARY].decode(errors="ignore")
         with Path(path).open("a", encoding="utf-8") as file:

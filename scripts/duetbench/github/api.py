@@ -1,9 +1,9 @@
 """GitHub's REST API, as far as duetbench uses it: bounded, patient and paginated.
 
-A request whose answer was lost is repeated too; what was made twice by that, its caller finds by a
-marker. Waiting follows what GitHub asks for, and is random otherwise, so that many jobs do not come
+A request without an answer is repeated, even one that writes; its caller finds a duplicate by its
+marker. Delays are those that GitHub asks for, and random otherwise, so that many jobs do not come
 back at once (full jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog,
-2015). Of an answer the keys that are used are checked, and all others are ignored.
+2015). Answers are checked for the keys in use; all other keys are ignored.
 """
 
 import time
@@ -30,23 +30,23 @@ from duetbench.core.errors import ServiceError
 from duetbench.core.text import short
 from duetbench.github.actions import BOT, Context
 
-PATIENCE: Final = 300.0  # s; how long to go on trying
-ATTEMPTS: Final = 12  # how often to try at most
+PATIENCE: Final = 300.0  # s; how long to repeat a request
+ATTEMPTS: Final = 12  # most attempts
 TIMEOUT: Final = 20.0  # s; longest silence within a request
 LARGEST: Final = 32_000_000  # bytes of an answer
 PAGES: Final = 200  # of a list, of 100 entries each
-UNKNOWN_DELAY: Final = 60.0  # s; where GitHub limits and does not say how long
+UNKNOWN_DELAY: Final = 60.0  # s; if GitHub limits requests and states no delay
 WAIT: Callable[[float], None] = time.sleep
 
 _PAGE: Final = 100
 _NOT_FOUND: Final = 404
 _ADVICE: Final = {
     401: "give the step a valid token (env: GITHUB_TOKEN)",
-    403: "see whether the job's `permissions:` allow it, and that the conversation is not locked",
-    404: "see that it exists, and that the job's `permissions:` let the token see it",
+    403: "check that the job's `permissions:` allow it and that the conversation is not locked",
+    404: "check that it exists and that the job's `permissions:` let the token see it",
     409: "it has changed in the meantime; run the job again",
     410: "it has been removed or is switched off",
-    422: "GitHub does not take these values",
+    422: "GitHub rejects these values",
 }
 
 Sha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 
 def nested(*keys: str, **more: Any) -> Any:
-    """A field that lies deeper in an answer or an event."""
+    """A field nested in an answer or an event."""
     return Field(validation_alias=AliasPath(keys[0], *keys[1:]), **more)
 
 
@@ -88,7 +88,7 @@ class Issue(Payload):
 class Pull(Payload):
     """A pull request.
 
-    Its base is a branch's name: GitHub keeps an older commit of it, which is no merge base either.
+    Its base is a branch's name: the commit that GitHub keeps is old, and no merge base either.
     """
 
     number: int
@@ -98,7 +98,7 @@ class Pull(Payload):
 
 
 class Artifact(Payload):
-    """What a job of a run has left; later ones have larger ids."""
+    """A file that a job of a run has uploaded; later ones have larger ids."""
 
     id: int
     name: str
@@ -111,7 +111,7 @@ class _MergeBase(Payload):
 
 
 def read(kind: type[T], content: Any, source: str) -> T:
-    """Check an answer, as JSON, or what an event has; raises ServiceError."""
+    """Validate an answer, as JSON, or content of an event; raises ServiceError."""
     adapter = TypeAdapter(kind)
     try:
         if isinstance(content, bytes):
@@ -126,7 +126,7 @@ def read(kind: type[T], content: Any, source: str) -> T:
 
 
 class _TemporaryError(ServiceError):
-    """There was no proper answer, and there may be one after `delay` seconds."""
+    """A request failed, and may succeed after `delay` seconds."""
 
     def __init__(self, message: str, status: int | None = None, delay: float | None = None) -> None:
         super().__init__(message, status)
@@ -136,7 +136,7 @@ class _TemporaryError(ServiceError):
 class GitHub:
     """One repository on GitHub, with one token. Use it as a context manager.
 
-    All methods raise ServiceError where GitHub refuses, or does not answer for long.
+    All methods raise ServiceError if GitHub refuses, or fails for longer than `patience`.
     """
 
     def __init__(self, context: Context, *, patience: float = PATIENCE) -> None:
@@ -165,29 +165,29 @@ class GitHub:
         return self._get(Pull, f"/pulls/{number}")
 
     def open_pulls(self, branch: str, owner: str) -> list[Pull]:
-        """The open pull requests of a branch, of this repository's or a fork's owner."""
+        """Return the open pull requests of a branch, of this repository's or a fork's owner."""
         return self._list(Pull, "/pulls", state="open", head=f"{owner}:{branch}")
 
     def permission(self, login: str) -> str:
-        """What somebody may do: admin, write (maintainers too), read or none."""
-        answer = self._get(_Table, f"/collaborators/{_quoted(login)}/permission", absent={})
+        """Return an account's permission: admin, write (maintainers too), read or none."""
+        answer = self._get(_Table, f"/collaborators/{_quote(login)}/permission", absent={})
         return str(answer.get("permission", "none"))
 
     def merge_base(self, branch: str, head: Sha) -> Sha:
-        """Where a commit has left a branch, or another commit."""
-        return self._get(_MergeBase, f"/compare/{_quoted(branch)}...{head}", per_page=1).sha
+        """Return the commit at which a commit has left a branch, or another commit."""
+        return self._get(_MergeBase, f"/compare/{_quote(branch)}...{head}", per_page=1).sha
 
     def has_reviewers(self, environment: str) -> bool:
         """Whether somebody has to approve before a job in an environment starts.
 
-        One that is not there has nobody: GitHub makes it, open to all, when a job first names it.
+        A missing environment has no reviewers: GitHub creates it, open to all, for the first job.
         """
-        answer = self._get(_Table, f"/environments/{_quoted(environment)}", absent={})
+        answer = self._get(_Table, f"/environments/{_quote(environment)}", absent={})
         rules = answer.get("protection_rules", ())
         return any(rule.get("type") == "required_reviewers" for rule in rules)
 
     def setting(self, address: str = "") -> _Table | None:
-        """The repository itself, or one of its settings; None: there is none that one may see."""
+        """Return the repository, or one of its settings; None if the token sees none."""
         try:
             # A base address alone would end in a slash, which GitHub does not know.
             whole = f"{self.context.api_url}/repos/{self.context.repository}{address}"
@@ -215,10 +215,10 @@ class GitHub:
                 raise
 
     def issues(self) -> list[Issue]:
-        """All issues that `BOT` has opened, open and closed, oldest first."""
+        """Return all issues that `BOT` has opened, open and closed, oldest first."""
         listed = self._list(Issue, "/issues", state="all", creator=BOT)
-        ours = (i for i in listed if i.pull_request is None and i.author == BOT)
-        return sorted(ours, key=lambda issue: issue.number)
+        own = (issue for issue in listed if issue.pull_request is None and issue.author == BOT)
+        return sorted(own, key=lambda issue: issue.number)
 
     def open_issue(self, title: str, body: str, labels: Sequence[str]) -> Issue:
         return self._send(Issue, "POST", "/issues", title=title, body=body, labels=list(labels))
@@ -227,18 +227,18 @@ class GitHub:
         self.request("PATCH", f"/issues/{number}", json=changes)
 
     def artifacts(self, run: int) -> list[Artifact]:
-        """What the jobs of a run have left, of each name the newest."""
+        """Return the artifacts of a run, the newest of each name."""
         listed = self._list(Artifact, f"/actions/runs/{run}/artifacts", key="artifacts")
         newest = {artifact.name: artifact for artifact in sorted(listed, key=lambda a: a.id)}
         return [newest[name] for name in sorted(newest)]
 
     def archive(self, artifact: int, most: int) -> bytes:
-        """An artifact as a zip archive of at most so many bytes."""
+        """Return an artifact as a zip archive of at most so many bytes."""
         return self.request("GET", f"/actions/artifacts/{artifact}/zip", most=most)
 
     def dispatch(self, file: str, ref: str, inputs: Mapping[str, str]) -> None:
         """Start a workflow."""
-        address = f"/actions/workflows/{_quoted(file)}/dispatches"
+        address = f"/actions/workflows/{_quote(file)}/dispatches"
         self.request("POST", address, json={"ref": ref, "inputs": dict(inputs)})
 
     def request(
@@ -250,7 +250,7 @@ class GitHub:
         params: Mapping[str, str | int] | None = None,
         most: int = LARGEST,
     ) -> bytes:
-        """Ask, and ask again while it may help: the answer's body."""
+        """Send a request, repeat it while that may help, and return the answer's body."""
         retrying = Retrying(
             retry=retry_if_exception_type(_TemporaryError),
             wait=_delay,
@@ -259,16 +259,16 @@ class GitHub:
             reraise=True,
         )
         try:
-            return retrying(self._ask, method, path, {"json": json, "params": params}, most)
+            return retrying(self._send_once, method, path, {"json": json, "params": params}, most)
         except _TemporaryError as error:
             tries = retrying.statistics["attempt_number"]
             end = f"given up at try {tries} within {self._patience:.0f} s: run the job again later"
             raise ServiceError(f"{error}; {end}", error.status) from error
 
-    def _ask(self, method: str, path: str, sent: Mapping[str, Any], most: int) -> bytes:
+    def _send_once(self, method: str, path: str, content: Mapping[str, Any], most: int) -> bytes:
         body = bytearray()
         try:
-            with self._http.stream(method, path, **sent) as response:
+            with self._http.stream(method, path, **content) as response:
                 for chunk in response.iter_bytes():
                     body += chunk
                     if len(body) > most:
@@ -282,7 +282,7 @@ class GitHub:
         return bytes(body)
 
     def _get(self, kind: type[T], address: str, *, absent: T | None = None, **params: Any) -> T:
-        """An answer; where nothing is there, what it means that it is absent."""
+        """Return a validated answer, or `absent` for 404, if it is given."""
         try:
             return read(kind, self.request("GET", address, params=params), address)
         except ServiceError as error:
@@ -304,7 +304,7 @@ class GitHub:
         raise ServiceError(f"{address}: expected at most {PAGES} pages, found more")
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return quote(text, safe="")
 
 
@@ -315,9 +315,9 @@ def _delay(state: RetryCallState) -> float:
 
 
 def _problem(response: httpx.Response, body: bytes) -> ServiceError:
-    """What an answer that is no success means: try again later, or refused."""
+    """Return the error of a failed response: temporary, or final."""
     status, headers = response.status_code, response.headers
-    message = short(body.decode("utf-8", "replace")) or "no words"  # GitHub's own, as JSON
+    message = short(body.decode("utf-8", "replace")) or "no message"  # GitHub's own, as JSON
     request = f"{response.request.method} {response.request.url.path}"
     sentence = f"GitHub answered {status} to {request}: {message}"
     spent, after = headers.get("x-ratelimit-remaining") == "0", headers.get("retry-after", "")
@@ -328,7 +328,7 @@ def _problem(response: httpx.Response, body: bytes) -> ServiceError:
             delay = float(after)
         elif spent and reset.isdecimal():
             delay = max(0.0, int(reset) - time.time()) + 1
-        sentence += f"; it wants to be left alone for {delay:.0f} s"
+        sentence += f"; it asks to wait {delay:.0f} s"
         return _TemporaryError(sentence, status, delay)
     if status >= 500 or status == 408:
         return _TemporaryError(sentence, status)

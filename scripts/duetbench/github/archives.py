@@ -1,7 +1,7 @@
-"""Archives and folders that somebody else has filled: unpacked in memory, with bounds.
+"""Archives and folders with untrusted content: unpacked in memory, with bounds.
 
-What is no plain file, has a name that none of ours has, or is more than was agreed, is refused as a
-whole. Artifacts are fetched one by one, so that a bad one costs the others nothing.
+An archive is refused as a whole if an entry is no plain file, has a name outside of the allowed
+pattern, or exceeds a limit. Artifacts are fetched one by one: a bad one does not affect the others.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ MOST_ARTIFACTS: Final = 300
 """A matrix has at most 256 jobs."""
 
 MOST_FILES: Final = 64
-"""Of an artifact."""
+"""Most files of an artifact."""
 
 MOST_DEPTH: Final = 6
 MOST_BYTES: Final = 8_000_000
-"""Of a file: several times what the largest of ours has."""
+"""Largest file of an artifact, bytes: several times the largest that duetbench writes."""
 
 MOST_TOTAL: Final = 32_000_000
 """Bytes of an artifact's files."""
@@ -50,7 +50,7 @@ _REASON: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What came of some artifacts; of the refused ones, each with its reason, nothing is used."""
+    """Artifacts accepted, refused with a reason, and missing; a refused one is not used at all."""
 
     accepted: tuple[str, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -58,47 +58,47 @@ class Acceptance:
 
     @property
     def exit_code(self) -> int:
-        """0: all is there and accepted; 1: something is refused or missing; 3: nothing is left."""
+        """0: all arrived and were accepted; 1: some are refused or missing; 3: none is accepted."""
         if not (self.refused or self.missing):
             return 0
         return 1 if self.accepted else 3
 
 
 def reason(error: Exception) -> str:
-    """What is wrong with a file, as one line that is fit for a log."""
+    """Return the error as one line that is safe in a log."""
     if isinstance(error, ArtifactError):
-        return str(error)  # whose foreign parts are
+        return str(error)  # its untrusted parts are already made printable
     text = str(error) if isinstance(error, RecordError) else repr(error)
     return printable(" ".join(text.split()), _REASON)
 
 
 def is_plain(name: str) -> bool:
-    """Whether a folder or file of ours could have such a name, which leads nowhere else."""
+    """Whether a name has the pattern of duetbench's files, and leads to no other folder."""
     return _NAME.fullmatch(name) is not None and ".." not in name
 
 
-def unzipped(data: bytes) -> Files:
-    """The files of a zip archive; raises ArtifactError."""
+def unzip(data: bytes) -> Files:
+    """Return the files of a zip archive; raises ArtifactError."""
     with _reading("zip archive"), zipfile.ZipFile(io.BytesIO(data)) as archive:
         entries = (entry for entry in archive.infolist() if not entry.is_dir())
         return _bounded((entry.filename, partial(archive.open, entry)) for entry in entries)
 
 
-def untarred(data: bytes) -> Files:
-    """The files of a tar archive, which may hold them and folders, nothing else: ArtifactError."""
+def untar(data: bytes) -> Files:
+    """Return the files of a tar archive; ArtifactError if it has more than files and folders."""
     with _reading("tar archive"), tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
         entries = (entry for entry in archive if not entry.isdir())
         return _bounded((entry.name, partial(_regular, archive, entry)) for entry in entries)
 
 
 def folder(path: Path) -> Files:
-    """The files of a folder into which an artifact was downloaded; raises ArtifactError."""
+    """Return the files of a folder into which an artifact was downloaded; raises ArtifactError."""
     if path.is_symlink() or not path.is_dir() or not is_plain(path.name):
-        raise ArtifactError(f"{printable(path.name)}: expected a folder with a name of ours")
+        raise ArtifactError(f"{printable(path.name)}: expected a folder with a plain name")
     with _reading("folder"):
         entries = (entry for entry in path.rglob("*") if entry.is_symlink() or not entry.is_dir())
         return _bounded(
-            (entry.relative_to(path).as_posix(), partial(_opened, entry)) for entry in entries
+            (entry.relative_to(path).as_posix(), partial(_open, entry)) for entry in entries
         )
 
 
@@ -109,7 +109,7 @@ def _regular(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
     return file
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open(path: Path) -> IO[bytes]:
     if path.is_symlink() or not path.is_file():
         raise ArtifactError(f"{printable(path.name)} is not a plain file")
     return path.open("rb")
@@ -118,13 +118,13 @@ def _opened(path: Path) -> IO[bytes]:
 def _bounded(entries: Iterable[tuple[str, Callable[[], IO[bytes]]]]) -> Files:
     contents: dict[str, bytes] = {}
     total = 0
-    for name, opened in entries:
+    for name, opening in entries:
         parts = name.split("/")
         if not all(map(is_plain, parts)) or len(parts) > MOST_DEPTH:
-            raise ArtifactError(f"the name {printable(name)}; ours have letters, digits and '._-'")
+            raise ArtifactError(f"the name {printable(name)}: expected letters, digits and '._-'")
         if len(contents) == MOST_FILES:
             raise ArtifactError(f"more than {MOST_FILES} files")
-        with opened() as file:  # the size that an archive says proves nothing
+        with opening() as file:  # an archive's own statement of sizes proves nothing
             contents[name] = file.read(MOST_BYTES + 1)
         total += len(contents[name])
         if len(contents[name]) > MOST_BYTES or total > MOST_TOTAL:
@@ -141,14 +141,14 @@ def _reading(kind: str) -> Iterator[None]:
         yield
     except ArtifactError:
         raise
-    except Exception as error:  # the libraries raise whatever they stumble over
+    except Exception as error:  # the libraries raise many kinds of errors
         raise ArtifactError(f"expected a {kind}, found {reason(error)}") from error
 
 
 def fetch(github: GitHub, run: int, names: str, target: Path) -> Acceptance:
     """Fetch the artifacts of a run whose names match a glob, each into a folder of its name.
 
-    ServiceError: GitHub does not say which there are. ArtifactError: there are far too many.
+    Raises ServiceError if GitHub does not list them, and ArtifactError if there are too many.
     """
     artifacts = [entry for entry in github.artifacts(run) if fnmatchcase(entry.name, names)]
     if len(artifacts) > MOST_ARTIFACTS:
@@ -157,7 +157,7 @@ def fetch(github: GitHub, run: int, names: str, target: Path) -> Acceptance:
     refused: dict[str, str] = {}
     for artifact in artifacts:
         try:
-            unpacked = unzipped(_archive(github, artifact))
+            unpacked = unzip(_archive(github, artifact))
         except (ArtifactError, ServiceError) as error:
             refused[printable(artifact.name)] = str(error)
             continue
@@ -169,7 +169,7 @@ def fetch(github: GitHub, run: int, names: str, target: Path) -> Acceptance:
 
 def _archive(github: GitHub, artifact: Artifact) -> bytes:
     if not is_plain(artifact.name):
-        raise ArtifactError("a name that none of ours has")
+        raise ArtifactError("expected a name of letters, digits and '._-'")
     if artifact.expired:
         raise ArtifactError("it has expired")
     if artifact.size_in_bytes > MOST_PACKED:

@@ -1,16 +1,16 @@
-"""Comments on a pull request: what they say, and how there is only one for each thing.
+"""Comments on a pull request: their text, and one comment only for each subject.
 
-What others wrote is shown and does nothing. Markdown's own characters are escaped where a report is
-written (`show.formats.escape`). What GitHub adds afterwards knows no escapes: mentions call people,
-references leave marks on other conversations, addresses become links (github/cmark-gfm#181,
-github/cmark-gfm#389). A zero-width space in the middle keeps each of them from being one.
+Untrusted text is shown and has no effect. Reports escape Markdown's own characters
+(`show.formats.escape`). GitHub's additions know no escapes: mentions notify people, references
+leave marks on other conversations, addresses become links (github/cmark-gfm#181,
+github/cmark-gfm#389). A zero-width space inside each of them prevents that.
 
-By a hidden first line duetbench knows its own comments again, and its issues:
+A hidden first line identifies duetbench's own comments, and its issues:
 
     <!-- duetbench:comparison {"name":"shop"} -->
 
-Anybody can write such a line; it counts only where the account that wrote it is ours. A comment is
-replaced by whatever is known next; of several applications of a repository each has one.
+Anybody can write such a line, so it counts only in comments by the bot's account. A new report
+replaces the text of a comment; several applications of a repository have one comment each.
 """
 
 import json
@@ -31,7 +31,7 @@ from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison, PackageChange
 
 DIGITS: Final = 12
-"""Digits of a commit that people see."""
+"""Digits of a commit that readers see."""
 
 LIMIT: Final = 60_000
 """Characters of a comment or issue. GitHub refuses more than 65,536."""
@@ -39,10 +39,10 @@ LIMIT: Final = 60_000
 KIND: Final = "comparison"
 ANSWER: Final = "answer"
 _NAMED: Final = 8  # packages and series that a sentence names
-_ROOM: Final = 2_000  # characters for what stands around the report
+_ROOM: Final = 2_000  # characters for the text around the report
 _ADVISORY: Final = (
-    "Advisory: nothing is blocked by this. Measured on one machine, base and head together; a "
-    "change smaller than what the table says could be seen may be there all the same."
+    "Advisory: this does not block anything. Measured on one machine, base and head together; a "
+    "change below what the table says it could see may have been missed."
 )
 _ACTIVE: Final = re.compile(
     r"@(?=\w)"  # mentions, and mail addresses
@@ -57,22 +57,22 @@ _CUT: Final = "\n\n… the rest did not fit.\n"
 
 
 def plain(text: str) -> str:
-    """Other people's text inside of ours: on one line, and nothing but text."""
-    return _broken(escape(text))
+    """Make untrusted text part of a line: on one line, and without effect."""
+    return _break(escape(text))
 
 
 def inert(text: str) -> str:
-    """A report in Markdown that names things which others named; indented code stays as it is."""
+    """Return a Markdown report without effects of untrusted names; indented code stays as it is."""
     lines = text.splitlines(keepends=True)
-    return "".join(line if line.startswith("    ") else _broken(line) for line in lines)
+    return "".join(line if line.startswith("    ") else _break(line) for line in lines)
 
 
-def _broken(text: str) -> str:
+def _break(text: str) -> str:
     return _ACTIVE.sub(lambda match: match[0] + "\u200b", text)
 
 
 def bounded(text: str, limit: int = LIMIT) -> str:
-    """Cut a text at the end of a line, so that it fits; what was folded stays folded."""
+    """Cut a text that is too long at the end of a line; folded parts stay folded."""
     if len(text) <= limit:
         return text
     part = text[: max(limit - len(_CUT) - len(_FOLD_END), 0)].rpartition("\n")[0]
@@ -82,14 +82,14 @@ def bounded(text: str, limit: int = LIMIT) -> str:
 
 def marker(kind: str, values: Mapping[str, str]) -> str:
     """Write the hidden line. Nothing in it can end the HTML comment."""
-    written = json.dumps(dict(values), separators=(",", ":"), sort_keys=True)
-    # JSON may write any letter as an escape; these could be the end of the comment.
-    safe = written.replace(">", "\\u003e").replace("<", "\\u003c").replace("--", "-\\u002d")
+    text = json.dumps(dict(values), separators=(",", ":"), sort_keys=True)
+    # JSON allows any character as an escape; these could end the HTML comment.
+    safe = text.replace(">", "\\u003e").replace("<", "\\u003c").replace("--", "-\\u002d")
     return f"<!-- duetbench:{kind} {safe} -->"
 
 
 def marker_values(kind: str, body: str | None) -> dict[str, Any] | None:
-    """Read the first line of a body of ours; None: there is none of this kind."""
+    """Read the first line of one of duetbench's texts; None: there is none of this kind."""
     match = _MARKER.fullmatch((body or "").partition("\n")[0].rstrip("\r"))
     if match is None or match[1] != kind:
         return None
@@ -98,15 +98,15 @@ def marker_values(kind: str, body: str | None) -> dict[str, Any] | None:
 
 
 def publish(github: GitHub, pull: int, kind: str, body: str, name: str = "") -> str:
-    """Write our comment of a kind and name in place of what it said: what was done to which.
+    """Write the comment of a kind and name in place of its old text; return what was done.
 
     Raises ServiceError.
     """
     body = bounded(f"{marker(kind, {'name': name} if name else {})}\n{body.rstrip()}")
-    old = _ours(github, pull, kind, name)
+    old = _own(github, pull, kind, name)
     new = None if old else github.add_comment(pull, body)
-    # An answer that was lost has left another.
-    _remove(github, (_ours(github, pull, kind, name) if new else old)[1:])
+    # A lost answer may have left a second one.
+    _remove(github, (_own(github, pull, kind, name) if new else old)[1:])
     if new:
         return f"created {new.html_url}"
     if old[0].body == body:
@@ -115,12 +115,12 @@ def publish(github: GitHub, pull: int, kind: str, body: str, name: str = "") -> 
 
 
 def withdraw(github: GitHub, pull: int, kind: str) -> None:
-    """Remove our comment of a kind, where there is one; raises ServiceError."""
-    _remove(github, _ours(github, pull, kind, ""))
+    """Remove the comment of a kind, if there is one; raises ServiceError."""
+    _remove(github, _own(github, pull, kind, ""))
 
 
-def _ours(github: GitHub, pull: int, kind: str, name: str) -> list[Comment]:
-    """Our comments of a kind and name, the oldest first; there should be one at most."""
+def _own(github: GitHub, pull: int, kind: str, name: str) -> list[Comment]:
+    """Return the bot's comments of a kind and name, the oldest first; normally at most one."""
     return [
         comment
         for comment in github.comments(pull)
@@ -136,7 +136,7 @@ def _remove(github: GitHub, comments: Iterable[Comment]) -> None:
 
 
 def queued(head: str, url: str) -> str:
-    """The placeholder: asked for, not yet measured."""
+    """Return the placeholder: requested, not yet measured."""
     return (
         f"### duetbench: queued\n\nThe comparison of `{head[:DIGITS]}` with the commit where it "
         "left its base waits for an approval and for the measuring machine. This comment becomes "
@@ -145,7 +145,7 @@ def queued(head: str, url: str) -> str:
 
 
 def failed(head: str, url: str, reason: str) -> str:
-    """There is no result, and why."""
+    """Return the comment for a comparison without a result, and the reason."""
     return (
         f"### duetbench: no result\n\nThe comparison of `{head[:DIGITS]}` failed, which says "
         f"nothing about the change. The reason: {plain(reason).rstrip('.')}. [The log]({url}) has "
@@ -154,41 +154,40 @@ def failed(head: str, url: str, reason: str) -> str:
 
 
 def refused(reason: str, head: str | None) -> str:
-    """The answer to a request that cannot be granted; head: the commit that could be asked for."""
+    """Return the answer to a refused request; head: the commit that may be requested."""
     answer = f"### duetbench: not started\n\n{reason}\n"
     if head is None:
         return answer
     return (
         f"{answer}\nTo compare a pull request with the commit where it left its base, somebody "
-        "with write permission names the commit that they have looked at. This is the newest one; "
-        f"look at it, and ask for it on the first line of a comment:\n\n```\n/bench {head}\n```\n"
+        "with write permission names the commit that they have reviewed. This is the newest one; "
+        f"review it, and request it on the first line of a comment:\n\n```\n/bench {head}\n```\n"
     )
 
 
 def report(
     comparison: Comparison, upgrade: Upgrade | None = None, code: Attribution | None = None
 ) -> str:
-    """A comparison as text that does nothing.
+    """Return a comparison as text without effects, with its upgrade and attribution on top.
 
-    Below its headline stands what an upgrade did, and which code it is. RecordError: the comparison
-    holds what cannot be shown.
+    Raises RecordError if the comparison has values that cannot be shown.
     """
     try:
         paragraphs = [*_upgrade(comparison, upgrade)] if upgrade is not None else []
         paragraphs += [brief(code)] if code is not None else []
         lead = "".join(f"{paragraph}\n\n" for paragraph in paragraphs)
         body = as_markdown(comparison, lead=lead, end="")
-    except Exception as error:  # whatever strange values lead to, it is the file's fault
+    except Exception as error:  # strange values raise many kinds of errors
         name = (comparison.head.commit or comparison.id)[:DIGITS]
         raise RecordError(
-            f"the comparison of {name}: expected values that can be shown, found some that "
-            f"cannot ({type(error).__name__}: {short(str(error), 100)})"
+            f"the comparison of {name}: expected values that can be shown, found others "
+            f"({type(error).__name__}: {short(str(error), 100)})"
         ) from error
     return bounded(inert(body), LIMIT - _ROOM)
 
 
 def signed(text: str, head: str, url: str, words: str) -> str:
-    """A report with links to the run's `url` and to the `words` it uses."""
+    """Return a report with links to the run's `url` and to the meaning of its `words`."""
     glossary = f" · [what the words mean]({words})" if words else ""
     return (
         f"{text}\n---\n<sub>`{head[:DIGITS]}` · [the run, with all figures]({url}){glossary}. "
@@ -200,16 +199,16 @@ def _upgrade(comparison: Comparison, upgrade: Upgrade) -> Iterator[str]:
     # One package may be in the locks of several stacks.
     moved = tuple(dict.fromkeys(map(_package, comparison.packages)))
     packages = escape(some(moved, _NAMED)) or "no package that is installed here"
-    yield f"**Upgrade**: nothing but locks differs: {packages}."
-    verdicts = {judged.verdict for case in comparison.cases for judged in case.judgements}
-    did = verdicts & {Verdict.SLOWER, Verdict.FASTER}
+    yield f"**Upgrade**: only locks differ: {packages}."
+    verdicts = {judgement.verdict for case in comparison.cases for judgement in case.judgements}
+    changes = verdicts & {Verdict.SLOWER, Verdict.FASTER}
     if upgrade.cause is not None:
         yield f"**Cause**: {escape('; '.join(cause_lines(upgrade.cause)))}."
-    elif did and len(moved) == 1:
+    elif changes and len(moved) == 1:
         yield "**Cause**: no other package moved."
-    elif did:
-        why = escape(upgrade.note).rstrip(".") or "it was not searched for"
-        yield f"**Cause**: not known: {why}."
+    elif changes:
+        reason = escape(upgrade.note).rstrip(".") or "no search ran"
+        yield f"**Cause**: not known: {reason}."
 
 
 def _package(change: PackageChange) -> str:

@@ -1,11 +1,11 @@
-"""What events ask for: which commits to compare, whether only locks differ, and who may ask.
+"""Decides what an event asks for: the commits to compare, whether only locks differ, who may ask.
 
-A pull request's head is compared with the commit where it left its base, which GitHub is asked for:
-a shallow clone does not know it, and what the event calls the base may be an older one.
+A pull request's head is compared with the commit where it left its base. GitHub finds that commit:
+a shallow clone may not have it, and the event's base may be older.
 
-`/bench <commit>` in a comment on a pull request lets other people's code run on our machine, so
-somebody with write permission has to name the very commit that they have looked at. The name of a
-branch would do for whatever is pushed next.
+`/bench <commit>` in a comment on a pull request runs untrusted code on a measuring machine. So
+somebody with write permission has to name the exact commit that they have reviewed. The name of a
+branch would also allow every later push.
 """
 
 import re
@@ -20,21 +20,21 @@ from duetbench.github.comments import ANSWER, KIND, failed, publish, queued, ref
 from duetbench.host import git
 
 ENVIRONMENT: Final = "bench"
-"""In which a comparison waits for its approval."""
+"""The environment whose reviewers approve a comparison."""
 
 NONE: Final = "0" * 40
-"""What a push found where there was no such branch."""
+"""The commit before a push that created the branch."""
 
 WORKFLOW: Final = "bench.yml"
 """The workflow that compares; it is started on the default branch, never on a pull request's.
 
-Asking again ends the older run, by its `concurrency`."""
+A new request cancels the older run, by the workflow's `concurrency`."""
 
 _LOCKS: Final = re.compile(
     r"(.*/)?((uv|poetry|pdm)\.lock|pylock(\.[^/]+)?\.toml|Pipfile(\.lock)?"
     r"|[^/]*(requirements|constraints)[^/]*\.(txt|in)|requirements/[^/]+\.(txt|in))"
 )
-"""Files that say which packages there are, and nothing else."""
+"""Files that select packages and do nothing else."""
 
 _PROJECT: Final = "pyproject.toml"
 _OPEN: Final = frozenset({"issue_comment", "pull_request_target", "workflow_run"})
@@ -44,8 +44,8 @@ _SHA: Final = re.compile(r"[0-9a-f]{40}")
 _LOGIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _MAY_ASK: Final = frozenset({"admin", "write"})
 _UNGUARDED: Final = (
-    f"The environment `{ENVIRONMENT}` has no required reviewers, so that nobody would approve the "
-    f"comparison: name some in the repository's settings (Environments, `{ENVIRONMENT}`)."
+    f"The environment `{ENVIRONMENT}` has no required reviewers, so nobody would approve the "
+    f"comparison: add some in the repository's settings (Environments, `{ENVIRONMENT}`)."
 )
 
 
@@ -73,7 +73,7 @@ class _CommentEvent(_RepositoryEvent):
 
 
 class MeasuringRun(Payload):
-    """The run of a workflow that another one was started by, when it had ended."""
+    """The run of a workflow whose end started another workflow."""
 
     id: int = nested("workflow_run", "id")
     event: str = nested("workflow_run", "event")
@@ -87,10 +87,10 @@ class MeasuringRun(Payload):
         return read(cls, event, _EVENT)
 
     def pulls(self, github: GitHub, base: str = "") -> list[tuple[int, Sha]]:
-        """The open pull requests whose head it has measured, as GitHub knows them, and their bases.
+        """Return the open pull requests whose head it measured, and the bases, as GitHub has them.
 
-        The event names none where they come from a fork, and what the run itself says proves
-        nothing. `base`: what their heads are compared with in place of their own. ServiceError.
+        An event from a fork names no pull request, and the run's own statements prove nothing.
+        `base`: compare their heads with it instead of their own bases. Raises ServiceError.
         """
         if self.event != "pull_request" or not self.owner or not self.branch:
             return []
@@ -104,38 +104,38 @@ class MeasuringRun(Payload):
 def sides(
     name: str, event: Mapping[str, Any], sha: Sha, github: GitHub, base: str = ""
 ) -> tuple[Sha | None, Sha]:
-    """Find base and head of what an event `name` is about; no base: nothing stands before it.
+    """Return base and head of an event `name`; no base: the head has nothing to compare with.
 
-    `base`: another branch or commit.
-    UsageError: others start such an event, and it has this repository's rights. ServiceError: the
-    event or GitHub's answer is none, or GitHub knows no common commit.
+    `base`: another branch or commit. Raises UsageError for events that others can start and that
+    have this repository's rights. Raises ServiceError if the event or GitHub's answer is invalid,
+    or GitHub knows no common commit.
     """
     if name in _OPEN:
         raise UsageError(
             f"GITHUB_EVENT_NAME={name!r}: expected pull_request or push; {name} has the rights of "
-            "this repository, and here others' code would run"
+            "this repository, and untrusted code would run with them"
         )
     head, default = sha, ""
     if name == "pull_request":
-        proposed = read(_PullEvent, event, _EVENT).pull
-        head, default = proposed.head, proposed.base
+        pull = read(_PullEvent, event, _EVENT).pull
+        head, default = pull.head, pull.base
     elif name == "push":
-        pushed = read(_PushEvent, event, _EVENT)
-        head = pushed.after
-        default = "" if pushed.before == NONE else pushed.before
+        push = read(_PushEvent, event, _EVENT)
+        head = push.after
+        default = "" if push.before == NONE else push.before
     start = base or default or read(_RepositoryEvent, event, _EVENT).default_branch
-    left = github.merge_base(start, head)
-    return None if left == head else left, head
+    merge_base = github.merge_base(start, head)
+    return None if merge_base == head else merge_base, head
 
 
 def is_upgrade(root: Path, base: str, head: str, lock: str = "") -> bool:
     """Whether two commits differ in locks alone, and in what `pyproject.toml` requires.
 
     `lock` is the only file that counts as one, from the repository's root; none: the usual names.
-    GitError: a commit is not there.
+    Raises GitError if a commit is missing.
     """
-    listed = git.ask(root, "diff-tree", "-r", "-z", "--no-renames", "--name-only", base, head)
-    files = [path for path in listed.split("\0") if path]
+    paths = git.ask(root, "diff-tree", "-r", "-z", "--no-renames", "--name-only", base, head)
+    files = [path for path in paths.split("\0") if path]
     others = [path for path in files if not (path == lock if lock else _LOCKS.fullmatch(path))]
     return len(others) < len(files) and all(
         PurePosixPath(path).name == _PROJECT
@@ -157,21 +157,21 @@ def _without_requirements(root: Path, commit: str, path: str) -> Mapping[str, An
 
 
 def answer(github: GitHub) -> str:
-    """Answer the comment of the event, if it asks for a comparison, and start that: what was done.
+    """Answer the event's comment: start the comparison that it asks for; return what was done.
 
-    Nothing of the comment is repeated. A stranger gets no answer: whoever comments could let us
-    write as much as they like. Raises ServiceError.
+    The answer quotes nothing of the comment. Strangers get no answer: otherwise anybody could make
+    the bot write as much as they like. Raises ServiceError.
     """
-    about = read(_CommentEvent, github.context.event(), _EVENT)
-    lines = (about.body or "").splitlines()
+    event = read(_CommentEvent, github.context.event(), _EVENT)
+    lines = (event.body or "").splitlines()
     match = _COMMAND.fullmatch(lines[0].rstrip()) if lines else None
     if match is None:
         return "ignored: the comment does not begin with /bench"
-    if (why := _not_for_us(about)) is not None:
-        return f"ignored: {why}"
-    if github.permission(about.sender) not in _MAY_ASK:
+    if (reason := _ignored(event)) is not None:
+        return f"ignored: {reason}"
+    if github.permission(event.sender) not in _MAY_ASK:
         return "refused: only people with write permission may ask"
-    number, pull, url = about.number, github.pull(about.number), github.context.run_url
+    number, pull, url = event.number, github.pull(event.number), github.context.run_url
     base: Sha | None = None
     reason = _objection((match["words"] or "").strip(), pull)
     if reason is None and not github.has_reviewers(ENVIRONMENT):
@@ -186,36 +186,36 @@ def answer(github: GitHub) -> str:
     publish(github, number, KIND, queued(pull.head, url))
     inputs = {"pr": str(number), "head": pull.head, "base": base}
     try:
-        github.dispatch(WORKFLOW, about.default_branch, inputs)
+        github.dispatch(WORKFLOW, event.default_branch, inputs)
     except ServiceError:
-        publish(github, number, KIND, failed(pull.head, url, "it could not be started"))
+        publish(github, number, KIND, failed(pull.head, url, "it could not start"))
         raise
     return "dispatched: the comparison was started"
 
 
-def _not_for_us(about: _CommentEvent) -> str | None:
-    """Why a comment is no request, whatever it says; None: it may be one."""
-    if about.action != "created":
-        # Who edits a comment need not be who wrote it; only what was said at first counts.
-        return "the comment was not created just now, but changed"
-    if about.pull_request is None:
+def _ignored(event: _CommentEvent) -> str | None:
+    """Return why a comment is no request, whatever it says; None: it may be one."""
+    if event.action != "created":
+        # The editor of a comment need not be its author, so only its first version counts.
+        return "the comment was edited, not created"
+    if event.pull_request is None:
         return "the comment is not on a pull request"
-    if about.author_type != "User" or not _LOGIN.fullmatch(about.author):
-        return "no person wrote the comment"
-    if about.sender != about.author:
-        return "the comment is not by the person who sent it"
+    if event.author_type != "User" or not _LOGIN.fullmatch(event.author):
+        return "the author of the comment is not a person"
+    if event.sender != event.author:
+        return "the sender of the comment is not its author"
     return None
 
 
 def _objection(words: str, pull: Pull) -> str | None:
-    """Why a person who may ask does not get it; None: it is granted."""
+    """Return why a permitted person's request is refused; None: it is granted."""
     if not _SHA.fullmatch(words):
-        return "What was asked for is not a full commit: 40 hexadecimal digits in lower case."
+        return "The request does not name a full commit: 40 hexadecimal digits in lower case."
     if pull.state != "open":
         return "The pull request is not open."
     if words != pull.head:
         return (
             f"`{words[:12]}` is not the head of this pull request; commits may have "
-            "been added since it was looked at. Look at them, and name the last one."
+            "been added since the review. Review them, and name the last one."
         )
     return None

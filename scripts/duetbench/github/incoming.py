@@ -1,9 +1,9 @@
-"""Files from other machines, read strictly and bound to what was asked for.
+"""Files from other machines, checked strictly against what was requested.
 
-Our own machines are trusted with their figures: nobody else has seen them. Nobody is trusted with
-the number, size and shape of files, with names, or with texts that act on a terminal, a log or
-Markdown. Where a file belongs follows from what is in it, which the kinds of stored files say. An
-artifact counts as a whole or not at all, and a bad one costs the others nothing.
+The figures of the project's own machines are trusted: nothing else could verify them. The number,
+size and shape of files, names, and texts that could act on a terminal, a log or Markdown are not
+trusted. A file's content determines its place, as the kinds of stored files define it. An artifact
+is accepted as a whole or not at all, and a bad one does not affect the others.
 """
 
 import json
@@ -38,7 +38,7 @@ WHY: Final = "attribution.json"
 _OF_NIGHTS: Final = (Run, Points, None)  # None: files of asv's
 _OF_CHANGES: Final = (Change, Comparison, Attribution)
 _CLOCKS: Final = timedelta(days=1)
-"""How far a clock may be wrong. A run from the future would stay the latest one until then."""
+"""Largest error of a clock. A run dated in the future would be the latest one until then."""
 
 _LIST: Final = "asv/benchmarks.json"
 _LARGEST: Final = 1e18
@@ -46,12 +46,12 @@ _Kind = TypeVar("_Kind", bound=Artefact)
 
 
 class Upgrade(Artefact):
-    """What came of the search for the release that moved an application, on an upgrade branch."""
+    """Result of the search for the release that moved an application, on an upgrade branch."""
 
-    noun: ClassVar[str] = "what an upgrade's search found"
+    noun: ClassVar[str] = "an upgrade's search result"
 
     format: Literal[1] = 1
-    cause: Cause | None = Field(default=None, description="Null: nothing was searched for.")
+    cause: Cause | None = Field(default=None, description="Null: no search ran.")
     note: str = Field(default="", description="Why there is no cause.")
 
 
@@ -63,45 +63,45 @@ def night(
     now: datetime,
     shard: int | None = None,
 ) -> Acceptance:
-    """Check what the shards of a night have sent, one folder per artifact, and write what is right.
+    """Check the artifacts of a night's shards, one folder each, and write the accepted files.
 
     `locks` are the SHA-256 of the checkout's locks, by stack. With a `shard`, no other is missing.
-    ArtifactError: the folder has far too much in it.
+    Raises ArtifactError if the folder has far too many artifacts.
     """
     accepted: dict[str, bytes] = {}
-    sent: list[Run | Points] = []
+    arrived: list[Run | Points] = []
 
     def check(artifact: str, files: Files) -> None:
-        # asv's list of its benchmarks is made again from the suites.
+        # asv's list of its benchmarks is rebuilt from the suites.
         contents = {final(path): data for path, data in files.items() if path != _LIST}
         values = {path: _stored(path, data, _OF_NIGHTS) for path, data in contents.items()}
-        ours = [value for value in values.values() if isinstance(value, Run | Points)]
-        if not ours:
+        results = [value for value in values.values() if isinstance(value, Run | Points)]
+        if not results:
             raise ArtifactError("expected a run or anchored points, found none")
-        for value in ours:
+        for value in results:
             _require_planned(value, plan, locks, now)
             if (match := re.fullmatch(r"shard-(\d+)", artifact)) is not None:
                 require(f"shard of artifact {artifact}", int(match[1]), value.shard)
-        keys = [(type(value), value.shard) for value in (*sent, *ours)]
+        keys = [(type(value), value.shard) for value in (*arrived, *results)]
         if len(set(keys)) != len(keys):
             raise ArtifactError("a second run, or file of points, of one shard")
-        machines = {value.machine.id for value in ours}
+        machines = {value.machine.id for value in results}
         require("machines of a shard", 1, len(machines))
         for path, value in values.items():
             if isinstance(value, dict):
                 require("machine of asv's results", {path.split("/")[1]}, machines)
                 commit = value.get("commit_hash", plan.commit)
                 require("commit of asv's results", plan.commit, commit)
-        sent.extend(ours)
-        # One machine may have had two shards: what it measured first is as good.
+        arrived.extend(results)
+        # If one machine had two shards, both files are good: the first one stays.
         accepted.update({**contents, **accepted})
 
     refused = _each(source, check)
     _write(target, accepted)
-    record = outcome(plan, [entry for entry in sent if isinstance(entry, Run)])
+    record = outcome(plan, [value for value in arrived if isinstance(value, Run)])
     if shard is not None:
-        awaited = tuple(entry for entry in record.shards if entry.shard == shard)
-        record = record.model_copy(update={"shards": awaited})
+        shards = tuple(entry for entry in record.shards if entry.shard == shard)
+        record = record.model_copy(update={"shards": shards})
     missing = sentences(record) if record.missing else ()
     return Acceptance(tuple(accepted), refused, missing)
 
@@ -128,7 +128,7 @@ def _require_planned(
         names = [case.case for case in value.cases]
         if not value.id.endswith(f"-s{shard.number}"):
             raise ArtifactError(f"id of points: expected one of shard {shard.number}")
-        foreign = [
+        unplanned = [
             name
             for name in names
             if not name.startswith(INPROCESS) and name.removeprefix(CANARY) not in planned
@@ -139,18 +139,18 @@ def _require_planned(
         start = run_files.run_id(value.started, value.profile, value.commit)
         require("id of the run", f"{start}-s{shard.number}", value.id)
         names = [result.case.id for result in value.results]
-        foreign = [r.case.id for r in value.results if planned.get(r.case.id) != r.case]
+        unplanned = [r.case.id for r in value.results if planned.get(r.case.id) != r.case]
     if len(set(names)) != len(names):
         raise ArtifactError("a case twice")
-    if foreign:
-        raise ArtifactError(f"{printable(foreign[0])}, which is no case of shard {shard.number}")
+    if unplanned:
+        raise ArtifactError(f"{printable(unplanned[0])}, which is no case of shard {shard.number}")
 
 
 def confirmed(source: Path, target: Path, now: datetime, candidates: Collection[str]) -> Acceptance:
-    """Check what machines have concluded of candidates, with the evidence, and write it.
+    """Check the machines' conclusions about candidates, with the evidence, and write them.
 
-    Nothing but candidates, by their ids, may be judged. ArtifactError: the folder has far too much
-    in it.
+    Only candidates, by their ids, may be judged. Raises ArtifactError if the folder has far too
+    many artifacts.
     """
     accepted: dict[str, bytes] = {}
 
@@ -167,8 +167,8 @@ def confirmed(source: Path, target: Path, now: datetime, candidates: Collection[
                 require_past(value.when, now)
                 if value.evidence not in evidence:
                     raise ArtifactError(f"{printable(value.id)} without its evidence")
-        if twice := accepted.keys() & files.keys():
-            raise ArtifactError(f"{printable(min(twice))}, which another machine has sent")
+        if doubles := accepted.keys() & files.keys():
+            raise ArtifactError(f"{printable(min(doubles))}, which another machine has sent")
         accepted.update(files)
 
     refused = _each(source, check)
@@ -181,15 +181,15 @@ def proposed(
 ) -> tuple[Comparison, Upgrade | None, Attribution | None]:
     """Check the comparison of two commits, whose author may have written all of it.
 
-    With it may come the release that an upgrade's change is put down to, and the code that it is
-    in. Commands are left out: people copy what they are told to run.
-    ArtifactError: it is not what was asked for, and nothing of it may be shown.
+    It may come with the search for an upgrade's release, and with an attribution. Commands are left
+    out: people copy what a comment tells them to run.
+    Raises ArtifactError if it is not what was requested; then nothing of it may be shown.
     """
     try:
-        sent = dict(archives.folder(source))
-        upgrade, why = sent.pop(UPGRADE, None), sent.pop(WHY, None)
-        require("files", [COMPARISON], list(sent))
-        comparison = _parsed(Comparison, sent[COMPARISON])
+        files = dict(archives.folder(source))
+        upgrade, attribution = files.pop(UPGRADE, None), files.pop(WHY, None)
+        require("files", [COMPARISON], list(files))
+        comparison = _parse(Comparison, files[COMPARISON])
         for side, commit, record in (
             ("base", base, comparison.base),
             ("head", head, comparison.head),
@@ -198,54 +198,54 @@ def proposed(
             require(f"commit of {side}", commit, record.commit)
             require(f"uncommitted changes of {side}", False, record.dirty)
         cases = tuple(case.model_copy(update={"commands": None}) for case in comparison.cases)
-        about = None if upgrade is None else _parsed(Upgrade, upgrade)
-        _require_moved(about, comparison)
-        code = None if why is None else _parsed(Attribution, why)
+        search = None if upgrade is None else _parse(Upgrade, upgrade)
+        _require_moved(search, comparison)
+        code = None if attribution is None else _parse(Attribution, attribution)
         if code is not None:
             require("comparison of an attribution", comparison.id, code.comparison)
-        return comparison.model_copy(update={"cases": cases}), about, code
-    except Exception as error:  # whatever it is
+        return comparison.model_copy(update={"cases": cases}), search, code
+    except Exception as error:  # of any kind
         raise ArtifactError(reason(error)) from error
 
 
 def _require_moved(upgrade: Upgrade | None, comparison: Comparison) -> None:
-    """Refuse to blame packages that do not differ; raises ArtifactError."""
+    """Refuse a cause with packages that did not move; raises ArtifactError."""
     if upgrade is None or upgrade.cause is None:
         return
     moved = {(release.package, release.base, release.head) for release in comparison.packages}
     releases = [release for share in upgrade.cause.shares for release in share.releases]
-    foreign = [
+    others = [
         release.package
         for release in releases
         if (release.package, release.previous, release.version) not in moved
     ]
-    foreign += set(upgrade.cause.suspects) - {package for package, *_ in moved}
-    if foreign or max(len(releases), len(upgrade.cause.suspects)) > len(moved):
-        package = printable(foreign[0]) if foreign else "a package twice"
-        raise ArtifactError(f"{package} as a cause, or a suspect, which does not differ so")
+    others += set(upgrade.cause.suspects) - {package for package, *_ in moved}
+    if others or max(len(releases), len(upgrade.cause.suspects)) > len(moved):
+        package = printable(others[0]) if others else "a package twice"
+        raise ArtifactError(f"{package} as a cause, or a suspect, whose versions do not differ so")
 
 
 def require(name: str, expected: object, value: object) -> None:
-    """Refuse what is not as it should be; raises ArtifactError."""
+    """Raise ArtifactError if a value is not the expected one."""
     if expected != value:
         raise ArtifactError(f"{name}: expected {expected}, found {printable(str(value))}")
 
 
 def require_past(moment: datetime, now: datetime) -> None:
-    """Refuse a time that is to come, give or take a clock's error; raises ArtifactError."""
+    """Refuse a time in the future, give or take a clock's error; raises ArtifactError."""
     if moment.astimezone(UTC) > now + _CLOCKS:
-        raise ArtifactError(f"{moment.isoformat()} is to come: is the machine's clock right?")
+        raise ArtifactError(f"{moment.isoformat()} is in the future: is the machine's clock right?")
 
 
-def _parsed(kind: type[_Kind], data: bytes) -> _Kind:
-    """A file whose texts are plain; raises RecordError or ArtifactError."""
+def _parse(kind: type[_Kind], data: bytes) -> _Kind:
+    """Read a file whose texts are plain; raises RecordError or ArtifactError."""
     value = files_.parse(kind, data, "the file")
     files_.require_plain(json.loads(data))
     return value
 
 
 def _stored(path: str, data: bytes, models: Collection[type[Artefact] | None]) -> Any:
-    """A file of one of these kinds, at its place; raises RecordError or ArtifactError."""
+    """Read a file of one of these kinds, at its place; raises RecordError or ArtifactError."""
     kind = kind_of(path)
     if kind is None or kind.model not in models:
         names = (model.noun if model else "a file of asv's" for model in models)
@@ -259,18 +259,18 @@ def _stored(path: str, data: bytes, models: Collection[type[Artefact] | None]) -
 
 
 def _require_figures(document: Any) -> None:
-    """Refuse figures of asv's that no time, size or count can be; asv writes NaN itself."""
-    waiting = [document]
-    while waiting:
-        value = waiting.pop()
+    """Refuse figures of asv's that no time, size or count can be; NaN is asv's own."""
+    pending = [document]
+    while pending:
+        value = pending.pop()
         if isinstance(value, dict | list):
-            waiting += value.values() if isinstance(value, dict) else value
+            pending += value.values() if isinstance(value, dict) else value
         elif isinstance(value, int | float) and not (math.isnan(value) or abs(value) < _LARGEST):
             raise ArtifactError(f"a figure beyond {_LARGEST:g}")
 
 
 def _each(source: Path, check: Callable[[str, Files], None]) -> dict[str, str]:
-    """Check every artifact of a folder; those that are refused."""
+    """Check every artifact of a folder; return those refused, with the reason."""
     names = sorted(path.name for path in source.iterdir()) if source.is_dir() else []
     if len(names) > archives.MOST_ARTIFACTS:
         most = archives.MOST_ARTIFACTS
@@ -279,7 +279,7 @@ def _each(source: Path, check: Callable[[str, Files], None]) -> dict[str, str]:
     for name in names:
         try:
             check(name, archives.folder(source / name))
-        except Exception as error:  # whatever it is, it is this artifact's
+        except Exception as error:  # any error refuses this artifact only
             refused[printable(name)] = reason(error)
     return refused
 

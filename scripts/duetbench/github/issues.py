@@ -1,7 +1,7 @@
-"""Issues: one for each confirmed change, which says what its record says and closes with it.
+"""Issues: one for each confirmed change, with its record's text; it closes with the record.
 
-The hidden first line of an issue (`comments.marker`) says what duetbench did last: one that
-somebody has closed stays closed until there is news.
+The hidden first line of an issue (`comments.marker`) records duetbench's last action. So an issue
+that somebody has closed stays closed until there is news.
 """
 
 import hashlib
@@ -22,10 +22,10 @@ from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 
 PAUSE: Final = 1.0
-"""Between two writes of issues, s, as GitHub asks."""
+"""Seconds between two writes of issues, as GitHub asks."""
 
 MOST: Final = 10
-"""Issues that are opened at once: more have one cause, most likely not a package."""
+"""Most issues opened at once: more have one common cause, probably not a package."""
 
 _ISSUE: Final = "issue"
 _TITLE: Final = 200  # characters of an issue's; GitHub takes 256
@@ -34,13 +34,13 @@ _NAMED: Final = 8  # packages and series that a sentence names
 
 @dataclass(frozen=True, slots=True)
 class IssueDraft:
-    """An issue as it should be."""
+    """The required state of an issue."""
 
-    key: str  # what it is about: the same thing always has the same one
+    key: str  # its subject, always the same for one subject
     title: str
     body: str  # markdown
     is_open: bool  # whether there is something to look at
-    labels: tuple[str, ...] = ("duetbench",)  # for an issue that is opened
+    labels: tuple[str, ...] = ("duetbench",)  # for a new issue
 
     def render(self) -> tuple[str, str]:
         """Title and body, with the hidden first line."""
@@ -51,46 +51,47 @@ class IssueDraft:
         return heading, bounded(f"{line}\n{body}")
 
 
-def keep(github: GitHub, wanted: Sequence[IssueDraft]) -> tuple[list[str], int]:
-    """Let the repository's issues be as wanted: a sentence on each that was not so.
+def keep(github: GitHub, drafts: Sequence[IssueDraft]) -> tuple[list[str], int]:
+    """Bring the repository's issues to the drafts' state; return a sentence on each change.
 
-    And how many are to be opened the next time. Raises ServiceError.
+    Also returns how many issues the next call has to open. Raises ServiceError.
     """
     issues, sentences, opened, left = _by_key(github), [], 0, 0
-    for draft in wanted:
-        ours, done = issues.get(draft.key, []), ""
-        if ours:
-            done = _change(github, draft, ours[0])
+    for draft in drafts:
+        existing, action = issues.get(draft.key, []), ""
+        if existing:
+            action = _change(github, draft, existing[0])
         elif draft.is_open and opened < MOST:
-            done, opened = "opened", opened + 1
-            ours = [github.open_issue(*draft.render(), draft.labels)]
+            action, opened = "opened", opened + 1
+            existing = [github.open_issue(*draft.render(), draft.labels)]
             api.WAIT(PAUSE)
-            ours = _by_key(github).get(draft.key, []) or ours
+            existing = _by_key(github).get(draft.key, []) or existing
         elif draft.is_open:
             left += 1
-        if done:
-            sentences.append(f"{draft.key.partition('/')[2]}: {done} {ours[0].html_url}".rstrip())
-        for double in ours[1:]:  # what a lost answer may have left: all but the oldest
+        if action:
+            subject = draft.key.partition("/")[2]
+            sentences.append(f"{subject}: {action} {existing[0].html_url}".rstrip())
+        for double in existing[1:]:  # a lost answer may have left several: the oldest stays
             if double.state == "open":
                 _edit(github, double, state="closed", state_reason="not_planned")
     return sentences, left
 
 
 def _change(github: GitHub, draft: IssueDraft, issue: Issue) -> str:
-    """Bring an issue up to date: what was done to it, if anything."""
+    """Bring an issue up to date; return the action taken, or an empty text."""
     heading, body = draft.render()
     before = marker_values(_ISSUE, issue.body) or {}
     after = marker_values(_ISSUE, body) or {}
     if before == after:
         return ""
     changes = {"title": heading, "body": body}
-    done = "updated"
+    action = "updated"
     if before.get("state") != after["state"]:
         changes["state"] = "open" if draft.is_open else "closed"
         changes["state_reason"] = "reopened" if draft.is_open else "completed"
-        done = "opened again" if draft.is_open else "closed"
+        action = "opened again" if draft.is_open else "closed"
     _edit(github, issue, **changes)
-    return done
+    return action
 
 
 def _edit(github: GitHub, issue: Issue, **changes: str) -> None:
@@ -99,7 +100,7 @@ def _edit(github: GitHub, issue: Issue, **changes: str) -> None:
 
 
 def _by_key(github: GitHub) -> dict[str, list[Issue]]:
-    """Our issues, oldest first."""
+    """Return the bot's issues by their key, oldest first."""
     by_key: dict[str, list[Issue]] = {}
     for issue in github.issues():
         if (values := marker_values(_ISSUE, issue.body)) is not None:
@@ -108,10 +109,10 @@ def _by_key(github: GitHub) -> dict[str, list[Issue]]:
 
 
 def of_changes(
-    records: Iterable[Change], site: str, explained: Iterable[Attribution] = ()
+    records: Iterable[Change], site: str, attributions: Iterable[Attribution] = ()
 ) -> list[IssueDraft]:
-    """One issue per change, the newest change first; `explained`: which code changes are."""
-    why = {code.change: code for code in sorted(explained, key=lambda code: (code.when, code.id))}
+    """Draft one issue per change, the newest change first; `attributions` add the changed code."""
+    why = {code.change: code for code in sorted(attributions, key=lambda c: (c.when, c.id))}
     newest = sorted(records, key=lambda record: (record.when, record.id), reverse=True)
     return [
         IssueDraft(
@@ -133,7 +134,7 @@ def change_title(record: Change) -> str:
 
 
 def change_body(record: Change, site: str, why: Attribution | None = None) -> str:
-    """The issue's text, in Markdown; everything in it is of the record."""
+    """Return the issue's text, in Markdown; everything in it comes from the record."""
     summary = describe(record)
     packages = [
         f"{package.package} {package.base or MISSING} → {package.head or MISSING} ({package.stack})"
@@ -151,11 +152,11 @@ def change_body(record: Change, site: str, why: Attribution | None = None) -> st
         "since": f"{record.when.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         "runs": f"{record.before_run or MISSING} → {record.after_run or MISSING}",
         "machine": record.series.machine,
-        "caused by": summary.cause or "not known yet; this issue will say when it is",
+        "caused by": summary.cause or "not known yet; this issue will name it",
         "packages that differ": some(packages, _NAMED),
         "moved with it": some(others, _NAMED),
-        "stepped then, but was not played": some(unplayed, _NAMED),
-        "found": record.method,
+        "stepped then, but was not measured again": some(unplayed, _NAMED),
+        "method": record.method,
         "note": record.note,
     }
     links = {
@@ -176,7 +177,7 @@ def change_body(record: Change, site: str, why: Attribution | None = None) -> st
         parts.append("To see for yourself:")
         parts.append("\n".join(f"    {' '.join(command.split())}" for _, command in again))
     parts.append(
-        "<sub>This issue changes and closes by itself. Closed by hand it stays closed until there "
-        "is news.</sub>"
+        "<sub>This issue changes and closes by itself. If you close it, it stays closed until "
+        "there is news.</sub>"
     )
     return "\n\n".join(parts)

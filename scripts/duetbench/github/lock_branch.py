@@ -1,7 +1,7 @@
 """The branch on which nights renew the locks.
 
-The history of `apps/stacks/` is the axis on which everything is shown, so that nothing else may be
-in a commit of the locks; what moved stands in its message.
+The history of `apps/stacks/` is the axis of all trends, so a commit of the locks contains nothing
+else; its message lists the changed versions.
 """
 
 import tempfile
@@ -24,7 +24,7 @@ BRANCH: Final = "duetbench/stack"
 
 @dataclass(frozen=True, slots=True)
 class StackBump:
-    """What a bump came to."""
+    """The result of a bump."""
 
     moved: bool  # whether a lock differs from the commit before
     commit: str  # the one with the locks, 40 hex digits
@@ -32,7 +32,7 @@ class StackBump:
 
 
 def message(moves: Sequence[Move]) -> str:
-    """The commit's message: a subject that names two releases, and a list of all of them."""
+    """Return the commit's message: a subject that names two releases, and a list of all."""
     if not moves:
         return "Stacks: other files of the same versions\n"
     stacks: dict[str, list[str]] = {}
@@ -65,17 +65,17 @@ def advance(
     say: Callable[[str], None] = lambda _: None,
     reached: Callable[[str], None] = lambda _: None,
 ) -> StackBump:
-    """Take the branch of the locks to this checkout's code and to renewed locks, and push it.
+    """Bring the branch of the locks to this checkout's code and renewed locks, and push it.
 
-    The default branch is never pushed to, so that it can be protected. Each commit of the branch
-    has one parent, the one before, so that the locks' history can be followed from its tip. Where
-    the code has changed since, a commit takes it over, but for two things: the locks are the
-    branch's own, and so are the workflow files, which a workflow's own token may not change (nobody
-    runs them there). So whatever else somebody has pushed to the branch is not measured, nor run on
-    a measuring machine. It all happens in a worktree of its own; the checkout stays as it is.
+    The default branch is never pushed to, so it can be protected. Each commit of the branch has one
+    parent, the previous one, so the locks' history can be followed from its tip. If the code has
+    changed since, a commit takes it over, except for two things: the locks are the branch's own,
+    and so are the workflow files, which a workflow's own token may not change (nothing runs them
+    there). So nothing else that somebody has pushed to the branch is measured, or runs on a
+    measuring machine. All this happens in a separate worktree; the checkout stays as it is.
 
-    UsageError: the checkout is no git repository with a commit. SetupError: the locks cannot be
-    renewed. HistoryError: Git refuses.
+    Raises UsageError if the checkout is no git repository with a commit, SetupError if the locks
+    cannot be renewed, and HistoryError if Git fails.
     """
     head = _head(root)
 
@@ -104,11 +104,11 @@ def advance(
 
 
 def _start(root: Path, remote: Remote, head: str) -> tuple[str, str | None]:
-    """The commit of the branch that has this code, made if need be; and the branch's tip."""
-    there = [remote.address, f"refs/heads/{BRANCH}"]
-    if not git.ask(root, "ls-remote", *there, env=remote.environment):
+    """Return the branch's commit with this code, new if necessary, and the branch's tip."""
+    branch = [remote.address, f"refs/heads/{BRANCH}"]
+    if not git.ask(root, "ls-remote", *branch, env=remote.environment):
         return head, None
-    git.ask(root, "fetch", "--quiet", "--no-tags", *there, env=remote.environment)
+    git.ask(root, "fetch", "--quiet", "--no-tags", *branch, env=remote.environment)
     tip = git.ask(root, "rev-parse", "FETCH_HEAD")
     tree = _tree(root, head, tip)
     if tree == git.ask(root, "rev-parse", f"{tip}^{{tree}}"):
@@ -127,18 +127,18 @@ def _head(root: Path) -> str:
 
 
 def _tree(root: Path, code: str, tip: str) -> str:
-    """The files of the code, with the locks and workflow files of the branch's tip."""
+    """Write a tree with the files of the code, and the locks and workflow files of the tip."""
     with tempfile.TemporaryDirectory() as folder:
         index = partial(git.ask, root, env={"GIT_INDEX_FILE": str(Path(folder) / "index")})
         index("read-tree", code)
-        here = set(index("ls-files", "--", LOCKS, WORKFLOWS).splitlines())
-        gone = [path for path in here if path.startswith(f"{WORKFLOWS}/")]
+        known = set(index("ls-files", "--", LOCKS, WORKFLOWS).splitlines())
+        replaced = [path for path in known if path.startswith(f"{WORKFLOWS}/")]
         # A stack that is no longer declared has no lock either.
         entries = [
             line
             for line in git.ask(root, "ls-tree", "-r", tip, "--", LOCKS, WORKFLOWS).splitlines()
-            if (path := line.partition("\t")[2]) in here or path.startswith(f"{WORKFLOWS}/")
+            if (path := line.partition("\t")[2]) in known or path.startswith(f"{WORKFLOWS}/")
         ]
-        lines = [f"0 {'0' * 40}\t{path}" for path in gone] + entries
+        lines = [f"0 {'0' * 40}\t{path}" for path in replaced] + entries
         index("update-index", "--index-info", stdin="".join(f"{line}\n" for line in lines))
         return index("write-tree")

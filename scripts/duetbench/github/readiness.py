@@ -1,4 +1,4 @@
-"""What GitHub lacks for nights and `/bench`, each with the click or the command that mends it."""
+"""GitHub settings that nights and `/bench` lack, each with the click or command that sets it."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -15,7 +15,7 @@ _BENCH: Final = "bench"  # the environment of bench.yml
 
 
 class Check(NamedTuple):
-    """One setting of a repository; `right` is None where the token may not see it."""
+    """One setting of a repository; `right` is None if the token may not see it."""
 
     what: str
     right: bool | None
@@ -23,10 +23,10 @@ class Check(NamedTuple):
 
 
 def checks(github: GitHub, workflows: Collection[str], labels: Sequence[str]) -> Iterator[Check]:
-    """Look at the settings that a checkout's workflows need.
+    """Check the settings that a checkout's workflows need.
 
-    `labels`: what a runner has to have, each the id of a machine; without any, one runner of any
-    label is enough. Raises ServiceError where GitHub does not answer.
+    `labels`: those that runners need, each a machine's id; without any, one runner of any label is
+    enough. Raises ServiceError if GitHub does not answer.
     """
     name = github.context.repository
     about = github.setting() or {}
@@ -51,49 +51,49 @@ def checks(github: GitHub, workflows: Collection[str], labels: Sequence[str]) ->
     yield from _schedules(github, workflows)
     if "bench.yml" in workflows:
         right = github.has_reviewers(_BENCH)
-        mend = f"Settings, Environments, {_BENCH}: add a required reviewer"
-        yield Check(f"environment {_BENCH}", right, mend)
+        fix = f"Settings, Environments, {_BENCH}: add a required reviewer"
+        yield Check(f"environment {_BENCH}", right, fix)
     if "publish.yml" in workflows:
         pages, admin = github.setting("/pages"), about.get("permissions", {}).get("admin", True)
         unseen, built = pages is None and not admin, (pages or {}).get("build_type") == "workflow"
-        mend = "Settings, Pages: source GitHub Actions, never a branch"
-        yield Check("pages", None if unseen else built, mend)
+        fix = "Settings, Pages: source GitHub Actions, never a branch"
+        yield Check("pages", None if unseen else built, fix)
     if "nightly.yml" in workflows:
         yield from _runners(github, labels)
     if (owners := github.setting("/codeowners/errors")) is not None:
         lines = sorted({str(error.get("line")) for error in owners.get("errors", ())}, key=int)
-        mend = f".github/CODEOWNERS, line {', '.join(lines)}: name somebody who can write"
-        yield Check("code owners", not lines, mend)
+        fix = f".github/CODEOWNERS, line {', '.join(lines)}: name somebody who can write"
+        yield Check("code owners", not lines, fix)
 
 
-def _of(github: GitHub, what: str, address: str, key: str, right: object, mend: str) -> Check:
-    found = github.setting(address)
-    return Check(what, None if found is None else found.get(key) == right, mend)
+def _of(github: GitHub, what: str, address: str, key: str, right: object, fix: str) -> Check:
+    setting = github.setting(address)
+    return Check(what, None if setting is None else setting.get(key) == right, fix)
 
 
 def _schedules(github: GitHub, workflows: Collection[str]) -> Iterator[Check]:
     listed = (github.setting("/actions/workflows") or {}).get("workflows", ())
-    states = {one["path"].rpartition("/")[2]: one["state"] for one in listed}
+    states = {file["path"].rpartition("/")[2]: file["state"] for file in listed}
     for file in _SCHEDULED:
         if file in workflows:
             state = states.get(file, "not on the default branch")
             command = f"gh workflow enable {file} --repo {github.context.repository}"
-            mend = command if file in states else f"push .github/workflows/{file} there"
-            yield Check(f"workflow {file}", state == "active", f"{state.replace('_', ' ')}: {mend}")
+            fix = command if file in states else f"push .github/workflows/{file} there"
+            yield Check(f"workflow {file}", state == "active", f"{state.replace('_', ' ')}: {fix}")
 
 
 def _runners(github: GitHub, labels: Sequence[str]) -> Iterator[Check]:
-    found = github.setting("/actions/runners")
-    runners: list[dict[str, Any]] = (found or {}).get("runners", [])
+    answer = github.setting("/actions/runners")
+    runners: list[dict[str, Any]] = (answer or {}).get("runners", [])
     for label in labels or ("",):
-        wanted = {"self-hosted", "duetbench", *filter(None, [label])}
-        fit = [r for r in runners if wanted <= {one["name"] for one in r.get("labels", ())}]
+        required = {"self-hosted", "duetbench", *filter(None, [label])}
+        fit = [r for r in runners if required <= {own["name"] for own in r.get("labels", ())}]
         online = any(runner.get("status") == "online" for runner in fit)
         problem = (
             "offline: sudo systemctl start duetbench-runner on the machine"
             if fit
-            else f"none has the labels {', '.join(sorted(wanted))}: docs/nights.md, step 12; "
+            else f"none has the labels {', '.join(sorted(required))}: docs/nights.md, step 12; "
             f"{GROUP_ADVICE}"
         )
-        right = None if found is None else online
+        right = None if answer is None else online
         yield Check(f"runner {label}".strip(), right, problem)

@@ -1,9 +1,9 @@
-"""Runs a verb of duetbench in this machine's sandbox, where code that anybody wrote may run.
+"""Runs a command of duetbench in this machine's sandbox, where untrusted code may run.
 
 The sandbox is systemd's: `scripts/runner/duetbench-sandbox@.service`, a shell behind a Unix socket
-to which the runner's user alone can connect (docs/runners.md). This module writes the shell's
-script, passes on what the verb prints, and unpacks the files that it leaves, all within bounds.
-Whoever wrote the measured code can also have written what comes out: whoever uses it checks it.
+to which only the runner's user can connect (docs/runners.md). This module writes the shell's
+script, passes on what the command prints, and unpacks the files that it leaves, all within bounds.
+The author of the measured code may also have written the output: whoever uses it checks it.
 """
 
 import base64
@@ -31,13 +31,13 @@ VARIABLE: Final = "DUETBENCH_SANDBOX"
 """Names another socket, for tests."""
 
 READ: Final = frozenset({"--plan", "--from"})
-"""Options of verbs that name a file or folder to read."""
+"""Options that name a file or folder to read."""
 
 WRITTEN: Final = frozenset({"--results", "--to", "--output", "--why"})
-"""Options that name what the verb writes, which may hold something already."""
+"""Options that name a file or folder to write, which may exist already."""
 
 SOURCES: Final = Path(__file__).resolve().parents[2] / "runner"
-"""What prepare-runner.sh installs."""
+"""The files that prepare-runner.sh installs."""
 
 INSTALLED: Final = {
     "job-started.sh": Path("/usr/local/lib/duetbench"),
@@ -45,12 +45,12 @@ INSTALLED: Final = {
     "duetbench-sandbox.socket": Path("/etc/systemd/system"),
     "duetbench-runner.service": Path("/etc/systemd/system"),
 }
-_MOST_LOG: Final = 4_000_000  # bytes that are passed on; a comparison prints a hundredth of it
+_MOST_LOG: Final = 4_000_000  # bytes of output passed on; a comparison prints a hundredth of it
 _SHARED: Final = ("environments/*", "interpreters/*", "tools/*")
 _VERB: Final = (sys.executable, "-I", "-c", "from duetbench.cli import main; main()")
 
-# Without a filter of addresses in the kernel, systemd starts a unit all the same. A datagram to an
-# address for documentation, where nobody is, shows whether it is there.
+# If the kernel has no filter of addresses, systemd starts a unit without it. A datagram to a
+# documentation address, which no host has, shows whether the filter works.
 _WALLED: Final = """
 import socket
 try:
@@ -62,8 +62,8 @@ except OSError as error:
 raise SystemExit("the sandbox reaches the network: this kernel does not filter addresses")
 """
 
-# The script is one command, so that the shell has read it as a whole before it starts anything.
-# When the connection is closed from outside, the verb has half a minute to save what it has.
+# The script is one command, so the shell has read all of it before it starts anything. When the
+# connection is closed from outside, the command has half a minute to save its results.
 _SCRIPT: Final = """{{
 exec 3<&0 </dev/null 2>&1
 mkdir -p "$HOME/work" && cd "$HOME/work" || exit
@@ -83,27 +83,27 @@ exit
 
 
 def run(root: Path, words: Sequence[str]) -> int:
-    """Run a verb in the sandbox on a checkout; files that it names here are handed in and out.
+    """Run a command in the sandbox on a checkout, and return its exit code.
 
-    Gives the verb's exit code. SetupError: the machine has no sandbox, or it is in use. UsageError:
-    a file or folder is not a name in this folder. ArtifactError: what came out is not a set of
-    plain files within bounds.
+    Files that it names in this folder are copied in and out. Raises SetupError if the machine has
+    no sandbox, or it is in use. Raises UsageError if a file or folder is not a name in this folder.
+    Raises ArtifactError if the output is not a set of plain files within bounds.
     """
     names: dict[str, str] = {}
     for option, name in pairwise(words):
         if option in READ | WRITTEN:
-            if not archives.is_plain(name):  # it is the same in the sandbox as here
+            if not archives.is_plain(name):  # the name is the same in the sandbox
                 raise UsageError(f"{option} {name!r}: expected a name in this folder")
             names[option] = name
     written = [name for option, name in names.items() if option in WRITTEN]
     if not written:
-        raise UsageError(f"expected one of {', '.join(sorted(WRITTEN))} and a name: what comes out")
+        raise UsageError(f"expected one of {', '.join(sorted(WRITTEN))} and a name: the output")
     reply = _Reply()
     with _connected() as connection:
         try:
             connection.sendall(script(root, words, names.values(), written).encode())
             reply.receive(connection)
-        except BaseException:  # interrupted: what was measured by then comes out as well
+        except BaseException:  # interrupted: results until then are copied out, too
             connection.shutdown(socket.SHUT_WR)
             reply.receive(connection)
             reply.unpack(written)
@@ -111,15 +111,15 @@ def run(root: Path, words: Sequence[str]) -> int:
     return reply.unpack(written)
 
 
-def script(root: Path, words: Sequence[str], handed: Iterable[str], written: Sequence[str]) -> str:
-    """The shell script that runs a verb."""
+def script(root: Path, words: Sequence[str], inputs: Iterable[str], written: Sequence[str]) -> str:
+    """Return the shell script that runs a command."""
     cache = paths.cache_dir()
     lines = [f"export DUETBENCH_ROOT={shlex.quote(str(root))}"]
     for entry in _shared(cache):
         below = entry.relative_to(cache)
         lines.append(f'mkdir -p "$XDG_CACHE_HOME/duetbench/{below.parent}"')
         lines.append(f'ln -s {shlex.quote(str(entry))} "$XDG_CACHE_HOME/duetbench/{below.parent}/"')
-    for name in handed:
+    for name in inputs:
         for file in [Path(name)] if Path(name).is_file() else sorted(Path(name).rglob("*")):
             if file.is_file():
                 where, text = shlex.quote(str(file)), base64.encodebytes(file.read_bytes())
@@ -127,7 +127,7 @@ def script(root: Path, words: Sequence[str], handed: Iterable[str], written: Seq
                 lines.append(f"base64 -d >{where} <<'END'\n{text.decode()}END")
     commands = [shlex.join([*_VERB, *words])]
     if words[0] == "run":
-        # Making an environment runs code of its packages too, so it is not made outside.
+        # Creating an environment also runs code of its packages, so it happens in the sandbox.
         commands.insert(0, shlex.join([*_VERB, "setup"]))
     return _SCRIPT.format(
         python=shlex.quote(sys.executable),
@@ -139,7 +139,7 @@ def script(root: Path, words: Sequence[str], handed: Iterable[str], written: Seq
 
 
 def _shared(cache: Path) -> Iterator[Path]:
-    """Whole artefacts of the cache, which nothing changes any more: the sandbox reads them."""
+    """Yield complete artefacts of the cache, which no longer change: the sandbox reads them."""
     for pattern in _SHARED:
         for entry in sorted(cache.glob(pattern)):
             kinds = [entry] if artefact.facts(entry) is not None else [*entry.glob("*")]
@@ -155,14 +155,14 @@ def _connected() -> Iterator[socket.socket]:
             connection.connect(place)
         except OSError as error:
             raise SetupError(
-                f"{place}: {error.strerror}: this machine has no sandbox for code of others; "
-                "scripts/prepare-runner.sh makes it (docs/runners.md)"
+                f"{place}: {error.strerror}: this machine has no sandbox for untrusted code; "
+                "scripts/prepare-runner.sh creates it (docs/runners.md)"
             ) from error
         yield connection
 
 
 class _Reply:
-    """What comes from the sandbox: text of the verb, its exit code, and an archive of files."""
+    """Output of the sandbox: text of the command, its exit code, and an archive of files."""
 
     def __init__(self) -> None:
         self._parts: list[bytearray] = [bytearray()]
@@ -170,7 +170,7 @@ class _Reply:
         self._text = codecs.getincrementaldecoder("utf-8")("replace")
 
     def receive(self, connection: socket.socket) -> None:
-        """Print the text as it comes, and keep the rest, until the sandbox has ended."""
+        """Print the text as it arrives, and keep the rest, until the sandbox has ended."""
         with _quoted():
             while data := connection.recv(65536):
                 first, *others = data.split(b"\0", 3 - len(self._parts))
@@ -194,16 +194,16 @@ class _Reply:
             raise ArtifactError(f"the sandbox sent more than {archives.MOST_PACKED:,} bytes")
 
     def unpack(self, written: Sequence[str]) -> int:
-        """Write the files here, and return the verb's exit code."""
+        """Write the files to this folder, and return the command's exit code."""
         if len(self._parts) < 3:
             raise SetupError(
-                "the sandbox ended before the verb did, or another job uses it: see "
+                "the sandbox ended before the command, or another job uses it: see "
                 "`journalctl -u 'duetbench-sandbox*'`"
             )
         _, code, archive = map(bytes, self._parts)
-        for name, data in (archives.untarred(archive) if archive else {}).items():
+        for name, data in (archives.untar(archive) if archive else {}).items():
             if name.partition("/")[0] not in written:
-                raise ArtifactError(f"the file {name}, which the verb was not to write")
+                raise ArtifactError(f"the file {name}, which the command was not to write")
             files.replace(Path(name), data)
         if not code.isdigit() or len(code) > 3:
             raise ArtifactError("the sandbox sent no exit code")
@@ -212,7 +212,7 @@ class _Reply:
 
 @contextmanager
 def _quoted() -> Iterator[None]:
-    """Keep GitHub's runner from taking a line of foreign text for a command."""
+    """Prevent GitHub's runner from executing a line of untrusted text as a command."""
     if os.environ.get("GITHUB_ACTIONS") != "true":
         yield
         return
@@ -226,15 +226,15 @@ def _quoted() -> Iterator[None]:
 
 
 def problems(installed: Mapping[str, Path] = INSTALLED, owner: int = 0) -> tuple[str, ...]:
-    """What is missing on this machine as a runner, or differs from this checkout."""
+    """Describe what this machine lacks as a runner, or where it differs from this checkout."""
     messages = []
     for name, folder in installed.items():
         file = folder / name
         try:
             if file.read_bytes() != (SOURCES / name).read_bytes():
-                messages.append(f"{file} is not that of this checkout")
+                messages.append(f"{file} differs from this checkout's")
             messages += [
-                f"{entry}: expected root as its owner, and nobody else who can write to it"
+                f"{entry}: expected root as its owner, and no other account that can write to it"
                 for entry in (file, *file.parents)
                 if (status := entry.stat()).st_uid not in {0, owner}
                 or (status.st_mode & 0o022 and not status.st_mode & 0o1000)

@@ -1,7 +1,8 @@
-"""The address of every kind of page, relative to the site's root: published once, kept for ever.
+"""The address of every kind of page, relative to the site's root. Published addresses never change.
 
-An address is a URL path as it stands in a link, percent-encoded, without a slash at its beginning:
-`b/asgi-wsgi/asgi-json/py3.14t/w2/c256/`. What is looked at is in the path; how, in the query. Pure.
+An address is a URL path as in a link, percent-encoded, without a leading slash:
+`b/asgi-wsgi/asgi-json/py3.14t/w2/c256/`. The path names the subject, the query the way to show it.
+Pure.
 """
 
 import hashlib
@@ -38,10 +39,10 @@ NAVIGATION: Final = (
     (DATA, "Data"),
     (DOCS, "Docs"),
 )
-"""What every page leads to, and its name there; the documentation only if it is there."""
+"""Links of every page, with their names; the documentation only if it was built."""
 
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9_(][A-Za-z0-9 ._(),=+@'-]{0,99}")
-"""What may be the name of a folder everywhere, and is no trap for anybody (no dot first)."""
+"""Names that are safe for a folder on every system (no leading dot)."""
 _LONGEST: Final = 200
 _TRAPS: Final = frozenset({INDEX, "con", "nul", "aux", "prn"})
 
@@ -51,7 +52,7 @@ def _raw(folder: str, name: str) -> str:
 
 
 run_file = partial(_raw, RUNS)
-"""The run file itself, as it was measured."""
+"""The run file itself, unchanged."""
 points_file = partial(_raw, "points/")
 change_file = partial(_raw, CHANGES)
 comparison_file = partial(_raw, COMPARISONS)
@@ -59,7 +60,7 @@ attribution_file = partial(_raw, WHY)
 
 
 def file(address: str) -> str:
-    """The file, below the site's folder, that is served at an address.
+    """Return the file, below the site's folder, that is served at an address.
 
     >>> file("b/a%20b/")
     'b/a b/index.html'
@@ -69,29 +70,29 @@ def file(address: str) -> str:
 
 
 def root(path: str) -> str:
-    """From a file of the site back to its root: `../../` of `c/one/index.html`, `./` of the first.
+    """Return the way from a file to the site's root: `../../` for `c/one/index.html`, else `./`.
 
-    Links made of it work wherever the site is put.
+    Links made of it work at any address of the site.
     """
     return "../" * path.count("/") or "./"
 
 
 def release(package: str, version: str) -> str:
-    """What one release of a package did."""
+    """Return the address of one release of a package."""
     return _below(PACKAGES, f"{package}/{version}")
 
 
 @lru_cache(maxsize=8192)
 def _below(folder: str, name: str) -> str:
-    """The address of what has this name; of its digest, where no folder can have the name."""
+    """Return the address for a name, or for its digest if no folder can have that name."""
     segments = name.split("/")
-    fine = len(name) <= _LONGEST and all(
+    is_safe = len(name) <= _LONGEST and all(
         _SEGMENT.fullmatch(segment)
         and segment.lower() not in _TRAPS
         and not segment.endswith((" ", "."))
         for segment in segments
     )
-    if not fine:
+    if not is_safe:
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         return f"{folder}~{digest}/"
     quoted = quote(name, safe="/(),=+@'")
@@ -101,7 +102,7 @@ def _below(folder: str, name: str) -> str:
 experiment = partial(_below, EXPERIMENTS)
 case = partial(_below, CASES)
 prefix = case
-"""Page of the cases whose ids begin so: with an experiment, or with one of its endpoints."""
+"""Page of the cases whose ids begin with an experiment, or with one of its endpoints."""
 change = partial(_below, CHANGES)
 comparison = partial(_below, COMPARISONS)
 attribution = partial(_below, WHY)
@@ -114,5 +115,5 @@ def card_file(page: str) -> str:
 
 
 def data_file(name: str) -> str:
-    """All figures of a case, beside its page."""
+    """Return the address of all figures of a case, beside its page."""
     return f"{case(name)}data.json"

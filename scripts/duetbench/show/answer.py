@@ -27,16 +27,16 @@ from duetbench.store.comparison import (
 )
 
 UNDECIDED: Final = 3
-"""Not all that was to be judged was judged; see `errors.EXIT_CODES`."""
+"""Something was not judged or not decided; see `errors.EXIT_CODES`."""
 
 Group = Literal[
     "worse", "better", "slight", "broken", "undecided", "unjudged", "unchanged", "unawaited"
 ]
-"""What a verdict means to readers, in the order in which they want to know it.
+"""What a verdict means to readers, the most important first.
 
-Slight: moved, by less than a person acts on. Broken: a side failed, or lacks the metric. Undecided:
-measured, and neither a change nor its absence is shown. Unjudged: without the samples for one look.
-Unawaited: a tail without an answer, for which nobody measures longer.
+Slight: moved, by less than a size to act on. Broken: a side failed, or lacks the metric. Undecided:
+measured, and neither a change nor its absence is shown. Unjudged: too few samples for one look.
+Unawaited: an undecided tail, for which no more duets run.
 """
 
 TITLES: Final[dict[Group, str]] = {
@@ -47,7 +47,7 @@ TITLES: Final[dict[Group, str]] = {
     "undecided": "Not decided",
     "unjudged": "Not judged",
     "unchanged": "No change",
-    "unawaited": "Not waited for, without an answer",
+    "unawaited": "Not decided, and not waited for",
 }
 
 _GROUPS: Final = tuple(TITLES)
@@ -63,16 +63,16 @@ _GROUP_OF: Final[dict[Verdict, Group]] = {
     Verdict.NO_CHANGE: "unchanged",
 }
 
-_INPROCESS_FLOOR: Final = 0.01  # of times inside the process
+_INPROCESS_FLOOR: Final = 0.01  # for times of in-process benchmarks
 
 
 @dataclass(frozen=True, slots=True)
 class ViewRow:
     """One case, or in-process benchmark (which has a unit and no metric), and metric.
 
-    `figures` are base's mean, and that times the ratio, so that they agree with
-    `change`. `name` is the case in words, `weight` how many times what a person acts on it moved,
-    `awaited` whether duets go on until it is decided, `work` the ratio of the work in it.
+    `figures` are base's mean, and that times the ratio, so that they agree with `change`. `name` is
+    the case in words. `weight` is the change over the size to act on. `awaited`: duets go on until
+    the row is decided. `work` is the ratio of work in it.
     """
 
     case: str
@@ -103,7 +103,7 @@ class ViewRow:
 
     @property
     def moved(self) -> str:
-        """By how much, in plain words: `needs 2.13 % more CPU per request (1.61…2.65 %)`."""
+        """How much it moved, in plain words: `needs 2.13 % more CPU per request (1.61…2.65 %)`."""
         text = formats.moved(self.metric or self.unit, self.judged.interval or Interval(1.0))
         work = f"; work alone: {formats.percent(self.work)})" if self.work else ""
         return text.removesuffix(")") + work if work else text
@@ -126,7 +126,7 @@ class ViewRow:
 
     @property
     def floor(self) -> float:
-        """The relevance floor of its metric."""
+        """The relevance threshold of its metric."""
         if not self.metric and self.unit != INSTRUCTIONS:
             return _INPROCESS_FLOOR
         return METRICS[self.metric or CPU].floor
@@ -137,14 +137,14 @@ class ViewRow:
             return self.judged.reason
         if self.judged.ratio is None:
             count = formats.quantity(self.judged.duets, "duet" if self.metric else "process pair")
-            return f"only {count} usable: too few to look at"
+            return f"only {count} usable: too few for a look"
         if not self.awaited:
-            return "not decided by these duets, which do not go on for it"
+            return "not decided by these duets; it gets no more"
         return "neither a change nor its absence is shown yet"
 
 
 def rows_of(comparison: Comparison) -> tuple[ViewRow, ...]:
-    """Make all rows, group by group; what moved by most of what a person acts on first."""
+    """Make all rows, group by group; within a group the largest weight first."""
     rows = [
         ViewRow(
             case.case.id,
@@ -167,13 +167,14 @@ def rows_of(comparison: Comparison) -> tuple[ViewRow, ...]:
 
 
 def _judgements(case: CaseComparison) -> tuple[Judgement, ...]:
-    """What is judged of a case, and its work, if that moved and CPU per request does not show it.
+    """Return a case's judgements, and its work, if that moved and CPU per request did not.
 
     Work scatters less than CPU per request, which batching moves as well.
     """
-    if any(one.metric == CPU and one.moved for one in case.judgements):
+    if any(judgement.metric == CPU and judgement.moved for judgement in case.judgements):
         return case.judgements
-    return *case.judgements, *(one for one in case.witnesses if one.metric == WORK and one.moved)
+    work = (witness for witness in case.witnesses if witness.metric == WORK and witness.moved)
+    return *case.judgements, *work
 
 
 def _awaited(judged: Judgement, comparison: Comparison) -> bool:
@@ -182,16 +183,16 @@ def _awaited(judged: Judgement, comparison: Comparison) -> bool:
 
 
 def _work(case: CaseComparison) -> float | None:
-    return next((one.ratio for one in case.witnesses if one.metric == WORK), None)
+    return next((witness.ratio for witness in case.witnesses if witness.metric == WORK), None)
 
 
 def benchmark_name(micro: MicroComparison) -> str:
-    """What an in-process benchmark is called: `b.One [current, 3.14]`."""
+    """Return the name of an in-process benchmark: `b.One [current, 3.14]`."""
     return f"{micro.benchmark} [{micro.stack}, {micro.python}]"
 
 
 def figures_of(case: CaseComparison, judged: Judgement) -> str:
-    """Base's mean figure, and that times the change; empty where there is none."""
+    """Return base's mean figure, and that times the change; empty if there is none."""
     base = case.absolute_base.get(judged.metric)
     if base is None or judged.ratio is None:
         return ""
@@ -200,12 +201,12 @@ def figures_of(case: CaseComparison, judged: Judgement) -> str:
 
 
 def of_groups(rows: Iterable[ViewRow], *groups: Group) -> list[ViewRow]:
-    """The rows of some groups."""
+    """Return the rows of some groups."""
     return [row for row in rows if row.group in groups]
 
 
 def joint_event(comparison: Comparison) -> Event | None:
-    """What all cases did together, if it is as much as a person acts on."""
+    """Return what all cases did together, if its size is one to act on."""
     for event in comparison.events:
         size = math.log1p(acted_on(event.metric, comparison.method))
         if event.factor == "change" and abs(math.log(event.ratio)) >= size:
@@ -214,25 +215,24 @@ def joint_event(comparison: Comparison) -> Event | None:
 
 
 def exit_code(comparison: Comparison, *, lenient: bool = False, counts: bool = False) -> int:
-    """Say how a comparison ended: 0, 1 or 3 of `errors.EXIT_CODES`.
+    """Return the exit code of a comparison: 0, 1 or 3 of `errors.EXIT_CODES`.
 
-    1: something got slower by as much as a person acts on, or head breaks it; of two interpreters
-    none counts as slower. 3: something that was to be judged was not; if `lenient`, only where
-    nothing was judged. In-process benchmarks without time do not count beside cases, whose duets
-    judge the same change, nor does a tail. With `counts`, or without duets, instructions decide,
-    and what does not work any more.
+    1: something got slower by a size to act on, or head breaks it; a choice of two interpreters
+    never counts as slower. 3: something was not judged; with `lenient`, only if nothing was.
+    In-process benchmarks without time do not count beside cases, whose duets judge the same change;
+    nor does a tail. With `counts`, or without duets, only instructions and failures decide.
     """
     cases = [judgement for case in comparison.cases for judgement in _judgements(case)]
-    heard = [bool(case.judgements) for case in comparison.cases]
+    has_judgement = [bool(case.judgements) for case in comparison.cases]
     joint = joint_event(comparison)
     if counts or comparison.counts_only:
-        broken_ones = [one for one in cases if one.verdict is Verdict.NOT_COMPARABLE]
-        cases = [*(case.count for case in comparison.cases if case.count), *broken_ones]
-        heard = [case.count is not None for case in comparison.cases]
-        joint = None  # of CPU per request
-    every = (*cases, *(micro.judgement for micro in comparison.micro))
-    for judgement in every:
-        # The change is not to blame where base fails as well (see `CaseDuets.void`).
+        failures = [j for j in cases if j.verdict is Verdict.NOT_COMPARABLE]
+        cases = [*(case.count for case in comparison.cases if case.count), *failures]
+        has_judgement = [case.count is not None for case in comparison.cases]
+        joint = None  # it is about CPU per request
+    judgements = (*cases, *(micro.judgement for micro in comparison.micro))
+    for judgement in judgements:
+        # The change is not the reason if base fails as well (see `CaseDuets.void`).
         broken = judgement.reason.startswith("head: ") and "; base: " not in judgement.reason
         slower = judgement.verdict is Verdict.SLOWER and not comparison.cross
         if slower and weight(judgement, comparison.method) >= 1:
@@ -247,30 +247,30 @@ def exit_code(comparison: Comparison, *, lenient: bool = False, counts: bool = F
         micro.judgement.verdict in undecided and (micro.base or not comparison.planned)
         for micro in comparison.micro
     )
-    unheard = comparison.planned > sum(heard)
+    unjudged = comparison.planned > sum(has_judgement)
     expected = comparison.planned or comparison.micro or comparison.untouched
-    # Cases that only one side has do not show that nothing changed.
+    # Cases of one side only do not show that nothing changed.
     apart = bool(comparison.missing) and not expected
-    if not (doubtful or unheard or apart or comparison.status == "partial"):
+    if not (doubtful or unjudged or apart or comparison.status == "partial"):
         return 0
-    judged = any(judgement.verdict not in undecided for judgement in every)
-    return 0 if lenient and judged else UNDECIDED
+    decided = any(judgement.verdict not in undecided for judgement in judgements)
+    return 0 if lenient and decided else UNDECIDED
 
 
 _NOTHING: Final = "Nothing to judge"
 
-_LABELS: Final = 3  # metrics that are named
+_LABELS: Final = 3  # metrics named
 
 _ELSEWHERE: Final = (
-    "CPU time has what these instructions have not: the server, the kernel, memory, and how many "
-    "requests one wake-up serves"
+    "CPU time also has what these instructions have not: the server, the kernel, memory, and how "
+    "many requests one wake-up serves"
 )
 
-_PART: Final = "these instructions are a part of the CPU time; the server and kernel have theirs"
+_PART: Final = "these instructions are a part of the CPU time; server and kernel have the rest"
 
 
 def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
-    """Write the sentence above a comparison: what it says, and in which order, is decided here."""
+    """Write the sentence above a comparison: this function decides what it says, in which order."""
     if not (comparison.planned or comparison.micro):
         notes = (note for note in comparison.notes if note.startswith(_NOTHING))
         return next(notes, f"{_NOTHING}: the change cannot have touched any measured case.")
@@ -287,7 +287,7 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
         parts.append(f"not decided in {number_of(undecided, comparison)} ({labels})")
     # Cases that should have been judged and have no row at all.
     lost = max(0, comparison.planned - len({row.case for row in rows if row.metric}))
-    if comparison.counts_only:  # nobody asked for duets
+    if comparison.counts_only:  # without duets
         lost = sum(case.count is None for case in comparison.cases)
     if (unjudged := of_groups(rows, "unjudged")) or lost:
         parts.append(f"not judged in {number_of(unjudged, comparison, more=lost)}")
@@ -300,7 +300,7 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
 
 
 def covers(coverage: Coverage) -> str:
-    """Say whether the requests run what differs: how many functions, and how many they enter."""
+    """Say whether the requests run changed code: how many functions differ, how many they enter."""
     files = formats.quantity(coverage.outside, "file")
     outside = f"; code outside functions differs in {files}" if coverage.outside else ""
     if not coverage.differ:
@@ -315,37 +315,37 @@ def covers(coverage: Coverage) -> str:
 
 
 def _executed(comparison: Comparison) -> Iterator[str]:
-    """Say what the counts say: the largest change, or that there is none; and against the duets."""
+    """Describe the counts: the largest change, or that there is none; and conflicts with duets."""
     planned, method = comparison.planned, comparison.method
-    counts = [(case, one) for case in comparison.cases if (one := case.count) is not None]
+    counts = [(case, count) for case in comparison.cases if (count := case.count) is not None]
     sure = [pair for pair in counts if pair[1].verdict is not Verdict.INCONCLUSIVE]
     moved = [pair for pair in sure if weight(pair[1], method) >= 1]
     if moved or len(sure) == 1:
         case, top = max(moved or sure, key=lambda pair: weight(pair[1], method))
-        many = f"; {len(moved)} of {planned} cases moved so" if len(moved) > 1 else ""
-        yield f"{names.of(case.case).what} {executes(top)}{many}"
+        others = f"; {len(moved)} of {planned} cases moved so" if len(moved) > 1 else ""
+        yield f"{names.of(case.case).what} {executes(top)}{others}"
     elif sure:
-        most = max(abs((one.ratio or 1.0) - 1) for _, one in sure)
+        most = max(abs((count.ratio or 1.0) - 1) for _, count in sure)
         size = f"moved by at most {formats.size(most)}" if most > SAME else "are the same"
         yield f"instructions per request {size} in {len(sure)} of {planned} cases"
-    if disputes := sum(news for news, *_ in disagreements(comparison)):
+    if disputes := sum(is_news for is_news, *_ in disagreements(comparison)):
         yield f"instructions and CPU/request disagree in {disputes} of {planned} cases"
 
 
 def disagreements(comparison: Comparison) -> Iterator[tuple[bool, str, str]]:
-    """Where counts and CPU per request are both sure and disagree: if it is news, case, sentence.
+    """Yield cases whose counts and CPU per request disagree, if both are sure: is it news, why.
 
-    That a part of the time moved by less than all of it is none.
+    If a part of the time moved by less than all of it, that is no news.
     """
     for case in comparison.cases:
-        cpu = next((one for one in case.judgements if one.metric == CPU), None)
+        cpu = next((judgement for judgement in case.judgements if judgement.metric == CPU), None)
         if (count := case.count) is None or cpu is None:
             continue
         both = count, cpu
-        least, most = (one.interval or Interval(1.0) for one in both)
+        least, most = (judgement.interval or Interval(1.0) for judgement in both)
         if (
-            any(not (one.moved or one.verdict is Verdict.NO_CHANGE) for one in both)
-            or max(weight(one, comparison.method) for one in both) < 1
+            any(not (j.moved or j.verdict is Verdict.NO_CHANGE) for j in both)
+            or max(weight(judgement, comparison.method) for judgement in both) < 1
             or least.ends is None
             or most.ends is None
             or max(least.ends[0], most.ends[0]) <= min(least.ends[1], most.ends[1])
@@ -360,22 +360,23 @@ def disagreements(comparison: Comparison) -> Iterator[tuple[bool, str, str]]:
 
 
 def _leaks(comparison: Comparison) -> Iterator[str]:
-    """Name a side that keeps memory for every request, whatever else there is."""
+    """Name a side that keeps memory for every request, whatever else moved."""
     leaking = [
         (max(sizes), case)
         for case in comparison.cases
-        if (sizes := [one.estimate for one in case.growth.values() if one.course == "constant"])
+        if (sizes := [side.estimate for side in case.growth.values() if side.course == "constant"])
     ]
     if leaking:
-        _, worst = max(leaking, key=lambda one: one[0])
-        many = f"memory leaks in {len(leaking)} of {comparison.planned} cases, most of all in "
-        yield f"{many}{worst.case.id}: {memory_of(worst)}" if len(leaking) > 1 else memory_of(worst)
+        _, worst = max(leaking, key=lambda leak: leak[0])
+        several = f"memory leaks in {len(leaking)} of {comparison.planned} cases, most of all in "
+        yield f"{several}{worst.case.id}: " * (len(leaking) > 1) + memory_of(worst)
 
 
 def memory_of(case: CaseComparison) -> str:
-    """What each side keeps of every request, a side that leaks first."""
+    """Describe how much memory each side keeps for every request, a side that leaks first."""
     leaks_last = sorted(case.growth.items(), key=lambda side: side[1].course != "constant")
-    return ", ".join(f"{name} {_COURSES[one.course].format(one.words)}" for name, one in leaks_last)
+    courses = ((name, _COURSES[growth.course].format(growth.words)) for name, growth in leaks_last)
+    return ", ".join(f"{name} {course}" for name, course in courses)
 
 
 _COURSES: Final[dict[Course, str]] = {
@@ -388,7 +389,7 @@ _COURSES: Final[dict[Course, str]] = {
 
 
 def _news(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
-    """Say what moved by as much as a person acts on: the largest first, and a trade as one."""
+    """Describe changes of a size to act on: the largest first, and a trade as one."""
     material = of_groups(rows, *MOVED)
     sides = {group: {row.case for row in material if row.group == group} for group in MOVED}
     trades = sides["worse"] & sides["better"]
@@ -417,14 +418,14 @@ def _news(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
 
 
 def _lead(rows: Sequence[ViewRow]) -> ViewRow:
-    """The largest of these changes. Throughput is no second witness beside CPU per request."""
+    """Return the largest of these changes, but CPU per request instead of its case's throughput."""
     top = max(rows, key=lambda row: row.weight)
     cpu = [row for row in rows if (row.case, row.metric, row.worse) == (top.case, CPU, top.worse)]
     return cpu[0] if cpu and top.metric == "throughput" else top
 
 
 def _could_see(rows: Sequence[ViewRow]) -> str:
-    """Name the smallest change that all of these would have shown, in the metric of all cases."""
+    """Name the smallest change that all these rows would have shown, in the metric of all cases."""
     leading = [row for row in rows if row.metric == CPU] or rows
     sizes = [row.judged.detectable for row in leading if row.judged.detectable is not None]
     if not sizes:

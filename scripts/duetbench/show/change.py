@@ -1,4 +1,4 @@
-"""A change in words, the commands that measure it again, and the code that it lies in."""
+"""A change in words, the commands that measure it again, and the code behind it."""
 
 import shlex
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class ChangeText:
 
     `sentence` is all of it in plain words, with what is served for the case (see `CaseName.what`).
     `word` is the verdict's without its mark: memory gets larger, not slower. `cause` is empty while
-    nobody knows which release did it.
+    the release behind it is unknown.
     """
 
     record: Change
@@ -47,12 +47,12 @@ class ChangeText:
 
     @property
     def releases(self) -> str:
-        """The releases that did it: `fastapi 0.163.1 → 0.163.2`; empty while nobody knows."""
+        """The releases behind it: `fastapi 0.163.1 → 0.163.2`; empty while they are unknown."""
         return ", ".join(map(_release, self.record.releases))
 
     @property
     def release(self) -> str:
-        """The first of them, where there is little room: `fastapi 0.142.0 and 1 more`."""
+        """The first of them, for narrow places: `fastapi 0.142.0 and 1 more`."""
         first, *others = self.record.releases or (None,)
         more = f" and {len(others)} more" if others else ""
         return f"{first.package} {first.version}{more}" if first else ""
@@ -79,7 +79,7 @@ def describe(record: Change) -> ChangeText:
 
 
 def release_names(share: Share) -> str:
-    """Releases that moved as one: `pydantic 2.11.0 → 2.12.0 with pydantic-core 2.33.0 → 2.41.1`."""
+    """Name releases that moved as one: `pydantic 2.11.0 → 2.12.0 with pydantic-core …`."""
     first, *others = map(_release, share.releases)
     return f"{first} with {', '.join(others)}" if others else first
 
@@ -89,25 +89,25 @@ def _release(release: Release) -> str:
 
 
 def cause_lines(cause: Cause) -> tuple[str, ...]:
-    """Say what a search found, a sentence per line."""
+    """Describe the result of a search, one sentence per line."""
     lines = [share_effect(share) for share in cause.shares]
     if cause.whole:
-        lines.append(f"all that moved together: {_effect(cause.whole)}")
+        lines.append(f"all packages that moved, together: {_effect(cause.whole)}")
     if cause.rest:
-        lines.append(f"all without what is named: {_effect(cause.rest)}")
+        lines.append(f"all others together: {_effect(cause.rest)}")
     if cause.reason:
-        subject = "what else did it is" if cause.shares else "the cause is"
+        subject = "the rest of the cause is" if cause.shares else "the cause is"
         lines.append(f"{subject} among {', '.join(cause.suspects)}: {cause.reason}")
     return tuple(lines)
 
 
 def share_effect(share: Share) -> str:
-    """Say what releases that moved together do by themselves."""
+    """Describe the effect of releases that moved together."""
     return f"{release_names(share)}: {_effect(share)} alone"
 
 
 def narrowed_line(search: Narrowed) -> str:
-    """Say what releases did that were compared with an anchor one by one."""
+    """Describe the effects of releases that were compared with an anchor one by one."""
     steps = "; ".join(
         f"{release_names(step)} {formats.percent(step.ratio)} ({formats.ends(step.interval)})"
         for step in search.steps
@@ -123,7 +123,7 @@ def _effect(effect: Effect) -> str:
 
 
 def commands(record: Change) -> tuple[tuple[str, str], ...]:
-    """Make the commands that measure a change again, each with what it does."""
+    """Return the commands that measure a change again, each with its purpose."""
     options = ["--select", record.series.case] if record.series.metric in METRICS else []
     options += ["--profile", "nightly"]
     base, head = record.base.as_of, record.head.as_of
@@ -139,13 +139,13 @@ def commands(record: Change) -> tuple[tuple[str, str], ...]:
 
 
 FIRST: Final = 3
-"""Rows that stand where there is only room for the first; compiled code is shown of so many."""
+"""Rows shown in narrow places; compiled code is shown for so many rows."""
 
 GREY: Final = 0.002
-"""Share of all instructions below which a function of the tree is not said to have moved."""
+"""Share of all instructions below which a function of the tree counts as unmoved."""
 
-_MODULES: Final = 12  # modules and packages of a start that a terminal shows
-_NATIVE: Final = 3  # compiled functions of a row that are named
+_MODULES: Final = 12  # modules and packages of a start shown on a terminal
+_NATIVE: Final = 3  # compiled functions named per row
 _LONGEST: Final = 150  # characters of a cell in issues and comments
 _HEAD: Final = ("share", "of all", "entries", "function", "where", "package", "called by")
 _ALIGN: Final = ("---:", "---:", "---:", "---", "---", "---", "---")
@@ -154,7 +154,7 @@ _ALIGN: Final = ("---:", "---:", "---:", "---", "---", "---", "---")
 class RowText(NamedTuple):
     """A row in words: `50 %` of the change, `+8.0 %` of all instructions of the base.
 
-    `share` is a dash where the whole change is within what equal sides differ by.
+    `share` is a dash if the whole change is within the difference of equal sides.
     """
 
     share: str
@@ -174,7 +174,7 @@ class RowText(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AttributionText:
-    """An attribution in words that say no more than its counts."""
+    """An attribution in words that claim no more than its counts show."""
 
     record: Attribution
 
@@ -216,7 +216,7 @@ class AttributionText:
 
     @property
     def cause(self) -> str:
-        """What is named, or that nothing is; what functions are timed by comes first."""
+        """The profiled time, if any; then the function with the largest share, or none."""
         timed = self.record.unit == "seconds" and self.record.totals
         return f"It {self._timed}. {self._named}" if timed else self._named
 
@@ -228,26 +228,26 @@ class AttributionText:
         first = rows[0]
         where = f"{first.function}, {first.where}, {first.package}"
         if first.share == formats.MISSING:
-            return f"What moved most is {where}: {first.of_all} of all {self.unit}."
+            return f"The largest move is in {where}: {first.of_all} of all {self.unit}."
         return f"The first row has {first.share} (±{self._doubt} %) of the change: {where}."
 
     @property
     def scatter(self) -> str:
         """How precise the figures of rows are."""
         share = f", or {self._doubt} % of the change" if self._doubt else ""
-        scatter = f"Equal sides were seen to differ by up to {formats.size(self.record.threshold)}"
-        return f"{scatter} of all{share}: rows are good for no more."
+        scatter = f"Equal sides differed by up to {formats.size(self.record.threshold)}"
+        return f"{scatter} of all{share}: rows are no more precise than that."
 
     @property
     def _doubt(self) -> str:
-        """The threshold in per cent of the change; empty: it is too small to be divided."""
+        """The threshold in per cent of the change; empty if the change is smaller than it."""
         change = abs(self.record.counted.head - self.record.counted.base)
         least = self.record.threshold * self.record.counted.base
         return units.significant(100 * least / change, 1) if change and change >= least else ""
 
     @property
     def rows(self) -> tuple[RowText, ...]:
-        """The rows that moved by more than equal sides differ by."""
+        """The rows that moved by more than equal sides differ."""
         rows = (row for row in self.record.rows if self._moved(row.base, row.head))
         return tuple(map(self._row, rows))
 
@@ -280,7 +280,7 @@ class AttributionText:
 
     @property
     def by_package(self) -> tuple[tuple[str, str, str, str], ...]:
-        """Own figures of each package on both sides, and by how much they surely moved."""
+        """Own figures of each package on both sides, and their change beyond the threshold."""
 
         def place(part: PackageTotal) -> tuple[float, str]:
             return -abs(part.head - part.base), part.package
@@ -317,12 +317,12 @@ def _entries(figure: float) -> str:
 
 
 def place(function: Function) -> str:
-    """`fastapi/routing.py:412`; of compiled code its file alone."""
+    """Return `fastapi/routing.py:412`; for compiled code its file alone."""
     return f"{function.file}:{function.line}" if function.line else function.file
 
 
 def brief(record: Attribution) -> str:
-    """Write its sentences and first rows as Markdown for issues and comments."""
+    """Write an attribution's sentences and first rows as Markdown for issues and comments."""
     text = AttributionText(record)
     sentences = short(f"{text.headline} {text.cause}", _LONGEST * len(_HEAD))
     parts = [f"**Which code it is**: {formats.escape(sentences)}"]
@@ -366,13 +366,13 @@ def print_attribution(console: Console, record: Attribution) -> None:
 
 
 def own_counts(node: Node) -> tuple[float, float]:
-    """Instructions of base and head in a node itself, without what is below it."""
+    """Return the instructions of base and head in a node itself, without those below it."""
     base = node.base - sum(child.base for child in node.below)
     return max(0.0, base), max(0.0, node.head - sum(child.head for child in node.below))
 
 
 def of_all(record: Attribution, base: float, head: float) -> str:
-    """A change as a signed share of all that the base has: `+8.0 %`."""
+    """Return a change as a signed share of all that the base has: `+8.0 %`."""
     if base == head:
         return "0 %"
     change = 100 * (head - base) / record.counted.base

@@ -1,12 +1,12 @@
 """What each statement says here: one verdict, from all valid launches of one machine.
 
 Sides are compared within the runs that have both, whatever their profile, on the logarithmic
-scale: what a run's day does to both sides is no scatter (two-way analysis of variance without
-interaction; of one run that is Student's interval). Where launches of a case are few, those of its
-kin tell how far they scatter, too: the same endpoint on the same interpreter. Warnings that half of
-the launches measured something else as well make an interval twice as wide: what disturbs all of
-them is not in their scatter. If the machine has compared two interpreters (`compare --python`), the
-ratio is that of its duets, or of its launches by turns.
+scale. So what a run's day does to both sides is no scatter (two-way analysis of variance without
+interaction; for one run this is Student's interval). If a case has few launches, its scatter also
+comes from its kin: the same endpoint on the same interpreter. If half of the launches have warnings
+of a disturbance, the interval is doubled: their scatter does not show what disturbs all of them.
+If the machine has compared two interpreters (`compare --python`), the ratio is that of its duets,
+or of its launches by turns.
 """
 
 import math
@@ -28,8 +28,8 @@ from duetbench.store.comparison import Comparison
 from duetbench.trend.summary import CaseSummary, RunSummary, values
 
 Logs = NDArray[np.float64]
-_OWN: Final = 4  # launches from which on a case's scatter is its own
-_WIDER: Final = 2.0  # an interval of disturbed launches, in multiples of itself
+_OWN: Final = 4  # launches from which on a case's own scatter is used
+_WIDER: Final = 2.0  # factor of the interval of disturbed launches
 
 Verdict = Literal[
     "holds", "does not hold here", "cannot be asked here", "not decided", "not measured"
@@ -64,7 +64,7 @@ class Answer:
 
 
 def tally(answers: Sequence[Answer]) -> str:
-    """How many statements have which verdict; empty without any."""
+    """Count the statements by verdict; empty without any."""
     counts = Counter(answer.verdict for answer in answers).most_common()
     verdicts = ", ".join(f"{verdict} {number}" for verdict, number in counts)
     return f"{formats.quantity(len(answers), 'statement')}: {verdicts}" if answers else ""
@@ -75,8 +75,8 @@ class Side:
     """Figures of one side of a statement.
 
     Attributes:
-        runs: By run, or by commit that asv measured.
-        kin: Those of each case that scatters alike.
+        runs: Figures by run, or by commit that asv measured.
+        kin: Those of each case with the same scatter.
         disturbed: Flags of at least half of the launches.
     """
 
@@ -87,18 +87,18 @@ class Side:
     disturbed: tuple[str, ...] = ()
 
     def kin_logs(self) -> list[Logs]:
-        """Logarithms of the figures of its kin, if its own are few."""
+        """Return logarithms of the figures of its kin, if its own are few."""
         few = sum(map(len, self.runs.values())) < _OWN
-        return [np.log(many) for many in self.kin if few and min(many, default=0) > 0]
+        return [np.log(figures) for figures in self.kin if few and min(figures, default=0) > 0]
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All runs of one machine, the newest first, and of each case the one with most launches.
+    """All runs of one machine, the newest first, and for each case the one with most launches.
 
     Attributes:
         comparisons: Of two interpreters, by the same machine, the newest first.
-        others: What other machines know.
+        others: Evidence of other machines.
     """
 
     runs: tuple[RunSummary, ...] = ()
@@ -114,67 +114,68 @@ class Evidence:
         published: Mapping[str, Published] | None = None,
         comparisons: Iterable[Comparison] = (),
     ) -> "Evidence":
-        """Take what one machine knows of an experiment.
+        """Collect one machine's evidence of an experiment.
 
-        The one whose least measured statement, of all that are `published`, has most launches; of
+        The machine whose least measured statement, of all `published`, has most launches; of
         several such, the one with most launches of the experiment.
         """
         by_machine: defaultdict[str, list[RunSummary]] = defaultdict(list)
         for summary in sorted(runs, key=lambda summary: summary.run.started, reverse=True):
             by_machine[summary.run.machine.id].append(summary)
-        crossed = [one for one in comparisons if one.base.kind == "interpreter"]
-        crossed.sort(key=lambda one: one.started)
+        crossed = [record for record in comparisons if record.base.kind == "interpreter"]
+        crossed.sort(key=lambda record: record.started)
         ranked: list[tuple[tuple[int, int], Evidence]] = []
-        for machine, many in by_machine.items():
-            own = [run for run in many if any(_of(run, experiment))]
+        for machine, summaries in by_machine.items():
+            own = [run for run in summaries if any(_of(run, experiment))]
             cases: dict[str, CaseSummary] = {}
             for case in chain(*(_of(run, experiment) for run in own)):
                 if case.measured > cases.setdefault(case.id, case).measured:
                     cases[case.id] = case
             total = sum(case.measured for run in own for case in _of(run, experiment))
-            known = tuple(one for one in reversed(crossed) if one.machine.id == machine)
+            known = tuple(c for c in reversed(crossed) if c.machine.id == machine)
             if own:
-                rank = _least(many, (published or {}).values()), total
+                rank = _least(summaries, (published or {}).values()), total
                 ranked.append((rank, cls(tuple(own), cases, known)))
-        ranked.sort(key=lambda one: one[0], reverse=True)
+        ranked.sort(key=lambda entry: entry[0], reverse=True)
         first, *others = [evidence for _, evidence in ranked] or [cls()]
         return replace(first, others=tuple(others))
 
     def compared(self, above: str, below: str, metric: str) -> tuple[Interval, str] | None:
-        """How many times the figure of a case one's is that differs in its interpreter alone.
+        """Return the ratio of two cases that differ only in their interpreter, and its source.
 
-        With what says so; None: this machine has not compared them.
+        None: this machine has not compared them.
         """
         for comparison in self.comparisons:
-            pythons = {one.name for one in comparison.base.interpreters}
-            for one in comparison.cases:
-                other = self.cases.get(below if one.case.id == above else above)
-                if one.case.id not in {above, below} or other is None:
+            pythons = {python.name for python in comparison.base.interpreters}
+            for row in comparison.cases:
+                other = self.cases.get(below if row.case.id == above else above)
+                if row.case.id not in {above, below} or other is None:
                     continue
-                if other.case.python not in pythons or other.case.setting != one.case.setting:
+                if other.case.python not in pythons or other.case.setting != row.case.setting:
                     continue
-                found = next((each for each in one.judgements if each.metric == metric), None)
-                if found is None or found.interval is None or found.interval.ends is None:
+                judgement = next((j for j in row.judgements if j.metric == metric), None)
+                interval = None if judgement is None else judgement.interval
+                if judgement is None or interval is None or interval.ends is None:
                     continue
-                ratio, (low, high) = found.interval.estimate, found.interval.ends
-                if one.case.id == below:
+                ratio, (low, high) = interval.estimate, interval.ends
+                if row.case.id == below:
                     ratio, low, high = 1 / ratio, 1 / high, 1 / low
-                kind = "pairs of launches by turns" if found.alone else "duets"
-                note = f"by {found.duets} {kind}, {comparison.started[:10]}"
-                return Interval(ratio, low, high, found.duets), note
+                kind = "pairs of launches by turns" if judgement.alone else "duets"
+                note = f"by {judgement.duets} {kind}, {comparison.started[:10]}"
+                return Interval(ratio, low, high, judgement.duets), note
         return None
 
     def side(self, case: str, metric: str) -> Side:
-        """The figures of a case, by run."""
-        there = [run.cases[case] for run in self.runs if case in run.cases]
+        """Return the figures of a case, by run."""
+        summaries = [run.cases[case] for run in self.runs if case in run.cases]
         disturbing = DISTURBING
-        if METRICS[metric].unit == "B":  # whatever takes time from a process takes no memory
+        if METRICS[metric].unit == "B":  # a disturbance takes time from a process, not memory
             disturbing &= {FlagName.MEMORY_GROWS, FlagName.ENV_CHANGED}
         raised: Counter[str] = Counter()
-        for flag in (flag for summary in there for flag in summary.warnings):
+        for flag in (flag for summary in summaries for flag in summary.warnings):
             raised[flag.name] += flag.launches * (flag.name in disturbing)
-        half = sum(summary.measured for summary in there) / 2
-        kin = (other.id for other in self.cases.values() if there and _akin(other, there[0]))
+        half = sum(summary.measured for summary in summaries) / 2
+        kin = (c.id for c in self.cases.values() if summaries and _akin(c, summaries[0]))
         return Side(
             case.partition("/")[2],
             METRICS[metric].format,
@@ -185,7 +186,7 @@ class Evidence:
 
     def _figures(self, case: str, metric: str) -> dict[str, list[float]]:
         by_run = {run.run.id: values(run.run, case, metric) for run in self.runs}
-        return {run: many for run, many in by_run.items() if many}
+        return {run: figures for run, figures in by_run.items() if figures}
 
 
 def _of(run: RunSummary, experiment: str) -> list[CaseSummary]:
@@ -193,15 +194,15 @@ def _of(run: RunSummary, experiment: str) -> list[CaseSummary]:
 
 
 def _least(runs: Iterable[RunSummary], published: Iterable[Published]) -> int:
-    """Launches of the least measured side of all statements that can be asked anywhere."""
+    """Count launches of the least measured side of all statements that can be asked anywhere."""
     launches = Counter[str]()
     for case in chain(*(run.cases.values() for run in runs)):
         launches[case.id] += case.measured
     measured = {name for name, number in launches.items() if number}
     sides = (
-        launches[one.case_id(name, measured)]
-        for one in published
-        for shape in one.shapes
+        launches[figures.case_id(name, measured)]
+        for figures in published
+        for shape in figures.shapes
         for name in (shape.numerator, shape.denominator)
         if name and not shape.cannot
     )
@@ -209,22 +210,22 @@ def _least(runs: Iterable[RunSummary], published: Iterable[Published]) -> int:
 
 
 def _akin(case: CaseSummary, other: CaseSummary) -> bool:
-    both = [(one.case.endpoint.name, one.case.python) for one in (case, other)]
+    both = [(summary.case.endpoint.name, summary.case.python) for summary in (case, other)]
     return case.id != other.id and case.measured > 0 and both[0] == both[1]
 
 
 def together(sides: Sequence[Side]) -> list[Logs]:
-    """Logarithms of the figures of each side, of runs that have all; empty where there are none."""
+    """Return logarithms of each side's figures, of runs that have all sides; or an empty list."""
     runs = [run for run in sides[0].runs if all(run in side.runs for side in sides)]
     figures = [list(chain(*(side.runs[run] for run in runs))) for side in sides]
-    return [np.log(many) for many in figures] if runs and min(chain(*figures)) > 0 else []
+    return [np.log(values) for values in figures] if runs and min(chain(*figures)) > 0 else []
 
 
 def compare(sides: Sequence[Side]) -> Interval | None:
-    """How many times the second side's figures the first one's are; of one side its figure.
+    """Return the ratio of the first side's figures to the second's; of one side, its figure.
 
-    None: no run has all sides, or a figure is not positive. Without ends where nothing is known of
-    the scatter.
+    None: no run has all sides, or a figure is not positive. The ratio has no ends if its scatter is
+    unknown.
     """
     if not (logs := together(sides)):
         return None
@@ -252,20 +253,20 @@ def compare(sides: Sequence[Side]) -> Interval | None:
 def check(
     evidence: Evidence, published: Published, reference: Evidence | None = None
 ) -> tuple[Answer, ...]:
-    """Answer every statement of an experiment, and say where another machine answers otherwise.
+    """Answer every statement of an experiment, and name machines that answer otherwise.
 
-    An open one adds what the `reference` answers.
+    An open statement adds the answer of the `reference`.
     """
     answers = []
     for shape in published.shapes:
         ours = _check(evidence, published, shape)
-        others = [(f"on {one.runs[0].run.machine.id}", one) for one in evidence.others]
+        others = [(f"on {other.runs[0].run.machine.id}", other) for other in evidence.others]
         if reference is not None and ours.verdict not in ANSWERED:
             others.append(("the reference runs say", reference))
         for where, other in others if ours.verdict != "cannot be asked here" else ():
-            theirs = _check(other, published, shape)
-            if theirs.verdict in DECIDED and theirs.verdict != ours.verdict:
-                text = f"{where}: {theirs.verdict}, {theirs.figure}"
+            contrary = _check(other, published, shape)
+            if contrary.verdict in DECIDED and contrary.verdict != ours.verdict:
+                text = f"{where}: {contrary.verdict}, {contrary.figure}"
                 ours = replace(ours, reason="; ".join(filter(None, (ours.reason, text))))
         answers.append(ours)
     return tuple(answers)
@@ -277,15 +278,15 @@ def _check(evidence: Evidence, published: Published, shape: CaseShape) -> Answer
     names = [name for name in (shape.numerator, shape.denominator) if name is not None]
     measured = {case.id for case in evidence.cases.values() if case.measured}
     ids = [published.case_id(name, measured) for name in names]
-    sides = [evidence.side(one, shape.metric) for one in ids]
-    theirs = [published.figures_of(published.ids(name)[0]).get(shape.metric) for name in names]
-    first, *rest = theirs
+    sides = [evidence.side(name, shape.metric) for name in ids]
+    figures = [published.figures_of(published.ids(name)[0]).get(shape.metric) for name in names]
+    first, *rest = figures
     ratio = first
     if rest:
         ratio = first / rest[0] if first is not None and rest[0] else None
-    if len(ids) > 1 and (found := evidence.compared(ids[0], ids[1], shape.metric)):
+    if len(ids) > 1 and (duets := evidence.compared(ids[0], ids[1], shape.metric)):
         sides = [replace(side, runs={}, disturbed=()) for side in sides]
-        return answer(shape, sides, ratio, found[0], "duets", found[1])
+        return answer(shape, sides, ratio, duets[0], "duets", duets[1])
     return answer(shape, sides, ratio, compare(sides))
 
 
@@ -297,7 +298,7 @@ def answer(
     what: str = "launches",
     note: str = "",
 ) -> Answer:
-    """Answer a statement from its sides, figures of `what`, and how they compare."""
+    """Answer a statement from its sides, figures of `what`, and their ratio."""
     verdict = judge(ours, shape)
     words = [note] if note else []
     if logs := together(sides):
@@ -333,7 +334,7 @@ def answer(
 def judge(ours: Interval | None, shape: Shape) -> Verdict:
     """Decide a statement if the whole interval lies on one side of its limits.
 
-    Without an interval nothing is decided: a single launch may lie anywhere within the scatter.
+    Without an interval nothing is decided: the scatter of a single launch is unknown.
     """
     if shape.cannot:
         return "cannot be asked here"

@@ -1,6 +1,6 @@
 """A comparison on a terminal and in Markdown, and anchored points on a terminal.
 
-Terminals are wide enough from 100 columns on.
+It needs a terminal of at least 100 columns.
 """
 
 import math
@@ -23,15 +23,15 @@ from duetbench.store.points import Points
 
 _WIDEST: Final = 41
 _NARROWEST: Final = 15
-"""Columns of the axis: an odd number, whose middle is no change."""
+"""Columns of the axis: an odd number, whose middle means no change."""
 
-_LEAST: Final = 0.01  # the axis goes so far to both sides, or further
+_LEAST: Final = 0.01  # smallest reach of the axis to both sides
 _BRIEF: Final = frozenset({BESIDE, "Next", "Reproduce"})
-"""Sections of a comparison that are printed without its details."""
+"""Sections of a comparison that are printed even without its details."""
 
 
 def print_comparison(console: Console, comparison: Comparison, *, details: bool = True) -> None:
-    """Print all of a comparison; without details its rows on one axis, and what to do next."""
+    """Print all of a comparison; without details its rows on one axis, and the next steps."""
     view = make_view(comparison)
     console.print(Text(view.headline, style="bold"))
     if not details:
@@ -63,7 +63,7 @@ def _print_section(console: Console, section: Section) -> None:
     if section.title:
         console.print(Text(section.title, style="bold underline"))
     for name, line in section.lines:
-        # What is copied must not be broken.
+        # Commands are copied, so lines must not be broken.
         console.print(Text(f"  {name}: {line}" if name else f"  {line}"), soft_wrap=True)
     if section.rows:
         formats.print_rows(console, section.head, section.rows)
@@ -113,11 +113,11 @@ def _print_drawn(console: Console, rows: Sequence[ViewRow]) -> None:
 
 
 def axis_reach(rows: Sequence[ViewRow]) -> float:
-    """Choose how far the axis goes to both sides, as a relative change up to doubling: 0.05."""
-    every = (row.judged.interval for row in rows if row.judged.interval)
-    wanted = min(max(_LEAST, formats.reach(every)), 1.0)
-    unit = 10.0 ** math.floor(math.log10(wanted))
-    return unit * math.ceil(wanted / unit - 1e-9)
+    """Choose the axis' reach to both sides, as a relative change up to doubling: 0.05."""
+    intervals = (row.judged.interval for row in rows if row.judged.interval)
+    least = min(max(_LEAST, formats.reach(intervals)), 1.0)
+    unit = 10.0 ** math.floor(math.log10(least))
+    return unit * math.ceil(least / unit - 1e-9)
 
 
 def axis_scale(far: float, width: int) -> str:
@@ -130,7 +130,7 @@ def axis_scale(far: float, width: int) -> str:
 def draw_interval(row: ViewRow, far: float, width: int) -> str:
     """Draw the axis of a row: its estimate ●, its 95 % interval ├─┤, no change │, the floor ┊.
 
-    What lies beyond no change never touches the middle, however near it is.
+    A value beyond no change never touches the middle, however near it is.
     """
     half = (width - 1) // 2
     cells = [" "] * width
@@ -139,24 +139,24 @@ def draw_interval(row: ViewRow, far: float, width: int) -> str:
         if 0 < floor <= half:
             cells[half + side * floor] = "┊"
     cells[half] = "│"
-    judged = row.judged
-    if judged.ratio is None:
+    judgement = row.judged
+    if judgement.ratio is None:
         return "".join(cells)
-    if judged.low is not None and judged.high is not None:
-        low, high = (_column(end, far, half) for end in (judged.low, judged.high))
+    if judgement.low is not None and judgement.high is not None:
+        low, high = (_column(end, far, half) for end in (judgement.low, judgement.high))
         first, last = max(low, -half), min(high, half)
         for at in range(first, last + 1):
             cells[half + at] = "┼" if at == 0 else "─"
         if first < last:
             cells[half + first] = "◄" if low < -half else "├"
             cells[half + last] = "►" if high > half else "┤"
-    middle = _column(judged.ratio, far, half)
+    middle = _column(judgement.ratio, far, half)
     cells[half + min(max(middle, -half), half)] = "●"
     return "".join(cells)
 
 
 def _column(ratio: float, far: float, half: int) -> int:
-    """Columns from the middle; 0 only for what is printed as no change."""
+    """Return columns from the middle; 0 only for a ratio that is printed as no change."""
     change = ratio - 1
     if formats.percent(ratio) == formats.percent(1.0):
         return 0

@@ -1,7 +1,7 @@
-"""How reports read: figures, intervals, changes, verdicts; tables and lists of them.
+"""How reports show figures, intervals, changes and verdicts, with tables and lists of them.
 
-Text from files is escaped in Markdown; on a terminal everything is made a `Text`, since a plain
-string would be read as markup.
+Text from files is escaped in Markdown. On a terminal all text is made a `Text`, since rich reads a
+plain string as markup.
 """
 
 import math
@@ -30,10 +30,10 @@ MARKS: Final = {
     Verdict.INCONCLUSIVE: "?",
     Verdict.NOT_COMPARABLE: "✕",
 }
-"""A mark beside each word: neither colour nor sign alone ever says what is better."""
+"""A mark beside each word: neither a colour nor a sign alone says which is better."""
 
-_DOUBLED: Final = 2.0  # from here on factors are said
-_SYMMETRIC: Final = 0.25  # up to here both halves of an interval are nearly equal
+_DOUBLED: Final = 2.0  # ratios from here on are written as factors
+_SYMMETRIC: Final = 0.25  # up to this spread both halves of an interval are nearly equal
 _ROUNDING: Final = 1e-9  # of means over logarithms, relative
 
 
@@ -44,17 +44,17 @@ def sparkline(values: Sequence[float], least: float = 1e6) -> str:
 
 
 def figure(metric: str, value: float | None) -> str:
-    """A metric's figure with its unit; a dash when there is none."""
+    """Format a metric's figure with its unit; a dash if there is none."""
     return MISSING if value is None else METRICS[metric].format(value)
 
 
 def interval(metric: str, figure: Interval | None) -> str:
-    """The 95 % interval of a metric's figure, as `spread` writes it."""
+    """Format the 95 % interval of a metric's figure, as `spread` does."""
     return spread(METRICS[metric].format, figure)
 
 
 def spread(write: units.Formatter, figure: Interval | None) -> str:
-    """The 95 % interval: `±1.2 %`, or `lo…hi` where it is wide; empty when there is none."""
+    """Format the 95 % interval: `±1.2 %`, or `lo…hi` if it is wide; empty if there is none."""
     if figure is None or figure.ends is None:
         return ""
     if math.isclose(*figure.ends, rel_tol=_ROUNDING):
@@ -63,7 +63,7 @@ def spread(write: units.Formatter, figure: Interval | None) -> str:
     if half is not None and half <= _SYMMETRIC:
         return f"±{units.significant(100 * half, 2)} %"
     low, high = map(write, figure.ends)
-    # `1.2…3.4 ms` rather than `1.2 ms…3.4 ms`.
+    # `1.2…3.4 ms`, not `1.2 ms…3.4 ms`.
     number, _, unit = low.partition(" ")
     if unit and high.endswith(f" {unit}"):
         return f"{number}…{high}"
@@ -73,19 +73,19 @@ def spread(write: units.Formatter, figure: Interval | None) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """A ratio with at least three significant digits; a dash when there is none."""
+    """Format a ratio with at least three significant digits; a dash if there is none."""
     return MISSING if value is None else units.significant(value, 3)
 
 
 def limits(least: float | None, most: float | None) -> str:
-    """The range that a statement expects."""
+    """Format the range that a statement expects."""
     if least is not None and most is not None:
         return f"{least:g} to {most:g}"
     return f"≥ {least:g}" if least is not None else f"≤ {most:g}"
 
 
 def duration(seconds: float) -> str:
-    """A wall time as people say it: `48 s`, `12 min`, `1 h 5 min`."""
+    """Format a wall time for reading: `48 s`, `12 min`, `1 h 5 min`."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)
@@ -93,9 +93,9 @@ def duration(seconds: float) -> str:
 
 
 def verdict(metric: str, outcome: Verdict) -> str:
-    """The verdict's word with its mark; memory and instructions get more or less, not slower.
+    """Return the verdict's word with its mark; memory gets larger or smaller, not slower or faster.
 
-    What explains a change has no mark: by itself it is neither good nor bad.
+    Metrics that explain a change have no mark: they are neither good nor bad.
     """
     word = outcome.value
     if metric in WITNESSES:
@@ -109,9 +109,9 @@ def verdict(metric: str, outcome: Verdict) -> str:
 
 
 def percent(ratio: float | None) -> str:
-    """A ratio as a signed change, `+1.23 %`; from doubling on as a factor, `31.5×`.
+    """Format a ratio as a signed change, `+1.23 %`; from doubling on as a factor, `31.5×`.
 
-    A dash when there is none.
+    A dash if there is none.
     """
     if ratio is not None and ratio >= _DOUBLED:
         return f"{units.significant(ratio)}×"
@@ -119,10 +119,7 @@ def percent(ratio: float | None) -> str:
 
 
 def ends(ratio: Interval | None) -> str:
-    """A ratio's interval as the ends of a change: `+0.9…+1.5 %`; empty when there is none.
-
-    Of a factor they are factors.
-    """
+    """Format a ratio's interval as a change, `+0.9…+1.5 %`, or as factors; empty without one."""
     if ratio is None or ratio.ends is None:
         return ""
     if ratio.estimate >= _DOUBLED:
@@ -131,21 +128,21 @@ def ends(ratio: Interval | None) -> str:
 
 
 def reach(ratios: Iterable[Interval]) -> float:
-    """How far an axis of changes has to go: it has all estimates, and nine of ten intervals whole.
+    """Return an axis' reach for changes: all estimates, and nine of ten intervals, are within it.
 
-    The others have an arrow at its end.
+    The other intervals end in an arrow.
     """
-    every = list(ratios)
-    widths = sorted(max(abs(end - 1) for end in ratio.ends) for ratio in every if ratio.ends)
+    ratios = list(ratios)
+    widths = sorted(max(abs(end - 1) for end in ratio.ends) for ratio in ratios if ratio.ends)
     inner = widths[math.ceil(0.9 * len(widths)) - 1 :][:1]
-    return max([0.0, *(abs(ratio.estimate - 1) for ratio in every), *inner])
+    return max([0.0, *(abs(ratio.estimate - 1) for ratio in ratios), *inner])
 
 
 def moved(metric: str, ratio: Interval) -> str:
-    """By how much a case moved, in plain words: `needs 22.0 % more CPU per request (20.7…24.0 %)`.
+    """Say how much a case moved: `needs 22.0 % more CPU per request (20.7…24.0 %)`.
 
-    From doubling on: `needs 31.5 times the CPU per request (27.2…36.0 times)`. `metric` is of the
-    registry, or the unit that asv gives to a benchmark inside the process.
+    From doubling on: `needs 31.5 times the CPU per request (27.2…36.0 times)`. `metric` is one of
+    the registry, or asv's unit of an in-process benchmark.
     A size without an interval was counted and cannot scatter; the text says so.
     """
     rose = ratio.estimate >= 1
@@ -158,7 +155,7 @@ def moved(metric: str, ratio: Interval) -> str:
         near, far = sorted(ratio.ends, key=lambda end: abs(end - 1))
         within = f"{_plain(near)}…{_plain(far)} %"
     else:
-        within = ends(ratio)  # whose signs say that it may be either
+        within = ends(ratio)  # the signs show that either direction is possible
     size = f"{units.significant(ratio.estimate)} times" if factor else f"{_plain(ratio.estimate)} %"
     if metric in METRICS:
         words = METRICS[metric].moved(size, rose=rose)
@@ -181,24 +178,24 @@ def _plain(ratio: float) -> str:
 
 
 def size(change: float | None) -> str:
-    """A relative size without sign: `0.62 %`; a dash when there is none."""
+    """Format a relative size without sign: `0.62 %`; a dash if there is none."""
     return MISSING if change is None else f"{units.significant(100 * change, 2)} %"
 
 
 def title(metric: str) -> str:
-    """The metric's column heading."""
+    """Return the metric's column heading."""
     return METRICS[metric].title
 
 
 def series_title(metric: str) -> str:
-    """What a series measures, in words; of a benchmark inside the process, with the unit of asv."""
+    """Describe what a series measures; for an in-process benchmark, with asv's unit."""
     if metric == INSTRUCTIONS:
         return "instructions"
     return METRICS[metric].title if metric in METRICS else f"time in process ({metric})"
 
 
 def quantity(number: int, singular: str, plural: str = "") -> str:
-    """`1 case`, `2 cases`, `1,825 nights`."""
+    """Format a number with its noun: `1 case`, `2 cases`, `1,825 nights`."""
     return f"{units.count(number)} {singular if number == 1 else plural or f'{singular}s'}"
 
 
@@ -206,16 +203,16 @@ def _signed(ratio: float) -> str:
     change = 100 * (ratio - 1)
     digits = 2 if round(abs(change), 2) < 10 else 1
     text = f"{change:+.{digits}f}"
-    # Typographic minus, and no sign on what rounds to nothing.
+    # A typographic minus, and no sign if it rounds to zero.
     return text.replace("-", "−") if float(text) else f"{0:.{digits}f}"
 
 
 WORDS: Final = f"<sub>What the words mean: `{_GLOSSARY}` of duetbench.</sub>\n"
-"""The end of a report, where the address of no site is known."""
+"""The end of a report if the site's address is unknown."""
 
 _WORDS: Final = "case metric verdict why stack package base head note state function"
 WORDY: Final = frozenset(_WORDS.split())
-"""Columns of words; others are of figures."""
+"""Columns of words; the others have figures."""
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
@@ -226,14 +223,14 @@ def escape(text: str) -> str:
 
 
 def grid(head: Sequence[str], align: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; cells are escaped here."""
+    """Write a Markdown table; this escapes the cells."""
     lines = [head, *rows]
     text = [f"| {' | '.join(map(escape, line))} |" for line in lines]
     return "\n".join([text[0], f"| {' | '.join(align)} |", *text[1:]])
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> str:
-    """Names and values as a list; where there is no name, the value alone."""
+    """Write names and values as a list; without a name, the value alone."""
     return "\n".join(
         f"- **{escape(name)}**: {escape(value)}" if name else f"- {escape(value)}"
         for name, value in rows
@@ -241,15 +238,15 @@ def facts(rows: Iterable[tuple[str, str]]) -> str:
 
 
 def bullets(notes: Iterable[str]) -> str:
-    """Sentences as a list."""
+    """Write sentences as a list."""
     return facts(("", note) for note in notes)
 
 
 MOST: Final = 40
-"""Rows that are shown; those without change beyond them are counted."""
+"""Rows shown; rows without change beyond them are only counted."""
 
 GLOSSARY: Final = Text(f"\nwhat the words mean: {_GLOSSARY}", style="dim")
-_LAST: Final = 16  # columns of text in the last cell that names may take no room from
+_LAST: Final = 16  # columns of text in the last cell that names must leave free
 _STYLES: Final = {
     MARKS[Verdict.SLOWER]: "bold dark_orange",
     MARKS[Verdict.FASTER]: "bold dodger_blue1",
@@ -258,29 +255,29 @@ _STYLES: Final = {
 
 
 def print_rows(console: Console, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows in aligned columns; where there is no room for the first cell, it stands above.
+    """Print rows in aligned columns; if the first cell does not fit, it has its own line above.
 
-    Of rows with the same first cell only the first has it. Words at the end may have any length.
+    Only the first of rows with the same first cell prints it. Words at the end may have any length.
     """
     ascii_only = console.options.ascii_only
-    every = [
+    lines = [
         [cell.translate(ASCII) if ascii_only else cell for cell in row] for row in (head, *rows)
     ]
-    widths = [max(map(cell_len, column)) for column in zip(*every, strict=True)]
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
     inline = 2 * len(widths) + sum(widths[:-1]) + min(widths[-1], _LAST) <= console.width
-    above = every[0][0]
-    for line in every:
+    above = lines[0][0]
+    for line in lines:
         name, *cells = line
         if name != above and not inline:
             console.print(Text(name), soft_wrap=True)
         text = Text("  ")
         if inline:
-            shown = name if name != above or line is every[0] else ""
+            shown = name if name != above or line is lines[0] else ""
             text.append(shown + " " * (widths[0] - cell_len(shown) + 2))
         above = name
         for column, cell, width in zip(head[1:], cells, widths[1:], strict=True):
             room = " " * (width - cell_len(cell))
             aligned = cell + room if column in WORDY else room + cell
-            text.append(f"{aligned}  ", "dim" if line is every[0] else _STYLES.get(cell[:1], ""))
+            text.append(f"{aligned}  ", "dim" if line is lines[0] else _STYLES.get(cell[:1], ""))
         text.rstrip()
         console.print(text, soft_wrap=True)

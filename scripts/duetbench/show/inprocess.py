@@ -1,6 +1,6 @@
 """asv's figures as sections of a report: tables and answers of the declared suites.
 
-What failed is shown as failed, what does not apply is left out, and neither is a figure. Pure.
+A failure is shown as failed, an inapplicable benchmark is left out, and neither is a figure. Pure.
 """
 
 import dataclasses
@@ -36,12 +36,12 @@ from duetbench.trend.summary import RunSummary
 
 TITLE: Final = "Inside the process"
 IMPOSSIBLE: Final = 0.95
-"""Below this share of the shortest possible time a figure is impossible; above, it is the scatter
-of the two figures that are compared."""
+"""A figure below this share of the shortest possible time is impossible. Above, the scatter of the
+two compared figures explains it."""
 
 _ONE_BY_ONE: Final = (
-    "asv measures one environment after the other: what the machine does in the meantime is in the "
-    "differences, so a few per cent between interpreters or stacks decide nothing here"
+    "asv measures one environment after the other, so changes of the machine in the meantime are "
+    "in the differences: a few per cent between interpreters or stacks decide nothing here"
 )
 _FORMATS: Final[dict[str, units.Formatter]] = {
     "seconds": units.seconds,
@@ -51,7 +51,7 @@ _FORMATS: Final[dict[str, units.Formatter]] = {
 
 
 def make_page(snapshots: Sequence[Snapshot], suites: Iterable[SuiteDeclaration]) -> RunPage:
-    """All snapshots (newest first) as a page."""
+    """Return all snapshots (newest first) as a page."""
     facts = [("measured", where(snapshot)) for snapshot in snapshots]
     return RunPage(TITLE, tuple(facts[:1]), sections(snapshots, suites))
 
@@ -61,17 +61,17 @@ def sections(
     suites: Iterable[SuiteDeclaration],
     runs: Sequence[RunSummary] = (),
 ) -> tuple[Section, ...]:
-    """One section per suite that has a figure, all of the machine that has measured it most often.
+    """Return one section per suite with figures, of the machine that measured it most often.
 
-    Tables are of the newest commit that has a figure, statements of all; some of these are about
-    what servers did in `runs`, too.
+    Tables show the newest commit that has a figure, statements use all; some statements also use
+    figures of servers in `runs`.
     """
     result = []
     for suite in suites:
-        having = [snapshot for snapshot in snapshots if snapshot.has(*suite.benchmarks)]
-        most = Counter(snapshot.machine for snapshot in having).most_common(1)
-        having = [snapshot for snapshot in having if snapshot.machine == most[0][0]]
-        if having and (section := _section(suite, having, runs)).tables:
+        measured = [snapshot for snapshot in snapshots if snapshot.has(*suite.benchmarks)]
+        most = Counter(snapshot.machine for snapshot in measured).most_common(1)
+        measured = [snapshot for snapshot in measured if snapshot.machine == most[0][0]]
+        if measured and (section := _section(suite, measured, runs)).tables:
             result.append(section)
     return tuple(result)
 
@@ -84,7 +84,7 @@ def experiment(
     suites: Iterable[SuiteDeclaration],
     comparisons: Iterable[Comparison] = (),
 ) -> tuple[Evidence, tuple[Section, ...]]:
-    """All that is known of an experiment: of servers, then inside the process."""
+    """Return all evidence of an experiment: of servers, then of in-process benchmarks."""
     evidence = Evidence.of(runs, name, published, comparisons)
     own = name in published or evidence.cases
     served = [make_section(name, evidence, published.get(name))] if own else []
@@ -93,7 +93,7 @@ def experiment(
 
 
 def where(snapshot: Snapshot) -> str:
-    """When, on what and of which commit."""
+    """Describe when, on what and at which commit asv measured."""
     moment = datetime.fromtimestamp(snapshot.started / 1000, UTC)
     machine = (
         f"{snapshot.machine} ({snapshot.described})" if snapshot.described else snapshot.machine
@@ -102,13 +102,13 @@ def where(snapshot: Snapshot) -> str:
 
 
 def as_json(snapshots: Sequence[Snapshot], page: RunPage) -> dict[str, Any]:
-    """Everything for programs: SI units, and what failed without a figure."""
-    sections = [{"name": one.experiment, **dataclasses.asdict(one)} for one in page.sections]
+    """Return everything for programs: SI units, and failures without a figure."""
+    sections = [{"name": s.experiment, **dataclasses.asdict(s)} for s in page.sections]
     return {"snapshots": [*map(dataclasses.asdict, snapshots)], "sections": sections}
 
 
 def label(benchmark: str, params: Sequence[tuple[str, str]]) -> str:
-    """A benchmark and its parameters for people: `validate: 20, json` rather than asv's name."""
+    """Describe a benchmark and its parameters: `validate: 20, json` rather than asv's name."""
     *_, kind, function = benchmark.split(".")
     if kind == benchmark.partition(".")[0]:  # a function of the module, in no class
         kind = function.partition("_")[2].replace("_", " ")
@@ -137,8 +137,8 @@ def _section(
 
 
 def _variants(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) -> FigureTable:
-    """The table of a benchmark that does the same work in several ways."""
-    # What nobody asked for (large files) is no row; what failed is one.
+    """Make the table of a benchmark that does the same work in several ways."""
+    # A skipped combination (large files) has no row; a failed one has.
     readings = [r for r in snapshot.of(table.benchmark) if r.status != "skipped"]
     names = (*table.keys, str(table.variant))
     pythons = sorted({reading.python for reading in readings})
@@ -175,7 +175,7 @@ def _variant(
     params: dict[str, str],
     python: str,
 ) -> tuple[list[Cell], float]:
-    """Cells of one variant on one interpreter, and its efficiency, which is 0 if it is not known.
+    """Return the cells of one variant on one interpreter, and its efficiency, or 0 if unknown.
 
     Speed-up: work per second over that of the base. At best: the shortest possible time.
     """
@@ -184,10 +184,10 @@ def _variant(
     alone = _find(snapshot, table.benchmark, {**params, name: base}, python)
     faster, times = _quotient(alone, ours), float(params[table.times]) if table.times else 1.0
     place = {key: value for key, value in params.items() if key != name}
-    theirs = [row for row in suite.seconds(python, table.name, place) if params[name] in row]
-    gains = [row[base] / row[params[name]] for row in theirs if base in row]
+    sources = [row for row in suite.seconds(python, table.name, place) if params[name] in row]
+    gains = [row[base] / row[params[name]] for row in sources if base in row]
     cells = [
-        _cell(ours, ", ".join(units.seconds(row[params[name]]) for row in theirs)),
+        _cell(ours, ", ".join(units.seconds(row[params[name]]) for row in sources)),
         Cell(
             formats.ratio(times * faster if faster else None),
             published=", ".join(map(formats.ratio, gains)),
@@ -207,7 +207,7 @@ def _variant(
 
 
 def _figures(snapshot: Snapshot, table: SuiteTable) -> FigureTable:
-    """The table of many benchmarks: one column per environment."""
+    """Make the table of many benchmarks: one column per environment."""
     places = [(column.python, column.stack) for column in table.columns]
     by_row: dict[str, dict[tuple[str | None, str | None], Reading]] = {}
     for reading in snapshot.of(table.benchmark):
@@ -248,12 +248,12 @@ def _answer(
         whole = claims.compare([evidence.side(case, shape.per.metric) for case in cases])
         if ours is not None and whole is not None:
             note = f"{formats.ratio(ours.estimate)} alone, {formats.ratio(whole.estimate)} served"
-        ours = _divided(ours, whole)
+        ours = _divide(ours, whole)
     above, below = str(shape.above.variant), str(shape.below.variant)
-    one = shape.above.python == shape.below.python
-    theirs = suite.seconds(shape.above.python, shape.table, shape.where) if one else ()
-    both = (row for row in theirs if {above, below} <= row.keys())
-    published = next((row[above] / row[below] for row in both), None)
+    same_python = shape.above.python == shape.below.python
+    sources = suite.seconds(shape.above.python, shape.table, shape.where) if same_python else ()
+    pairs = (row for row in sources if {above, below} <= row.keys())
+    published = next((row[above] / row[below] for row in pairs), None)
     return claims.answer(shape, sides, published, ours, what="samples", note=note)
 
 
@@ -277,8 +277,8 @@ def _side(
     )
 
 
-def _divided(above: Interval | None, below: Interval | None) -> Interval | None:
-    """One ratio over another that was measured apart from it."""
+def _divide(above: Interval | None, below: Interval | None) -> Interval | None:
+    """Divide one ratio by another that was measured apart from it."""
     if above is None or below is None:
         return None
     mean = above.estimate / below.estimate
@@ -289,7 +289,7 @@ def _divided(above: Interval | None, below: Interval | None) -> Interval | None:
 
 
 def _cell(reading: Reading | None, published: str = "") -> Cell:
-    """A figure, or `failed`; a dash where nothing applies."""
+    """Return a figure, or `failed`; a dash if the benchmark does not apply."""
     if reading is None or reading.status == "skipped":
         return Cell(formats.MISSING, published=published)
     value, form = reading.value, _FORMATS.get(reading.unit, units.significant)
@@ -307,7 +307,7 @@ def _spread_note(readings: Iterable[Reading]) -> str:
 
 
 def _quotient(above: Reading | None, below: Reading | None) -> float | None:
-    """One figure over another; None unless both were measured."""
+    """Divide one figure by another; None unless both were measured."""
     if above is None or below is None or above.value is None or not below.value:
         return None
     return above.value / below.value
@@ -320,7 +320,7 @@ def _find(
     python: str,
     stack: str | None = None,
 ) -> Reading | None:
-    """The reading of these parameters; without a stack, of any."""
-    of_python = (one for one in snapshot.of(benchmark) if one.python == python)
-    alike = (one for one in of_python if stack in {None, one.stack} and one.param == params)
+    """Return the reading of these parameters; without a stack, of any stack."""
+    of_python = (reading for reading in snapshot.of(benchmark) if reading.python == python)
+    alike = (r for r in of_python if stack in {None, r.stack} and r.param == params)
     return next(alike, None)

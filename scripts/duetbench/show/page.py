@@ -1,7 +1,7 @@
-"""A run as a page for people: facts, then per experiment its answers and tables. Pure.
+"""A run as a page to read: facts, then per experiment its answers and tables. Pure.
 
 The layout of tables comes from `published.toml`. Cases that no declared table selects get a table
-of their own, so that nothing measured is ever left out.
+of their own, so that no measurement is left out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,13 +26,13 @@ MAIN_PACKAGES: Final = dict.fromkeys(
     )
 )
 
-_SEVERAL: Final = "95 %, over the launches within this run; what differs between runs is not in it"
+_SEVERAL: Final = "95 %, over the launches within this run; scatter between runs is not included"
 _ONE: Final = "none, so nothing is decided: one launch per case"
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Our figure, its interval, and the published figure; each may be empty.
+    """The measured figure, its interval, and the published figure; each may be empty.
 
     `case` is the id of its case, if it has one.
     """
@@ -70,7 +70,7 @@ class FigureTable:
 
 
 def answer_table(answers: Iterable[Answer], *, published: bool = True) -> FigureTable:
-    """The statements of an experiment with their verdicts; `published`: an article's."""
+    """Make a table of an experiment's statements with their verdicts; `published`: an article's."""
     return FigureTable(
         "Does the published shape hold here?" if published else "Do its statements hold here?",
         ("statement",),
@@ -90,9 +90,9 @@ def answer_table(answers: Iterable[Answer], *, published: bool = True) -> Figure
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One experiment, or one suite: of a run, or of all that is known of it.
+    """One experiment, or one suite: of a run, or of all evidence.
 
-    `measured` says when and where asv measured a suite.
+    `measured`: when and where asv measured a suite.
     """
 
     experiment: str
@@ -114,13 +114,13 @@ class RunPage:
 
 
 def reference_runs(results: Path) -> list[RunSummary]:
-    """Read the newest runs of each machine and profile, as far as they can be read."""
+    """Read the newest runs of each machine and profile, except unreadable ones."""
     recent = run_files.recent(run_files.runs(results))
     return files.attempted(recent, lambda path: summarise(files.read(Run, path)), [])
 
 
 def narrowed(summary: RunSummary, globs: Sequence[str]) -> RunSummary:
-    """The cases whose id matches one of the globs; all of them without globs."""
+    """Select the cases whose id matches one of the globs; all of them without globs."""
     if not globs:
         return summary
     chosen = select(summary.cases.values(), globs)
@@ -135,8 +135,8 @@ def make_page(
 ) -> RunPage:
     """Make the page of a run.
 
-    `select` are globs over the ids of the cases that tables show; answers draw on the whole run,
-    and name what runs of `reference` answer where it decides nothing.
+    `select` are globs of the ids of cases in the tables. Answers use the whole run; those that it
+    leaves open add the answers of `reference` runs.
     """
     by_experiment: dict[str, list[CaseSummary]] = {}
     for case in narrowed(summary, select).cases.values():
@@ -176,12 +176,12 @@ def make_section(
 
 
 def different(deviations: Iterable[str]) -> Iterator[str]:
-    """What is done otherwise than the source did, as notes."""
+    """Describe differences from the source, as notes."""
     return (f"Different from the source: {text}" for text in deviations)
 
 
 def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
-    """What, where, when and how completely: the head of every page."""
+    """Describe what was measured, where, when and how completely: the head of every page."""
     run = summary.run
     measured, expected = summary.coverage
     whole = sum(case.status == "measured" for case in summary.cases.values())
@@ -189,8 +189,8 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
     origin = f" ({run.oha_origin})" if run.oha_origin else ""
     commit = f"{run.commit[:12]}{' with uncommitted changes' * run.dirty}" if run.commit else ""
     interpreters = (
-        f"{one.name} = {one.text} ({', '.join(filter(None, (one.origin, one.memory)))})"
-        for one in run.interpreters
+        f"{python.name} = {python.text} ({', '.join(filter(None, (python.origin, python.memory)))})"
+        for python in run.interpreters
     )
     used = {case.case.stack for case in summary.cases.values()}
     stacks = []
@@ -213,7 +213,7 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
 
 
 def describe_machine(machine: Machine) -> str:
-    """A machine in one line."""
+    """Describe a machine in one line."""
     virtual = f", {machine.virtual}" if machine.virtual else ""
     server, client = (
         f"core{'s' * (len(cores) > 1)} {','.join(map(str, cores))}"
@@ -231,7 +231,7 @@ def describe_machine(machine: Machine) -> str:
 def as_json(
     summary: RunSummary, published: Mapping[str, Published], page: RunPage
 ) -> dict[str, Any]:
-    """The summary for programs: SI units, intervals, flags, published figures."""
+    """Return the summary for programs: SI units, intervals, flags, published figures."""
     measured, expected = summary.coverage
     cases = [
         {
@@ -259,7 +259,7 @@ def experiment_tables(
 ) -> tuple[FigureTable, ...]:
     """Make all tables of one experiment: the declared ones, then one of the remaining cases.
 
-    A declared table whose cases others have shown already is left out: its comparison is not here.
+    A declared table is left out if other tables already show all of its cases.
     """
     tables = []
     covered: set[str] = set()
@@ -305,7 +305,7 @@ def _keys(case: CaseSummary, keys: Iterable[str]) -> tuple[str, ...]:
 
 
 def _table(layout: TableLayout, cases: Sequence[CaseSummary], published: Published) -> FigureTable:
-    """Make the table of a layout; cases get their ids where the keys do not tell them apart."""
+    """Make the table of a layout; cases get their ids if the keys do not distinguish them."""
     keys = layout.keys
     if len({_keys(case, keys) for case in cases}) < len(cases):
         keys = (*keys, "id")
@@ -331,18 +331,18 @@ def _table(layout: TableLayout, cases: Sequence[CaseSummary], published: Publish
 
 def _cell(case: CaseSummary, metric: str, published: Published, *, first: bool) -> Cell:
     """Make the cell of one figure; the first cell of a case without figures says so."""
-    figure, theirs = case.metrics.get(metric), published.figures_of(case.id).get(metric)
+    figure, source = case.metrics.get(metric), published.figures_of(case.id).get(metric)
     ours = formats.figure(metric, figure.estimate if figure else None)
     return Cell(
         ours=case.status if case.status != "measured" and first else ours,
         interval=formats.interval(metric, figure),
-        published="" if theirs is None else formats.figure(metric, theirs),
+        published="" if source is None else formats.figure(metric, source),
         case=case.id,
     )
 
 
 def _notes(cases: Sequence[CaseSummary], keys: Sequence[str]) -> Iterator[str]:
-    """What each flag means, with an example, then why cases failed or were not launched."""
+    """Explain each flag, with an example, then why cases failed or were not launched."""
     for name, detail in {flag.name: flag.detail for c in cases for flag in c.warnings}.items():
         yield f"{name} — {name.meaning} (for example: {detail})"
     for case in cases:

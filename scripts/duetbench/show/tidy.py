@@ -1,6 +1,6 @@
 """Results as tidy tables: one row per observation, units in the names of columns. Pure.
 
-docs/export.md names every column; a test compares it with what is written.
+docs/export.md names every column; a test compares it with the output.
 """
 
 import csv
@@ -17,7 +17,7 @@ Row = dict[str, str | int | float | bool | None]
 """Cells by column; None: no value."""
 
 UNIT: Final = {"s": "seconds", "B": "bytes", "1/s": "per second", "1": "ratio or count"}
-"""What the column `unit` says of an SI unit of the registry."""
+"""Text of the column `unit` for an SI unit of the registry."""
 
 _COLUMNS: Final = {
     "started": "started_utc",
@@ -28,7 +28,7 @@ _COLUMNS: Final = {
     "detectable": "detectable_relative",
     "p": "p_adjusted",
 }
-"""Names of columns that are not those of their fields."""
+"""Names of columns that differ from those of their fields."""
 
 _TIMES: Final = ("started", "seconds", "load_seconds")
 
@@ -36,7 +36,7 @@ _TIMES: Final = ("started", "seconds", "load_seconds")
 def tables(result: Run | Comparison | Points) -> dict[str, list[Row]]:
     """Make all tables of a file, by name, as pandas.DataFrame and polars.DataFrame take them.
 
-    The first table is what most people want. All rows of a table have the same columns.
+    The first table is the one for most uses. All rows of a table have the same columns.
     """
     if isinstance(result, Run):
         return {"launches": [*_launches(result)]}
@@ -46,7 +46,7 @@ def tables(result: Run | Comparison | Points) -> dict[str, list[Row]]:
 
 
 def as_csv(rows: Sequence[Row]) -> str:
-    """Write a table as RFC 4180 has it, but for line ends; no value is an empty cell."""
+    """Write a table as RFC 4180 defines it, except for line ends; no value is an empty cell."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [*rows[0]] if rows else (), lineterminator="\n")
     writer.writeheader()
@@ -55,51 +55,51 @@ def as_csv(rows: Sequence[Row]) -> str:
 
 
 def _launches(run: Run) -> Iterator[Row]:
-    """A row for each launch and metric; of a failed launch one without a metric."""
+    """Yield a row for each launch and metric; for a failed launch one without a metric."""
     whole: Row = {"run": run.id, "machine": run.machine.id, "profile": run.profile}
     for result in run.results:
         for launch in result.launches:
             fields = _fields(launch, "round", "order", *_TIMES, "status")
-            of = {**whole, **_case(result.case), **fields, "flags": _flags(launch.flags)}
-            yield from ({**of, **figure} for figure in _figures(launch.metrics))
+            common = {**whole, **_case(result.case), **fields, "flags": _flags(launch.flags)}
+            yield from ({**common, **figure} for figure in _figures(launch.metrics))
 
 
 def _duets(comparison: Comparison) -> Iterator[Row]:
-    """A row for each duet, side and metric; of a void duet one for each side."""
+    """Yield a row for each duet, side and metric; for a void duet one for each side."""
     whole: Row = {"comparison": comparison.id, "machine": comparison.machine.id}
     for case in comparison.cases:
         for duet in case.duets:
-            of = {**whole, **_case(case.case), "duet": duet.order}
-            of |= _fields(duet, "head_first", *_TIMES, "usable")
+            common = {**whole, **_case(case.case), "duet": duet.order}
+            common |= _fields(duet, "head_first", *_TIMES, "usable")
             sides = (("base", duet.flags_base, duet.base), ("head", duet.flags_head, duet.head))
             for name, flags, metrics in sides:
                 side: Row = {"side": name, "flags": _flags(flags)}
                 for figure in _figures(metrics):
-                    yield {**of, **side, **figure, "alone": figure["metric"] in duet.alone}
+                    yield {**common, **side, **figure, "alone": figure["metric"] in duet.alone}
 
 
 def _judgements(comparison: Comparison) -> Iterator[Row]:
-    """A row for each judgement; of a benchmark inside the process the metric is empty."""
+    """Yield a row for each judgement; for an in-process benchmark the metric is empty."""
     whole: Row = {"comparison": comparison.id, "machine": comparison.machine.id}
     whole |= {"base": comparison.base.label, "head": comparison.head.label}
     judged = [
-        (_case(case.case), one)
+        (_case(case.case), judgement)
         for case in comparison.cases
-        for one in (*case.judgements, *case.witnesses)
+        for judgement in (*case.judgements, *case.witnesses)
     ]
     for micro in comparison.micro:
-        of: Row = {"case": micro.benchmark, "python": micro.python, "stack": micro.stack}
-        judged.append((_CASE | of, micro.judgement))
+        place: Row = {"case": micro.benchmark, "python": micro.python, "stack": micro.stack}
+        judged.append((_CASE | place, micro.judgement))
     for columns, judgement in judged:
         fields = _fields(judgement, *type(judgement).model_fields)
-        known = judgement.metric if judgement.metric in METRICS else ""
+        metric = judgement.metric if judgement.metric in METRICS else ""
         if judgement.metric not in WITNESSES:
             fields["material"] = weighed(judgement, comparison.method).material
-        yield {**whole, **columns, **fields, "metric": known}
+        yield {**whole, **columns, **fields, "metric": metric}
 
 
 def _points(points: Points) -> Iterator[Row]:
-    """A row for each case and metric, as a ratio to the anchor."""
+    """Yield a row for each case and metric, as a ratio to the anchor."""
     whole: Row = {"points": points.id, "machine": points.machine.id}
     whole |= {**_fields(points, "anchor", "label"), "when_utc": points.when.isoformat()}
     for case in points.cases:
@@ -118,7 +118,7 @@ def _points(points: Points) -> Iterator[Row]:
 
 def _fields(record: Frozen, *names: str) -> Row:
     values = ((name, getattr(record, name)) for name in names)
-    # Of an enumeration its value.
+    # An enumeration becomes its value.
     return {
         _COLUMNS.get(name, name): str(value) if isinstance(value, str) else value
         for name, value in values

@@ -45,27 +45,27 @@ _BESIDE: Final = (
     "without that"
 )
 
-_NAMED: Final = 6  # cases that are named where all of them would be too many
+_NAMED: Final = 6  # cases named in place of a longer list
 
 _ROW: Final = (
     "change and interval are of {}; base → head is base's mean figure, and that times the change"
 )
 
 _COULD_SEE: Final = (
-    "a change of one figure alone would have been called in 4 of 5 comparisons like this; smaller "
-    "ones may be there"
+    "a change of one figure alone would have been detected in 4 of 5 comparisons like this; "
+    "smaller changes may exist"
 )
 
 COUNTS: Final = "Instructions per request, without a server"
 
 _BLIND: Final = (
-    "counted one request at a time: it sees no waiting, no contention, nothing that the server or "
-    "the kernel does, and no memory"
+    "counted one request at a time: no waiting, no contention, no memory, and no work of server "
+    "and kernel"
 )
 
 _APART: Final = (
-    "from launches of each side alone, one right after the other, where two servers at once would "
-    "keep each other from cores; rows without 'by turns' are from duets"
+    "from launches of each side alone, one right after the other, because two servers at once "
+    "would compete for cores; rows without 'by turns' are from duets"
 )
 
 _STARTS: Final = (
@@ -74,7 +74,7 @@ _STARTS: Final = (
 )
 
 _UNEQUAL: Final = frozenset({"workers", "threads", "connections"})
-"""Settings of which sides at once would not share cores, or a load, equally."""
+"""Settings that keep sides from sharing cores or load equally, if both run at once."""
 
 _ALONE: Final = (
     "from launches of each side alone, one right after the other: with other {} the two would "
@@ -84,9 +84,9 @@ _ALONE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Sentences, each with what it is about or nothing, and below them a table or a command.
+    """Sentences, each with its subject or none, and below them a table or a command.
 
-    A folded section is closed until somebody opens it.
+    A folded section is closed until a reader opens it.
     """
 
     title: str
@@ -116,22 +116,22 @@ def make_view(comparison: Comparison) -> View:
 
 
 def _beside(comparison: Comparison) -> list[ViewRow]:
-    """Make the rows of what explains the others, what moved most first."""
+    """Make the rows of metrics that explain others, the largest move first."""
     rows = [
-        ViewRow(case.case.id, one.metric, one, str(names.of(case.case)), figures_of(case, one))
+        ViewRow(case.case.id, w.metric, w, str(names.of(case.case)), figures_of(case, w))
         for case in comparison.cases
-        for one in case.witnesses
+        for w in case.witnesses
     ]
     return sorted(rows, key=lambda row: -abs(math.log(row.judged.ratio or 1)))
 
 
 def _parts(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """Say of a case whose CPU moved how much of that is work, and how much is batching."""
+    """For a case whose CPU moved, say how much of that is work, and how much is batching."""
     for case in comparison.cases:
-        judged = {one.metric: one for one in (*case.judgements, *case.witnesses)}
+        judged = {j.metric: j for j in (*case.judgements, *case.witnesses)}
         cpu, wakes, work = (judged.get(name) for name in (CPU, WAKE_UPS, WORK))
-        ratios = [one.ratio if one else None for one in (cpu, wakes, work)]
-        price, moved = case.wake_up, any(one.moved for one in (cpu, wakes, work) if one)
+        ratios = [judgement.ratio if judgement else None for judgement in (cpu, wakes, work)]
+        price, moved = case.wake_up, any(j.moved for j in (cpu, wakes, work) if j)
         if moved and price and work and all(ratios):
             whole, often, own = (ratio or 1 for ratio in ratios)
             sizes = price.seconds, price.low, price.high
@@ -162,7 +162,7 @@ _COLUMNS: Final[dict[str, Callable[[ViewRow], str]]] = {
 def _table(
     title: str, rows: Iterable[ViewRow], *without: str, note: str = "", folded: bool = False
 ) -> Section:
-    """A section with rows and all their columns but these, below a note."""
+    """Return a section with rows and all their columns except these, below a note."""
     head = [name for name in _COLUMNS if name not in without]
     cells = [[_COLUMNS[name](row) for name in head] for row in rows]
     return Section(title, _plain([note] if note else []), head, cells, folded=folded)
@@ -194,7 +194,7 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
 
     same = of_groups(rows, "unchanged")
     sizes = _sizes(comparison, same, "tolerance")
-    excluded = f"Said where a change as large as this is excluded: {sizes}." if sizes else ""
+    excluded = f"A change as large as this is excluded: {sizes}." if sizes else ""
     hidden = ("verdict", "base → head", "why")
     yield _table(TITLES["unchanged"], same, *hidden, note=excluded, folded=True)
     tails = of_groups(rows, "unawaited")
@@ -227,7 +227,7 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
 
 
 def side_text(side: SideRecord) -> str:
-    """A side as people know it."""
+    """Name a side for readers."""
     commit = f" ({side.commit[:12]})" if side.commit and side.commit not in side.label else ""
     return f"{side.label}{commit}{' with uncommitted changes' if side.dirty else ''}"
 
@@ -238,7 +238,7 @@ def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
         yield name, side_text(side)
     if comparison.cross:
         yield "kind", f"two {comparison.head.kind}s against each other: a choice, not a change"
-    pythons = [", ".join(one.text for one in side.interpreters) for side in sides]
+    pythons = [", ".join(python.text for python in side.interpreters) for side in sides]
     if any(pythons):
         yield "interpreters", " → ".join(versions or "none" for versions in dict.fromkeys(pythons))
     memory = [", ".join(dict.fromkeys(i.memory for i in side.interpreters)) for side in sides]
@@ -249,23 +249,23 @@ def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
     blind = [case for case, enters in covered.cases.items() if not enters] if covered else []
     if covered and covered.entered and blind:
         yield "requests", f"enter nothing that differs in {some(tuple(blind), _NAMED)}"
-    every = [case.judgements for case in comparison.cases if case.judgements]
-    if unused := sum(judgements[0].excluded for judgements in every):
-        used = sum(max(judgement.duets for judgement in judgements) for judgements in every)
+    judged = [case.judgements for case in comparison.cases if case.judgements]
+    if unused := sum(judgements[0].excluded for judgements in judged):
+        used = sum(max(judgement.duets for judgement in judgements) for judgements in judged)
         yield "duets", f"{used} usable, {unused} not: disturbed or failed"
     if noisy := sum(duet.kept for case in comparison.cases for duet in case.duets):
-        yield "noise", f"met both sides of {noisy} of the duets used: see the flags"
+        yield "noise", f"affected both sides of {noisy} of the duets used: see the flags"
     if comparison.noise is not None:
         scatter = f"of base against itself scatters by {formats.size(comparison.noise)}"
         yield "noise", f"{formats.title(CPU)} {scatter} from duet to duet (standard deviation)"
     if apart := dict.fromkeys(row.label for row in rows if row.judged.alone):
-        why = f"{', '.join(apart)}: {_APART}"
+        reason = f"{', '.join(apart)}: {_APART}"
         if comparison.start:
-            why = _STARTS
+            reason = _STARTS
         elif unequal := sorted(_UNEQUAL & comparison.head.settings.keys()):
             alone = _ALONE.format(" and ".join(unequal)) + _cores(comparison)
-            why = f"{', '.join(apart)}: {alone}"
-        yield "by turns", why
+            reason = f"{', '.join(apart)}: {alone}"
+        yield "by turns", reason
     yield from _sight(comparison, rows)
     spent = formats.duration(comparison.wall_seconds)
     if comparison.budget_seconds is not None:
@@ -279,13 +279,13 @@ def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
 def _cores(comparison: Comparison) -> str:
     """Say how many cores a server had, if that is the same in all cases."""
     machine = comparison.machine
-    every = {
+    counts = {
         machine.cores if case.case.cores == "shared" else len(machine.server_cores)
         for case in comparison.cases
     }
-    if every == {1}:
+    if counts == {1}:
         return "; the server had one core, on which several workers cannot compute at once"
-    return f"; the server had {every.pop()} cores" if len(every) == 1 else ""
+    return f"; the server had {counts.pop()} cores" if len(counts) == 1 else ""
 
 
 def _sight(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[str, str]]:
@@ -301,9 +301,9 @@ def _sight(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
     sizes_of = {row.label: acted_on(row.metric, comparison.method) for row in judged}
     if sizes_of:
         sizes = ", ".join(f"{label} {100 * size:g} %" for label, size in sizes_of.items())
-        yield "acted on", f"{sizes}: smaller changes are shown, and are no news (--material)"
+        yield "acted on", f"{sizes}: smaller changes are shown, and fail nothing (--material)"
     if floors := _sizes(comparison, judged, "floor"):
-        yield "relevance floor", f"{floors}: up to here changes are none, however surely seen"
+        yield "relevance floor", f"{floors}: smaller changes count as none, however certain"
 
 
 def _coverage(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
@@ -312,7 +312,7 @@ def _coverage(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
     judged = answered - {(row.case, bool(row.metric)) for row in of_groups(rows, *OPEN)}
     cases = sum(is_case for _, is_case in judged)
     if comparison.planned or not comparison.micro:
-        # A case whose memory did not move and whose CPU time is open is judged in part.
+        # A case with a decided metric and an open one is judged in part.
         partly = len(answered - judged)
         more = f", {partly} more in part" if partly else ""
         yield f"{cases} of {comparison.planned} cases judged{more}"
@@ -358,41 +358,41 @@ def _steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
     lacking: dict[str, list[ViewRow]] = {"time": [], "quiet": [], "nothing": []}
     for row in of_groups(rows, "undecided", "unjudged"):
         lacking[_lacks(comparison, row)].append(row)
-    if waiting := lacking["time"]:
+    if short_of_time := lacking["time"]:
         yield (
-            f"Too little time for {number_of(waiting, comparison)}: a larger --budget, or fewer "
-            "cases with --select, would tell."
+            f"Too little time for {number_of(short_of_time, comparison)}: a larger --budget or "
+            "fewer cases (--select) would decide."
         )
-    if loud := lacking["quiet"]:
-        cases = {row.case for row in loud}
+    if noisy := lacking["quiet"]:
+        cases = {row.case for row in noisy}
         duets = (duet for case in comparison.cases if case.case.id in cases for duet in case.duets)
         flags = sorted({flag for duet in duets for flag in duet.disturbed})
         yield (
-            f"Too few duets were usable in {number_of(loud, comparison)}: {', '.join(flags)}. What "
-            "the flags say, once it is mended, would tell; more time on this machine may not."
+            f"Too few duets were usable in {number_of(noisy, comparison)}: {', '.join(flags)}. Fix "
+            "what these flags report; more time on this machine may not help."
         )
-    if spent := lacking["nothing"]:
+    if sampled := lacking["nothing"]:
         yield (
             "Not decided with all the samples that a comparison takes: "
-            f"{number_of(spent, comparison)}. What is there, if anything, is too small or too "
-            "unsteady for this machine; more time does not help."
+            f"{number_of(sampled, comparison)}. Any change is too small or too unsteady for this "
+            "machine; more time does not help."
         )
 
 
 def _cell(case: CaseComparison, side: SideName) -> str:
-    one = case.growth.get(side)
-    if one is None:
+    growth = case.growth.get(side)
+    if growth is None:
         return formats.MISSING
-    seen = f"{one.course} in a soak of" if one.curve else "in the second halves of"
-    return f"{one.words}; {seen} {units.count(one.requests)} requests"
+    source = f"{growth.course} in a soak of" if growth.curve else "in the second halves of"
+    return f"{growth.words}; {source} {units.count(growth.requests)} requests"
 
 
 def _growing(comparison: Comparison) -> Iterator[str]:
-    """Say which side may keep memory for every request, and how much, where no soak has told."""
+    """Name sides that may keep memory for every request, and how much, unless a soak decided."""
     for case in comparison.cases:
-        soaks = [one for one in case.growth.values() if one.curve]
-        if any(one.course == "undecided" for one in case.growth.values()):
-            time = "A longer load of a side alone tells" if soaks else "There was no time to tell"
+        soaks = [growth for growth in case.growth.values() if growth.curve]
+        if any(growth.course == "undecided" for growth in case.growth.values()):
+            time = "A longer load of one side decides" if soaks else "There was no time to decide"
             yield f"{case.case.id}: {memory_of(case)}. {time}: duetbench soak, with these options."
         if soaks:
             continue
@@ -404,24 +404,24 @@ def _growing(comparison: Comparison) -> Iterator[str]:
             words.append(f"{side} keeps {kept} of every request")
         if any(duet.growth(side) for duet in case.duets for side in SIDES):
             yield (
-                f"{case.case.id}: {', '.join(words)}. Such memory has no lasting figure to be "
-                "judged, and time may grow with it; requests that leave the application as it was "
-                "have one."
+                f"{case.case.id}: {', '.join(words)}. Growing memory has no steady figure to "
+                "judge, and time may grow with it. Requests that leave the application unchanged "
+                "have a steady one."
             )
 
 
 def _lacks(comparison: Comparison, row: ViewRow) -> Literal["time", "quiet", "nothing"]:
-    """Tell what a row lacks for an answer."""
+    """Return what a row lacks for an answer."""
     if row.group == "unjudged":
         return "quiet" if row.judged.excluded else "time"
-    # The last look, after which no more samples are taken; no end if it is not recorded.
+    # The last look, after which no samples are added; infinite if it is not recorded.
     method = comparison.method
     last = str(method.get("looks", "")).rpartition(", ")[2].partition(" ")[0]
     most = int(last) if last.isdecimal() else math.inf
     unlimited = comparison.budget_seconds is None and comparison.status == "complete"
     if unlimited or row.judged.duets >= most:
         return "nothing"
-    # A case is given up if most of so many duets could not be used.
+    # A case is given up if most of so many duets were unusable.
     duets = next((case.duets for case in comparison.cases if case.case.id == row.case), ())
     return "quiet" if len(duets) >= most * float(method.get("patience", math.inf)) else "time"
 
@@ -429,7 +429,7 @@ def _lacks(comparison: Comparison, row: ViewRow) -> Literal["time", "quiet", "no
 def _sizes(
     comparison: Comparison, judged: Sequence[ViewRow], kind: Literal["floor", "tolerance"]
 ) -> str:
-    """`CPU/request 0.2 %, time in process 1 %`: each metric's size once, if it is known."""
+    """List each metric's size once, if known: `CPU/request 0.2 %, time in process 1 %`."""
     inside = comparison.method.get(f"inprocess_{kind}")
     sizes = {
         row.label: size
@@ -440,24 +440,24 @@ def _sizes(
 
 
 def _counted(comparison: Comparison) -> Section:
-    """Instructions per request, the largest change first; many that did not move are one line."""
-    every = sorted(
-        ((case, one) for case in comparison.cases if (one := case.instructions) and one.ratio),
-        key=lambda pair: -abs(math.log(pair[1].ratio or 1.0)),
+    """List instructions per request, the largest change first; unchanged cases may be one line."""
+    counted = sorted(
+        ((case, pair) for case in comparison.cases if (pair := case.instructions) and pair.ratio),
+        key=lambda entry: -abs(math.log(entry[1].ratio or 1.0)),
     )
-    same = [case for case, _ in every if case.count and case.count.verdict is Verdict.NO_CHANGE]
+    same = [case for case, _ in counted if case.count and case.count.verdict is Verdict.NO_CHANGE]
     hidden = same if len(same) > _NAMED else []
     rows = [
         (
             case.case.id,
-            formats.percent(one.ratio),
-            f"{units.count(one.base)} → {units.count(one.head)}",
+            formats.percent(pair.ratio),
+            f"{units.count(pair.base)} → {units.count(pair.head)}",
             *_verdict(case.count),
         )
-        for case, one in every
+        for case, pair in counted
         if case not in hidden
     ]
-    lines = [("", _BLIND)] if every else []
+    lines = [("", _BLIND)] if counted else []
     lines += [(case, sentence) for _, case, sentence in disagreements(comparison)]
     if hidden:
         lines.append(("", f"{len(hidden)} cases without change are not listed"))
@@ -475,11 +475,11 @@ def _verdict(count: Judgement | None) -> tuple[str, ...]:
 
 
 def _flags(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    counted = Counter(
+    counts = Counter(
         name
         for case in comparison.cases
         for duet in case.duets
         for name in {flag.name: None for flag in (*duet.flags_base, *duet.flags_head)}
     )
-    for name, times in counted.most_common():
+    for name, times in counts.most_common():
         yield f"{name} in {formats.quantity(times, 'duet')}", name.meaning

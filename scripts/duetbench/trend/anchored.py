@@ -1,8 +1,8 @@
-"""Measures stacks against one anchor by duets, until each ratio is known as well as it has to be.
+"""Measures stacks against one anchor by duets, until each ratio is as precise as required.
 
-Nothing is judged here: what comes out are points of trends. Duets of all stacks and cases are
-played in random order, so that what drifts meanwhile falls on all of them alike. Each is written
-down as soon as it is over; the same play, begun again after whatever ended it, goes on.
+Nothing is judged here: the result is points of trends. Duets of all stacks and cases run in random
+order, so that drift during the measurement affects all of them alike. Each duet is appended to a
+journal as soon as it is over. If a measurement is interrupted, the next start continues it.
 """
 
 import math
@@ -37,24 +37,24 @@ from duetbench.store.comparison import Duet, Instructions
 from duetbench.store.files import Journal
 from duetbench.store.points import CANARY, AnchoredPoint, CasePoints, Origin, Points
 
-FOLDER: Final = "backfill"  # folder of journals of what is under way, below the state folder
+FOLDER: Final = "backfill"  # folder of journals of unfinished measurements, below the state folder
 
 REASON: Final = 1000  # characters of a reason for which a case has no point
 
 RANGE: Final = 0.5
 """Standard error of a ratio of counts over the range of three rounds. A median of three has 0.67
-standard deviations of a round, a range 1.69 on average; of both sides the larger range is known."""
+standard deviations of a round, a range 1.69 on average; the larger range of both sides is used."""
 
 COUNT_SECONDS: Final = 600.0  # limit; a group of cases takes some 20 s
 
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """How many duets of a case are enough: those that reach this standard error of its logarithm.
+    """How many duets of a case are enough: as many as reach this standard error of its logarithm.
 
-    That of few duets may be small by chance, so at least `least` are measured, and at most `most`.
-    Of a slow case, whose `least` duets would take more than so many `seconds`, those that fit into
-    them are enough, from `fewest` on.
+    The standard error of few duets may be small by chance. So at least `least` are measured, and at
+    most `most`. If `least` duets of a slow case take more than so many `seconds`, the number that
+    fits into them is enough, but not fewer than `fewest`.
     """
 
     se: float = 0.005
@@ -64,7 +64,7 @@ class Precision:
     seconds: float = math.inf
 
     def least_of(self, seconds: float) -> int:
-        """Duets that there are to be at least where each takes so many seconds."""
+        """Return the fewest duets of a case if each takes so many seconds."""
         fitting = math.inf if seconds == 0 else self.seconds / seconds
         return self.least if fitting >= self.least else max(self.fewest, int(fitting))
 
@@ -73,14 +73,14 @@ class Precision:
         return self.least_of(statistics.fmean(seconds))
 
     def missing(self, duets: CaseDuets) -> int:
-        """Usable duets that a case misses at least."""
+        """Return how many usable duets a case lacks at least."""
         return max(0, self._least(duets) - len(duets.usable))
 
     def wants(self, duets: CaseDuets) -> bool:
         """Whether another duet is needed."""
         if duets.void or len(duets.all) >= self.most:
             return False
-        # By turns they scatter too widely to get there.
+        # Launches in turn scatter too widely to reach the standard error.
         few = self._least(duets) < self.least or any(duet.alone for duet in duets.usable)
         if self.missing(duets) or few:
             return self.missing(duets) > 0
@@ -90,11 +90,11 @@ class Precision:
 
 NIGHTLY: Final = Precision(least=5, seconds=40.0)
 """A night's: with its launches it takes an hour on two cores. A closed loop gets 5 duets or
-more, of 4 s each; what waits for seconds gets 3."""
+more, of 4 s each; a case that waits for seconds gets 3."""
 
 
 def standard_error(duets: CaseDuets, metric: str) -> float:
-    """Of the mean of the log ratios of at least two duets."""
+    """Return the standard error of the mean of the log ratios of at least two duets."""
     logs = duets.logs(metric)
     return float(logs.std(ddof=1)) / math.sqrt(len(logs))
 
@@ -103,7 +103,7 @@ def standard_error(duets: CaseDuets, metric: str) -> float:
 class Head:
     """A stack that is measured against the anchor, with the journal of its duets.
 
-    `lost`: cases that cannot be played, with the reason.
+    `lost`: cases that cannot be measured, with the reason.
     """
 
     name: str
@@ -113,52 +113,52 @@ class Head:
     lost: tuple[Missing, ...] = ()
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
-    played: dict[str, Pair] = field(init=False)
-    counted: dict[str, Instructions | None] = field(init=False, default_factory=dict)
+    by_case: dict[str, Pair] = field(init=False)
+    counts: dict[str, Instructions | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.played = {pair.case.id: replace(pair, label=self.name) for pair in self.pairs}
+        self.by_case = {pair.case.id: replace(pair, label=self.name) for pair in self.pairs}
         for kind, content in self.journal.lines:
             if kind == "duet":
                 self._take(Duet.model_validate(content))
             elif kind == "count":
                 case, count = content
-                self.counted[case] = count and Instructions.model_validate(count)
+                self.counts[case] = count and Instructions.model_validate(count)
 
     def add(self, duet: Duet) -> None:
-        """Take another duet; it is in the journal when this returns."""
+        """Add a duet; it is in the journal when this returns."""
         self._take(duet)
         self.journal.add(["duet", duet.model_dump(mode="json")])
 
     def _take(self, duet: Duet) -> None:
         self.seconds += duet.seconds
-        if duet.case in self.played:  # else nobody asks for it any more
-            self.played[duet.case].duets.add(duet)
+        if duet.case in self.by_case:  # an old journal may have duets of cases no longer wanted
+            self.by_case[duet.case].duets.add(duet)
 
     def count(
         self, instruments: Instruments, left: Callable[[], float], reporter: Reporter
     ) -> None:
-        """Count instructions of what was not counted yet."""
-        every = {case: pair.sides for case, pair in self.played.items()}
-        every |= {job.series: job.sides for job in self._jobs()}
-        sides = {name: both for name, both in every.items() if name not in self.counted}
+        """Count instructions of all cases and jobs that have no count yet."""
+        sides = {case: pair.sides for case, pair in self.by_case.items()}
+        sides |= {job.series: job.sides for job in self._jobs()}
+        sides = {name: both for name, both in sides.items() if name not in self.counts}
         if not sides:
             return
         reporter.say(f"{self.name}: counting instructions")
         counts = Counts(instruments.instructions, sides)
         counts.count(sides, lambda: min(COUNT_SECONDS, left()), reporter.note)
         for name in sides:
-            count = self.counted[name] = counts.of(name)
+            count = self.counts[name] = counts.of(name)
             self.journal.add(["count", [name, count and count.model_dump(mode="json")]])
 
     def points(self) -> tuple[tuple[CasePoints, ...], tuple[Missing, ...]]:
-        """Points of its cases, and the cases without any."""
+        """Return points of its cases, and the cases without any."""
         lost = list(self.lost)
         places = [
-            (case, pair.case, [*_points(pair.duets, lost), *self._counted(case)])
-            for case, pair in self.played.items()
+            (case, pair.case, [*_points(pair.duets, lost), *self._count_of(case)])
+            for case, pair in self.by_case.items()
         ]
-        places += [(job.series, job.head.case, self._counted(job.series)) for job in self._jobs()]
+        places += [(job.series, job.head.case, self._count_of(job.series)) for job in self._jobs()]
         return tuple(
             CasePoints(case=name, stack=case.stack, python=case.python, points=tuple(points))
             for name, case, points in places
@@ -168,8 +168,8 @@ class Head:
     def _jobs(self) -> tuple[Job, ...]:
         return jobs(pair.sides for pair in self.pairs)
 
-    def _counted(self, name: str) -> list[AnchoredPoint]:
-        if (count := self.counted.get(name)) is None:
+    def _count_of(self, name: str) -> list[AnchoredPoint]:
+        if (count := self.counts.get(name)) is None:
             return []
         point = AnchoredPoint(
             metric=INSTRUCTIONS,
@@ -182,7 +182,7 @@ class Head:
 
 
 def _points(duets: CaseDuets, lost: list[Missing]) -> list[AnchoredPoint]:
-    """The points of a case's duets; why there are none is added to what is `lost`."""
+    """Return the points of a case's duets; add the reason to `lost` if there are none."""
     case = duets.case.id
     reason = duets.void
     if not reason and len(duets.usable) < 2:
@@ -210,14 +210,14 @@ def _points(duets: CaseDuets, lost: list[Missing]) -> list[AnchoredPoint]:
 
 
 class _UntilPrecise:
-    """Plays every case of all heads until its ratio is known as well as it has to be."""
+    """Runs duets of every case of all heads until its ratio is as precise as required."""
 
     def __init__(self, heads: Sequence[Head], precision: Precision) -> None:
         self.heads = {head.name: head for head in heads}
         self.precision = precision
 
     def open(self) -> Sequence[Pair]:
-        pairs = (pair for head in self.heads.values() for pair in head.played.values())
+        pairs = (pair for head in self.heads.values() for pair in head.by_case.values())
         return [pair for pair in pairs if self.precision.wants(pair.duets)]
 
     def missing(self, pair: Pair) -> int:
@@ -227,7 +227,7 @@ class _UntilPrecise:
         self.heads[pair.label].add(duet)
 
 
-def play(
+def run_duets(
     heads: Sequence[Head],
     instruments: Instruments,
     reporter: Reporter,
@@ -236,8 +236,8 @@ def play(
     seed: int,
     ends: float = math.inf,
 ) -> bool:
-    """Play heads against their bases; whether all was done before `ends` (monotonic clock)."""
-    cases = sum(len(head.played) for head in heads)
+    """Run duets of heads and their bases; return whether all ended by `ends` (monotonic clock)."""
+    cases = sum(len(head.by_case) for head in heads)
     loop, rule = Loop(instruments, reporter, seed), _UntilPrecise(heads, precision)
     loop.order = sum(len(head.journal.lines) for head in heads)
     reporter.start(f"cases against the anchor: {cases}", loop.remaining(rule))
@@ -250,18 +250,15 @@ def play(
 
 
 def fetch(root: Path, anchor: Anchor) -> None:
-    """Fetch the anchor's commit if this clone is too shallow to have it; HistoryError if it fails.
-
-    A commit that nobody has any more can be no anchor.
-    """
+    """Fetch the anchor's commit if this shallow clone lacks it; HistoryError if that fails."""
     if git.ask_or_none(root, "cat-file", "-e", f"{anchor.commit}^{{commit}}") is not None:
         return
     try:
         git.ask(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", anchor.commit)
     except HistoryError as error:
         raise HistoryError(
-            f"the anchor {anchor.name} is the commit {anchor.commit[:12]}, which is neither here "
-            f"nor at origin ({error}): fetch the whole history (git fetch --unshallow), or declare "
+            f"the anchor {anchor.name} is the commit {anchor.commit[:12]}, which this clone and "
+            f"origin lack ({error}): fetch all history (git fetch --unshallow), or declare "
             "another anchor: duetbench anchor renew NAME --fresh"
         ) from error
 
@@ -270,17 +267,18 @@ def verify(anchor: Anchor, side: Side) -> None:
     """Compare what was installed with the anchor's declaration; SetupError if it differs."""
     if anchor.protocol != DUET_PROTOCOL:
         raise SetupError(
-            f"the anchor {anchor.name} goes with version {anchor.protocol} of the duets' protocol, "
-            f"and this duetbench plays version {DUET_PROTOCOL}: declare another anchor: "
+            f"the anchor {anchor.name} needs version {anchor.protocol} of the duets' protocol, "
+            f"and this duetbench runs version {DUET_PROTOCOL}: declare another anchor: "
             "duetbench anchor renew NAME --fresh"
         )
     installed = {stack.name: stack.digest for stack in side.record.stacks}
     installed |= {python.name: python.version for python in side.record.interpreters}
     declared = {**anchor.stacks, **anchor.interpreters}
-    if wrong := [name for name, what in installed.items() if declared.get(name) != what]:
+    if wrong := [name for name, state in installed.items() if declared.get(name) != state]:
         raise SetupError(
-            f"the anchor {anchor.name} cannot be had any more: at {anchor.commit[:8]} {wrong[0]} "
-            "is not what it was; declare another one: duetbench anchor renew NAME --fresh"
+            f"the anchor {anchor.name} cannot be reinstalled: at {anchor.commit[:8]} {wrong[0]} "
+            "differs from its declaration; declare another anchor: "
+            "duetbench anchor renew NAME --fresh"
         )
 
 
@@ -292,11 +290,11 @@ def points_of(
     when: datetime,
     release: Release | None = None,
 ) -> Points:
-    """The file of a head's points."""
+    """Return the file of a head's points."""
     cases, lost = head.points()
-    # Servers' and installers' last words are in the reasons, with folders of this machine.
+    # Reasons quote servers and installers, with folders of this machine.
     lost = tuple(
-        Missing(case=one.case, reason=short(command.scrub(one.reason), REASON)) for one in lost
+        Missing(case=case.case, reason=short(command.scrub(case.reason), REASON)) for case in lost
     )
     name = f"{began:%Y%m%dT%H%M%SZ}-{origin}-{cache.digest(anchor.name, head.name)[:6]}"
     side = head.side.record
@@ -332,13 +330,13 @@ def measure(
     limit: float | None,
     commit: str | None = None,
 ) -> tuple[Points, InterruptedRun | None]:
-    """Measure the checkout against an anchor; with its `commit`, without what is not committed.
+    """Measure the checkout against an anchor; with its `commit`, without uncommitted changes.
 
     The points are of all duets before an interruption, which is returned as well.
 
     Raises:
-        HistoryError: The anchor's commit cannot be had.
-        UsageError, SetupError: One of both cannot be prepared, or is not the anchor any more.
+        HistoryError: The anchor's commit cannot be fetched.
+        UsageError, SetupError: A side cannot be prepared, or differs from the anchor.
     """
     fetch(project.root, anchor)
     both = sides_.of_revisions(project, anchor.commit, commit, scope)
@@ -353,13 +351,13 @@ def measure(
         if case.id == anchor.canary:  # the anchor is measured against itself, too
             again = case.model_copy(update={"id": f"{CANARY}{case.id}"})
             sides = SideCase(case, both.base.testbed), SideCase(again, both.base.testbed)
-            head.played[again.id] = Pair(*sides, label=label)
+            head.by_case[again.id] = Pair(*sides, label=label)
     ends = math.inf if limit is None else time.monotonic() + limit
     try:
         with measuring():
             real = make(scope.logs)
-            if not play([head], real, reporter, precision=precision, seed=seed, ends=ends):
-                head.notes.append("the time was up before all cases were known well enough")
+            if not run_duets([head], real, reporter, precision=precision, seed=seed, ends=ends):
+                head.notes.append("the time was up before all cases were precise enough")
     except InterruptedRun as problem:
         head.notes.append("it was interrupted")
         interruption = problem

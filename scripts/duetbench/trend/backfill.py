@@ -1,8 +1,8 @@
-"""Stacks of other times against the anchor: as of dates, or with single releases. Resumable.
+"""Measures stacks of other times against the anchor: as of dates, or with single releases.
 
-Each stack is resolved, installed, and measured together with a few others, drawn at random, so
-that neither time nor neighbours say anything about its date. What cannot be resolved, installed or
-started is recorded with the reason.
+Each stack is resolved, installed, and measured together with a few others, drawn at random. So
+neither the time of the measurement nor the neighbours depend on the stack's date. If a stack cannot
+be resolved, installed or started, the reason is recorded. An interrupted backfill is continued.
 """
 
 import functools
@@ -39,13 +39,13 @@ from duetbench.trend import anchored
 from duetbench.trend.anchored import Head, Precision
 
 AT_ONCE: Final = 3
-"""Stacks that are installed at the same time: each takes 0.15 GB for an interpreter, at most."""
+"""Stacks that are installed at the same time: each takes at most 0.15 GB for an interpreter."""
 
 STEPS: Final = {"day": 1, "week": 7}
 
 Newest = Callable[[date, str | None], str | None]
-"""Tells which release of a package is the newest at the end of a day, of all or of those below a
-version; None: there is none."""
+"""Returns a package's newest release at the end of a day, of all or only below a version; None:
+there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class PastStack:
         return f"{self.release.package} {self.release.version}"
 
     def resolve(self, project: Project, narrator: Narrator, name: str) -> Stack:
-        """Its lock of a stack; SetupError if uv cannot."""
+        """Resolve the lock of a stack; SetupError if uv cannot."""
         if self.release is None:
             return project.resolve_stack(name, narrator, self.when)
         pin = Requirement(f"{self.release.package}=={self.release.version}")
@@ -72,7 +72,7 @@ class PastStack:
 
 
 def dates(first: date, last: date, every: str) -> tuple[date, ...]:
-    """Dates from the first to the last, `every` day, week or month; UsageError: there is none."""
+    """Return dates from first to last, `every` day, week or month; UsageError if there is none."""
     if last < first:
         raise UsageError(f"--from {first} --to {last}: expected the earlier date first")
     if every in STEPS:
@@ -84,21 +84,21 @@ def dates(first: date, last: date, every: str) -> tuple[date, ...]:
     for number in range((last.year - first.year) * 12 + last.month - first.month + 1):
         years, month = divmod(first.month - 1 + number, 12)
         year, month = first.year + years, month + 1
-        # Of a month that has no such day the last one.
+        # In a month without such a day, its last day.
         moments.append(date(year, month, min(first.day, monthrange(year, month)[1])))
     return tuple(moment for moment in moments if moment <= last)
 
 
 def releases(package: str, first: date, last: date, newest: Newest) -> tuple[PastStack, ...]:
-    """The releases of a package in a span of days, in their order.
+    """Return the releases of a package in a span of days, in their order.
 
-    The one that was newest at the beginning comes first. What never was the newest, such as a
-    release of an older branch, is none of them.
+    The newest at the beginning comes first. A release that was never the newest, such as one of an
+    older branch, is left out.
     """
     at = functools.cache(lambda day: newest(day, None))
 
     def between(low: date, high: date) -> Iterator[date]:
-        """Days on which it is another than the day before, from after `low` to `high`."""
+        """Yield days with another newest release than the day before, after `low` to `high`."""
         if at(low) == at(high):
             return
         if (high - low).days == 1:
@@ -108,10 +108,10 @@ def releases(package: str, first: date, last: date, newest: Newest) -> tuple[Pas
         yield from between(low, middle)
         yield from between(middle, high)
 
-    def came(day: date, before: str | None) -> Iterator[str]:
-        """Releases after `before` up to a day, the newest first."""
+    def released(day: date, before: str | None) -> Iterator[str]:
+        """Yield releases after `before` up to a day, the newest first."""
         version = at(day)
-        # A release that was taken back must not count as one that came out.
+        # After a release is yanked, an older one is the newest, but it is not new.
         while version is not None and (before is None or Version(version) > Version(before)):
             yield version
             version = newest(day, version) if day != first else None
@@ -120,7 +120,7 @@ def releases(package: str, first: date, last: date, newest: Newest) -> tuple[Pas
     before: str | None = None
     for day in (first, *between(first, last)):
         previous = before
-        for version in reversed(list(came(day, before))):
+        for version in reversed(list(released(day, before))):
             release = Release(package=package, version=version, previous=previous)
             stacks.append(PastStack(day, release))
             previous = version
@@ -150,21 +150,21 @@ class BackfillTask:
 def backfill(
     task: BackfillTask, stacks: Sequence[PastStack], reporter: Reporter
 ) -> Iterator[Points]:
-    """Measure stacks of other times: the points of each as soon as they are saved.
+    """Measure stacks of other times; yield the points of each as soon as they are saved.
 
     Raises:
-        HistoryError: The anchor's commit cannot be had.
+        HistoryError: The anchor's commit cannot be fetched.
         SetupError: The anchor cannot be installed.
         RecordError: Points cannot be saved.
         InterruptedRun: What was measured is kept; the next call continues.
     """
     done: dict[str, set[str]] = {}
-    here = (machine.fingerprint().id, task.anchor.name, "backfill")
-    for one in files.read_all(Points, task.results):
-        if (one.machine.id, one.anchor, one.origin) == here:
-            done.setdefault(one.label, set()).update(case.case for case in one.cases)
+    origin = (machine.fingerprint().id, task.anchor.name, "backfill")
+    for file in files.read_all(Points, task.results):
+        if (file.machine.id, file.anchor, file.origin) == origin:
+            done.setdefault(file.label, set()).update(case.case for case in file.cases)
     order = list(stacks)
-    random.Random(task.seed).shuffle(order)  # noqa: S311 - an order that can be repeated
+    random.Random(task.seed).shuffle(order)  # noqa: S311 - a repeatable order
     anchored.fetch(task.project.root, task.anchor)
     base = sides_.of_anchor(task.project, task.anchor.commit, task.scope)
     anchored.verify(task.anchor, base.base)
@@ -182,26 +182,26 @@ def _batch(
 ) -> Iterator[Points]:
     heads: dict[PastStack, Head] = {}
     try:
-        for one in stacks:
-            prepared = _head(task, base, one, done.get(one.label, set()), reporter)
-            if prepared is not None:
-                heads[one] = prepared
+        for stack in stacks:
+            head = _head(task, base, stack, done.get(stack.label, set()), reporter)
+            if head is not None:
+                heads[stack] = head
         began = datetime.now(UTC)
-        anchored.play(
+        anchored.run_duets(
             list(heads.values()),
             task.make(task.scope.logs),
             reporter,
             precision=task.precision,
             seed=task.seed,
         )
-        for one, head in heads.items():
-            moment = datetime.combine(one.when, time(23, 59, 59), UTC)
-            points = anchored.points_of(task.anchor, head, "backfill", began, moment, one.release)
+        for stack, head in heads.items():
+            moment = datetime.combine(stack.when, time(23, 59, 59), UTC)
+            points = anchored.points_of(task.anchor, head, "backfill", began, moment, stack.release)
             files.save(task.results, points)
             head.journal.forget()
             yield points
     finally:
-        # Others of the batch may need the same environment; when it is over nobody does.
+        # Stacks of one batch may share an environment; after the batch none needs it.
         for place in base.environments:
             cache.remove(place)
         base.environments.clear()
@@ -210,7 +210,7 @@ def _batch(
 def _head(
     task: BackfillTask, base: Anchored, stack: PastStack, done: Collection[str], reporter: Reporter
 ) -> Head | None:
-    """A stack ready to be played; None if all that is wanted of it was."""
+    """Prepare a stack for its duets; None if all wanted points of it exist."""
     resolve = functools.partial(stack.resolve, base.base.project, reporter)
     side, lost = base.head(stack.label, resolve)
     for program in side.testbed.pythons.values():

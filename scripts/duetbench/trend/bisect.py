@@ -1,11 +1,11 @@
-"""Searches for the cause of a change on real stacks: mixtures of its two states, played by duets.
+"""Searches for the cause of a change on real stacks, by duets of mixed locks.
 
-In a mixture some packages have their later versions, all others the earlier ones, or what the moved
-ones need: at most the later version. uv resolves it; what has really moved is read from its lock,
-and an environment is installed from exactly that.
+In a mixed lock some packages have their later versions, and all others the earlier ones. A package
+that the later ones require in a newer version moves too, at most to its later version. uv resolves
+the lock; which packages have really moved is read from it, and the environment has exactly that.
 
-Each duet of a search is appended to a file as soon as it is over: the same search, begun again
-after whatever ended it, takes its answers from there and goes on.
+Each duet of a search is appended to a file as soon as it is over. If a search is interrupted, its
+next start reads these duets from the file and continues.
 """
 
 import glob
@@ -40,14 +40,14 @@ from duetbench.store.comparison import Comparison, differences
 from duetbench.store.files import Journal
 from duetbench.trend.culprits import TIME_IS_UP, Names, Search, TimeIsUpError
 
-FOLDER: Final = "searches"  # folder of searches under way, below the state folder
+FOLDER: Final = "searches"  # folder of unfinished searches, below the state folder
 
 
 @dataclass(frozen=True, slots=True)
 class SearchTask:
-    """A change whose cause is searched for: texts of the locks before and after it.
+    """A change and the texts of the locks before and after it, whose cause is searched for.
 
-    `size` is its log ratio, where it was measured before.
+    `size` is the log ratio of the change, if it was measured before.
     """
 
     series: SeriesName
@@ -65,7 +65,7 @@ COUNT_LIMIT: Final = 300.0  # seconds after which a count of both sides has fail
 
 
 def of_record(project: Project, record: Change, narrator: Narrator) -> SearchTask:
-    """A confirmed change; errors as of `change_locks.find_locks`."""
+    """Return the task of a confirmed change; raises as `change_locks.find_locks`."""
     texts = find_locks(project, record, narrator)
     stack, size = record.base.stack, math.log(record.ratio)
     return SearchTask(record.series, stack, texts.base, texts.head, size)
@@ -74,11 +74,11 @@ def of_record(project: Project, record: Change, narrator: Narrator) -> SearchTas
 def of_comparison(
     project: Project, comparison: Comparison, select: str | None, narrator: Narrator
 ) -> SearchTask:
-    """The case of a comparison that moved most surely, or the one selected.
+    """Return the task for the case of a comparison that moved most surely, or the selected one.
 
     Raises:
-        UsageError: No packages moved there, nothing moved, or no case is selected.
-        HistoryError, SetupError: As of `change_locks.find_locks`.
+        UsageError: Another machine made it, or no selected case moved where packages did.
+        HistoryError, SetupError: As `change_locks.find_locks`.
     """
     if (here := machine.fingerprint().id) != comparison.machine.id:
         raise UsageError(f"{comparison.id} was made on {comparison.machine.id}, and this is {here}")
@@ -92,22 +92,20 @@ def of_comparison(
     ]
     if not judged:
         raise UsageError(
-            f"{comparison.id}: expected a case that moved where packages did"
-            + (f", and that {select!r} selects" if select else "")
+            f"{comparison.id}: expected a case that moved in a stack whose packages changed"
+            + (f" and that {select!r} selects" if select else "")
         )
-    case, moved = max(
-        judged,
-        key=lambda judgement: (judgement[1].moved, change_locks.least(judgement[1])),
-    )
+    case, judgement = max(judged, key=lambda row: (row[1].moved, change_locks.least(row[1])))
     texts = find_locks(project, change_locks.between(comparison, case.stack), narrator)
-    series = SeriesName(machine=here, case=case.id, metric=moved.metric)
-    return SearchTask(series, case.stack, texts.base, texts.head, math.log(moved.ratio or 1.0))
+    series = SeriesName(machine=here, case=case.id, metric=judgement.metric)
+    size = math.log(judgement.ratio or 1.0)
+    return SearchTask(series, case.stack, texts.base, texts.head, size)
 
 
 def of_locks(project: Project, select: str, base: str, head: str) -> SearchTask:
-    """The case that a glob selects between the texts of two locks of its stack.
+    """Return the task for the one case that a glob selects, between two lock texts of its stack.
 
-    UsageError: it selects none, or several.
+    Raises UsageError if it selects none, or several.
     """
     cases = {
         case.id: case
@@ -131,23 +129,23 @@ def find(
     seed: int,
     make: MakeInstruments,
 ) -> Cause:
-    """Search on this machine within so many seconds; what an interruption leaves is gone on with.
+    """Search on this machine for so many seconds; an interrupted search is continued.
 
-    Of a target, `project` is a copy that was prepared for it.
+    For a target, `project` is a copy prepared for it.
 
     Raises:
-        UsageError: The case or benchmark is not declared any more.
-        SetupError: The stacks cannot be made or played.
-        InterruptedRun: It was stopped.
+        UsageError: The case or benchmark is no longer declared.
+        SetupError: The stacks cannot be installed or measured.
+        InterruptedRun: A signal stopped the search.
     """
     with measuring(), revisions.copies() as copies:
         ends = time.monotonic() + seconds
-        mixtures = Mixtures(project, task, reporter, copies, ends, seed, make)
-        moves, row = mixtures.moves, mixtures.row
+        locks = MixedLocks(project, task, reporter, copies, ends, seed, make)
+        moves, row = locks.moves, locks.row
         if not row:
             reason = "the case loads none of them"
             if any(move.base is None or move.head is None for move in moves):
-                reason = "packages only came or went, which cannot be tried apart"
+                reason = "packages were only added or removed, which mixed locks cannot separate"
             suspects = tuple(sorted(move.package for move in moves))
             return Cause(whole=None, shares=(), rest=None, suspects=suspects, reason=reason)
         reporter.start(
@@ -160,16 +158,16 @@ def find(
             if move.package in row and move.head
         }
         try:
-            cause = Search(releases, mixtures, reporter.say, task.size).run()
+            cause = Search(releases, locks, reporter.say, task.size).run()
         finally:
             reporter.end()
         if cause.reason != TIME_IS_UP:
-            mixtures.journal.forget()
+            locks.journal.forget()
         return cause
 
 
-class Mixtures:
-    """Plays mixtures of the stacks of a change, until `ends` on the monotonic clock."""
+class MixedLocks:
+    """Runs duets of mixed locks of a change, until `ends` on the monotonic clock."""
 
     def __init__(
         self,
@@ -188,8 +186,8 @@ class Mixtures:
         self.case, self._profile = carrier(project, task.series.case)
         self.journal = Journal(paths.state_dir() / FOLDER / f"{task.id}.jsonl")
         self._known: dict[str, deque[float | None]] = defaultdict(deque)
-        for question, log in self.journal.lines:
-            self._known[question].append(log)
+        for key, log in self.journal.lines:
+            self._known[key].append(log)
         self._loop = Loop(make(self._logs), reporter, seed)
         self._texts: dict[Names, str] = {}
         self._pairs: dict[tuple[Names, Names], Pair] = {}
@@ -204,33 +202,33 @@ class Mixtures:
         self.seconds = START_SECONDS if self._job else sum(duet_seconds(self.case))
 
     def moved(self, moving: Names) -> Names:
-        """Resolve and install a mixture: the packages of the row that moved in it.
+        """Resolve and install a mixed lock; return which packages of the row moved in it.
 
-        SetupError: There is none, or one of them has neither of its versions there.
+        Raises SetupError if that fails, or if one of them has neither of its versions there.
         """
         text = self._text(moving)
-        versions = stacks.parse(text, "mixture", self.project.version)
+        versions = stacks.parse(text, "mixed lock", self.project.version)
         before, after = self._packages
-        if odd := [p for p in self.row if versions.get(p) not in {before[p], after[p]}]:
-            raise SetupError(f"{odd[0]} would be {versions.get(odd[0], 'gone')}")
+        if neither := [p for p in self.row if versions.get(p) not in {before[p], after[p]}]:
+            raise SetupError(f"{neither[0]} would be {versions.get(neither[0], 'gone')}")
         stack = self.project.keep_lock(self.task.stack, text)
         python = self.project.interpreter(self.case.python)
         stacks.make_environment(stack, python, self.reporter)
         return frozenset(p for p in self.row if versions[p] == after[p])
 
     def duet(self, purpose: str, base: Names, head: Names) -> float | None:
-        """Play a duet, or take it from an earlier, interrupted search."""
-        question = " ".join((purpose, *sorted(base), "→", *sorted(head)))
-        if self._known[question]:
-            return self._known[question].popleft()
+        """Run a duet, or take its result from an interrupted search; None: it was not usable."""
+        key = " ".join((purpose, *sorted(base), "→", *sorted(head)))
+        if self._known[key]:
+            return self._known[key].popleft()
         left = self._ends - time.monotonic()
         if self.seconds > left:
             raise TimeIsUpError
-        log = self._play(base, head, left)
-        self.journal.add([question, log])
+        log = self._measure(base, head, left)
+        self.journal.add([key, log])
         return log
 
-    def _play(self, base: Names, head: Names, left: float) -> float | None:
+    def _measure(self, base: Names, head: Names, left: float) -> float | None:
         if (base, head) not in self._pairs:
             sides = self._sides(base, head)
             before, after = (SideCase(self.case, side.testbed, self._job) for side in sides)
@@ -249,7 +247,7 @@ class Mixtures:
         return float(pair.duets.logs(self.task.series.metric)[-1])
 
     def _text(self, moving: Names) -> str:
-        """The lock of a mixture: base's and head's own for none and all of the row."""
+        """Return a mixed lock: for none and all of the row, base's and head's own locks."""
         if not moving or moving.issuperset(self.row):
             return self.task.head if moving else self.task.base
         if moving not in self._texts:
@@ -262,7 +260,7 @@ class Mixtures:
         return self._texts[moving]
 
     def _pins(self, moving: Names) -> list[str]:
-        """Later versions of what is wanted; all else keeps its version, or moves up to the later.
+        """Pin `moving` to the later versions; other packages keep theirs, or move up to the later.
 
         A package with several versions, one per platform, cannot be pinned to one of them.
         """
@@ -296,7 +294,7 @@ class Mixtures:
         return both.base, both.head
 
     def _loaded(self) -> tuple[str, ...]:
-        """The packages, in order, that moved to another version and that the case may load."""
+        """Return the packages in order that moved to another version and that the case may load."""
         sides = self._sides(frozenset(), self._pinned)
         readers = [Reader(side.root, side.testbed) for side in sides]
         moves = [move for move in self.moves if move.package in self._pinned]
@@ -309,7 +307,7 @@ class Mixtures:
 
         read = [reader.read(self.case) for reader in readers]
         loaded = read[0] | read[1]
-        if len(among(loaded)) < len(moves):  # some code is loaded where it is installed
+        if len(among(loaded)) < len(moves):  # some code is imported only where it is installed
             seen = [reader.watch([self.case]) for reader in readers]
             loaded |= seen[0] | seen[1]
         return among(loaded)

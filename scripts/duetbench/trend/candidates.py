@@ -1,22 +1,22 @@
-"""Steps in the series of a table, and candidates: one per machine and change of a stack. Pure.
+"""Detects steps in the series of a table, and joins them to candidates. Pure.
 
-A series of ratios to the anchor is cut into pieces of one level each, so that the squared
-deviations, each over its variance, and a price for every piece are least together. A point costs no
-more than a limit however far away it lies: few far points are outliers, and no piece of their own
+A series of ratios to the anchor is cut into pieces of one level each. The cut minimises the squared
+deviations, each over its variance, plus a price for every piece. The cost of one point is limited,
+however far away it lies. So a few far points are outliers, and form no piece of their own
 (Fearnhead and Rigaill, JASA 114, 2019, doi 10.1080/01621459.2017.1385466). A simulation has chosen
 the prices (docs/method.md).
 
-Figures of one side are not searched: they scatter ten times as far. What the machine did moves both
-sides of a ratio: another machine, kernel or interpreter is no break. Benchmarks inside the process
-are searched by their instructions; asv finds the steps of the others itself.
+Figures of one side are not searched: they scatter ten times as far. Another machine, kernel or
+interpreter moves both sides of a ratio, so it does not break a series. In-process benchmarks are
+searched by their instructions; asv itself finds the steps of their times.
 
-A step tells only about where a series moved: the night before or after scatters, too. So every
-change of the case's stack within a night of it comes into question (unless it is high above the
-scatter), and changes that share a step are one candidate, between the stack before the first of
-them and the one after the last.
+The night of a step is only approximate, because neighbouring nights scatter too. So every change of
+the case's stack within one night of the step is a possible cause, unless the step is high above the
+scatter. Steps that share a possible cause are one candidate. It lies between the stack before the
+first of these changes and the one after the last.
 
-Releases that came to several stacks at once are one candidate: of the stack to which all of them
-came. Only its cases get duets; series of the others are listed without.
+Releases that came to several stacks at once are one candidate: that of the stack to which all of
+them came. Only its cases get duets; the series of the other stacks are listed without.
 """
 
 import math
@@ -38,47 +38,47 @@ from duetbench.store.points import CANARY
 from duetbench.trend.table import STATES, Table, bumps
 
 PRICE: Final = 14.0
-"""Price of another piece, in squared standard errors. With it none of 300 series of 60 points that
-do not move had a step at any time while the points came one by one, and with 0.3 to 0.6 % of
-standard error a step of 2 % is seen at its second point (docs/method.md)."""
+"""Price of another piece, in squared standard errors. With it, none of 300 series of 60 points that
+do not move showed a step at any time while the points came one by one. With a standard error of
+0.3 to 0.6 %, a step of 2 % is detected at its second point (docs/method.md)."""
 
 LONE: Final = 0.6 * PRICE
-"""Highest cost of a point: one alone makes no piece, two do. (It is an outlier from 3.3 standard
-errors on.)"""
+"""Highest cost of a point: one alone makes no piece, two do. A point counts as an outlier from
+3.3 standard errors on."""
 
 LEAST_ERROR: Final = 1e-4
-"""Standard error of a logarithm that is believed: counts that repeat exactly still differ by as
-much for nothing but a comment."""
+"""Smallest standard error of a logarithm that is used. Counts that repeat exactly still differ by
+as much after a change of nothing but a comment."""
 
-_FEW: Final = 8  # points that it takes to say how far they scatter beyond their errors
+_FEW: Final = 8  # points needed to estimate how far they scatter beyond their errors
 
-_MEDIAN: Final = 0.4549  # of the square of a standard normal deviate
+_MEDIAN: Final = 0.4549  # median of the square of a standard normal deviate
 
-_FINE: Final = 16  # levels that are tried within the smallest standard error
+_FINE: Final = 16  # levels tried within the smallest standard error
 
 
-LONGEST: Final = 180  # nights that are looked at: a step that is older was found when it was new
+LONGEST: Final = 180  # nights searched: an older step was detected when it was new
 
 PLACED: Final = 4.0
-"""Height in standard errors of a single point from which on none is taken for one of the other
-level by chance."""
+"""Height of a step, in standard errors of a single point, from which its night is certain: no point
+lies on the other level by chance."""
 
 REPEATED: Final = 3e-4
-"""Standard error of a count's logarithm from one counting to the next. The interval of its point is
-that of the rounds within one counting, which differ alike every time."""
+"""Standard error of a count's logarithm from one counting to the next. The interval of a point does
+not include it: that covers the rounds of one counting, which all differ in the same way."""
 
 _WIDTH: Final = 1.96
-"""Standard errors on either side of a 95 % interval. Those of few duets are wider, and what they
-say counts less."""
+"""Standard errors on either side of a 95 % interval. Intervals of few duets are wider than that, so
+these points count less."""
 
 _MEASURED: Final = STATES.index("measured")
 
 
 @dataclass(frozen=True, slots=True)
 class TableStep:
-    """A step, and its places in the table: the last night `before` it and the first one on it.
+    """A step, and its places in the table: the last night `before` it, and the first `night` on it.
 
-    `placed`: it is there, and not a night earlier or later.
+    `placed`: no other night is possible.
     """
 
     step: Step
@@ -88,12 +88,12 @@ class TableStep:
 
 
 def steps(table: Table, inside: Collection[str] = ()) -> Iterator[TableStep]:
-    """All steps of a table's series that are large enough to matter, case by case.
+    """Yield all steps of a table's series beyond the relevance threshold, case by case.
 
-    Of benchmarks only those `inside` are looked at, which a comparison can play.
+    Of in-process benchmarks only those in `inside` are searched: a comparison can count them.
     """
     for row, case in enumerate(table.cases):
-        ours = case.startswith(CANARY)  # what moves there is the instrument's
+        ours = case.startswith(CANARY)  # a move of the anchor against itself is the instrument's
         if not ours and (case in inside or not case.startswith(INPROCESS)):
             for metric in (*JUDGED, INSTRUCTIONS):
                 yield from _of_series(table, row, table.metrics.index(metric))
@@ -110,7 +110,7 @@ def _of_series(table: Table, row: int, column: int) -> Iterator[TableStep]:
     mean, low, high = figures[nights, :3].T
     errors = np.full(len(nights), REPEATED) if lone else np.log(high / low) / 2 / _WIDTH
     chosen = [table.nights[night].as_of is not None for night in nights.tolist()]
-    pieces = fitted(np.log(mean).tolist(), errors.tolist(), lone=lone, chosen=chosen)
+    pieces = fit(np.log(mean).tolist(), errors.tolist(), lone=lone, chosen=chosen)
     for left, right in pairwise(pieces):
         height, error = right.log - left.log, math.hypot(left.se, right.se)
         if abs(math.expm1(height)) <= floor:
@@ -137,7 +137,7 @@ def _of_series(table: Table, row: int, column: int) -> Iterator[TableStep]:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece: first place, place after the last, level and its standard error (logarithms)."""
+    """A piece: first place, place after the last, level, and the level's standard error (logs)."""
 
     start: int
     end: int
@@ -145,17 +145,17 @@ class Piece:
     se: float
 
 
-def fitted(
+def fit(
     logs: Sequence[float],
     errors: Sequence[float],
     *,
     lone: bool = False,
     chosen: Sequence[bool] | None = None,
 ) -> list[Piece]:
-    """The pieces of a series of logarithms with their standard errors.
+    """Cut a series of logarithms, with their standard errors, into pieces.
 
-    With `lone` one point can be a piece: what repeats exactly has no outliers. Nor have points of
-    stacks that were `chosen` to be measured, a month apart: each may be on a level of its own.
+    With `lone`, one point can be a piece: counts that repeat exactly have no outliers. The same
+    holds for points of `chosen` dates, a month apart: each may be on a level of its own.
     """
     if not len(logs):
         return []
@@ -169,7 +169,7 @@ def fitted(
     before: list[int] = []
     best = 0.0
     for place in range(len(y)):
-        # Each level goes on, or begins here, after the best that led here.
+        # Each level continues, or begins here after the best sequence up to here.
         begins = cost > best + PRICE if place else np.zeros(len(tried), dtype=bool)
         cost = np.where(begins, best + PRICE, cost)
         since[begins] = place
@@ -184,7 +184,7 @@ def fitted(
         part = slice(start, end)
         costs = w[part, None] * (y[part, None] - tried) ** 2
         level = np.minimum(costs, limit[part, None]).sum(axis=0).argmin()
-        near = costs[:, level] <= limit[part]  # its level is that without its outliers
+        near = costs[:, level] <= limit[part]  # the level is computed without the outliers
         weights = w[part][near]
         mean = float(np.average(y[part][near], weights=weights))
         pieces.append(Piece(start, end, mean, float(weights.sum() ** -0.5)))
@@ -193,12 +193,12 @@ def fitted(
 
 
 def _variances(y: np.ndarray, errors: np.ndarray, near: np.ndarray) -> np.ndarray:
-    """Of each point: its error's, none smaller than the usual one, and what all scatter more.
+    """Variance of each point: that of its error, at least the usual one, plus common extra scatter.
 
-    `near`: of each but the first, whether what it differs by from the one before is scatter.
+    `near`: for each point but the first, whether its distance from the previous one is scatter.
     """
     variances: np.ndarray = np.maximum(errors, max(float(np.median(errors)), LEAST_ERROR)) ** 2
-    # By neighbours, of which few are on two levels.
+    # Estimated from neighbours, few of which are on two levels.
     steps = np.diff(y)[near]
     if len(steps) < _FEW - 1:
         return variances
@@ -208,7 +208,7 @@ def _variances(y: np.ndarray, errors: np.ndarray, near: np.ndarray) -> np.ndarra
 
 
 def _levels(y: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Levels that are tried: the means of all runs of neighbours, as far as they differ."""
+    """Levels to try: the means of all runs of neighbours, without those that hardly differ."""
     sums, weights = (np.concatenate([[0.0], np.cumsum(part)]) for part in (w * y, w))
     ends, starts = np.tril_indices(len(sums), -1)
     means = (sums[ends] - sums[starts]) / (weights[ends] - weights[starts])
@@ -217,13 +217,14 @@ def _levels(y: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 
 SLACK: Final = 1
-"""Nights that a step may be away from the change of the stack that caused it, if not `placed`."""
+"""Nights between a step that is not `placed` and the change of the stack that may have caused
+it."""
 
 
-def found(
+def detect(
     tables: Iterable[Table], judged: Sequence[Change] = (), inside: Collection[str] = ()
 ) -> Candidates:
-    """The candidates of tables of anchored points that were not `judged` yet.
+    """Return the candidates of tables of anchored points that were not `judged` yet.
 
     `inside` are jobs that a comparison can count.
     """
@@ -231,26 +232,26 @@ def found(
     unexplained: list[Step] = []
     known = 0
     for table in tables:
-        every, others = of_table(table, inside)
-        unexplained += others
+        candidates, steps_without_change = of_table(table, inside)
+        unexplained += steps_without_change
         places = {night.run: place for place, night in enumerate(table.nights)}
-        for candidate in every:
+        for candidate in candidates:
             earlier = [
                 change
                 for change in judged
                 if change.id == candidate.id or _same(candidate, change, places)
             ]
-            if any(one.final for one in earlier):
+            if any(change.final for change in earlier):
                 known += 1
             else:
-                tries = max((one.tries for one in earlier), default=0)
+                tries = max((change.tries for change in earlier), default=0)
                 new.append(candidate.model_copy(update={"tries": tries}))
-    return Candidates(candidates=tuple(_united(new)), unexplained=tuple(unexplained), known=known)
+    return Candidates(candidates=tuple(_unite(new)), unexplained=tuple(unexplained), known=known)
 
 
-def figures_of(moved: Iterable[Step]) -> dict[str, Any]:
-    """The steps of a candidate, strongest first; that one gives its series and figures."""
-    steps = tuple(sorted(moved, key=lambda step: -step.strength))
+def figures_of(steps: Iterable[Step]) -> dict[str, Any]:
+    """Fields of a candidate by its steps, strongest first: the first gives series and figures."""
+    steps = tuple(sorted(steps, key=lambda step: -step.strength))
     low, high = steps[0].within or (steps[0].ratio, steps[0].ratio)
     others = tuple(dict.fromkeys(step.series for step in steps[1:]))
     return {
@@ -259,20 +260,21 @@ def figures_of(moved: Iterable[Step]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _united(candidates: Iterable[Change]) -> list[Change]:
-    """Candidates, strongest first; of several stacks that the same releases came to at once, one.
+def _unite(candidates: Iterable[Change]) -> list[Change]:
+    """Sort candidates, strongest first, and join those of stacks with the same releases at once.
 
-    It is that of the stack to which all of them came.
+    The joined candidate is that of the stack to which all the releases came.
     """
 
-    def releases(one: Change) -> set[tuple[str, str | None, str | None]]:
-        return {(move.package, move.base, move.head) for move in one.packages}
+    def releases(candidate: Change) -> set[tuple[str, str | None, str | None]]:
+        return {(move.package, move.base, move.head) for move in candidate.packages}
 
-    def strongest(one: Change) -> tuple[float, str]:
-        return -one.steps[0].strength, one.id
+    def strongest(candidate: Change) -> tuple[float, str]:
+        return -candidate.steps[0].strength, candidate.id
 
     united: list[Change] = []
-    for candidate in sorted(candidates, key=lambda one: (-len(releases(one)), *strongest(one))):
+    by_size = sorted(candidates, key=lambda change: (-len(releases(change)), *strongest(change)))
+    for candidate in by_size:
         where = candidate.series.machine, candidate.before_run, candidate.after_run
         for place, other in enumerate(united):
             if (
@@ -281,8 +283,8 @@ def _united(candidates: Iterable[Change]) -> list[Change]:
                 and releases(candidate)
                 and releases(candidate) <= releases(other)
             ):
-                every = (*other.steps, *candidate.steps)
-                united[place] = other.model_copy(update=figures_of(every))
+                steps = (*other.steps, *candidate.steps)
+                united[place] = other.model_copy(update=figures_of(steps))
                 break
         else:
             united.append(candidate)
@@ -290,19 +292,19 @@ def _united(candidates: Iterable[Change]) -> list[Change]:
 
 
 def _same(candidate: Change, judged: Change, places: Mapping[str, int]) -> bool:
-    """Whether something that was judged lies between the same runs, at least in part.
+    """Whether a `judged` change lies between the same runs as the candidate, at least in part.
 
-    With every night the step may be seen a night earlier or later, and must not be a new one. A
-    confirmed change of another stack has judged what it names. `places` are those of the runs of
-    the candidate's table; names of others sort by time.
+    As nights are added, a known step may appear a night earlier or later; it must not count as new.
+    A confirmed change of another stack has judged the series that it names. `places` are those of
+    the runs of the candidate's table; names of other runs sort by time.
     """
-    kinds = {one.inprocess for one in judged.moved}
+    kinds = {series.inprocess for series in judged.moved}
     stepped = {step.series for step in candidate.steps}
     named = judged.confirmed and not stepped.isdisjoint((*judged.moved, *judged.unplayed))
-    here = candidate.series.machine, candidate.base.stack
-    if not named and (judged.series.machine, judged.base.stack) != here:
+    machine_and_stack = candidate.series.machine, candidate.base.stack
+    if not named and (judged.series.machine, judged.base.stack) != machine_and_stack:
         return False
-    if not any(one.inprocess in kinds for one in stepped):
+    if not any(series.inprocess in kinds for series in stepped):
         return False
     runs = (judged.before_run, candidate.after_run, candidate.before_run, judged.after_run)
     if None in runs:
@@ -321,7 +323,7 @@ def _same(candidate: Change, judged: Change, places: Mapping[str, int]) -> bool:
 def of_table(
     table: Table, inside: Collection[str] = ()
 ) -> tuple[tuple[Change, ...], tuple[Step, ...]]:
-    """The candidates of a machine, and steps where no stack changed; the rest as in `steps`."""
+    """Return a machine's candidates, and the steps at which no stack changed (see `steps`)."""
     changed: dict[str, list[int]] = {}
     for bump in bumps(table):
         changed.setdefault(bump.stack, []).append(bump.night)
@@ -333,40 +335,40 @@ def of_table(
         near = {
             night
             for night in changed.get(stack, ())
-            # Nights between the two levels may have been disturbed: it was in any of them.
+            # Nights between the two levels may be disturbed: the step was at any of them.
             if step.before - slack < night <= step.night + slack
         }
         if near:
             explained.setdefault(stack, []).append((near, step.step))
         elif all(stack in table.nights[night].stacks for night in (step.before, step.night)):
             unexplained.append(step.step)
-        # Otherwise nobody knows whether it changed.
+        # Otherwise it is unknown whether the stack changed.
     candidates = (
         _candidate(table, stack, *cluster)
-        for stack, many in sorted(explained.items())
-        for cluster in _clusters(many)
+        for stack, causes in sorted(explained.items())
+        for cluster in _clusters(causes)
     )
     return tuple(candidates), tuple(unexplained)
 
 
 def _clusters(steps: Iterable[tuple[set[int], Step]]) -> list[tuple[set[int], list[Step]]]:
-    """Steps by what they may come from: changes of one stack that share some are one.
+    """Group the steps of one stack by the changes that may have caused them.
 
-    Of each the places of the first nights with these changes, and the steps.
-
-    But of a step that may come from any of several changes, one that others show alone is enough:
-    it joins the strongest of these, and does not make one event of them.
+    Steps that share a change are one cluster: the places of the first nights with these changes,
+    and the steps. A step with several possible changes joins the strongest of the clusters that
+    need only some of these changes, and does not unite them.
     """
     clusters: list[tuple[set[int], list[Step]]] = []
-    for near, step in sorted(steps, key=lambda one: (len(one[0]), -one[1].strength)):
+    for near, step in sorted(steps, key=lambda cause: (len(cause[0]), -cause[1].strength)):
         within = [cluster for cluster in clusters if cluster[0] <= near]
         if within:
-            max(within, key=lambda one: max(step.strength for step in one[1]))[1].append(step)
+            strongest = max(within, key=lambda cluster: max(step.strength for step in cluster[1]))
+            strongest[1].append(step)
             continue
         touching = [cluster for cluster in clusters if cluster[0] & near]
         clusters = [cluster for cluster in clusters if not cluster[0] & near]
-        nights = near.union(*(one[0] for one in touching))
-        clusters.append((nights, [step, *(step for one in touching for step in one[1])]))
+        nights = near.union(*(cluster[0] for cluster in touching))
+        clusters.append((nights, [step, *(step for cluster in touching for step in cluster[1])]))
     return clusters
 
 

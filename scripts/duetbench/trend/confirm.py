@@ -1,6 +1,6 @@
-"""Candidates one after another, judged by duets between their stacks: changes, or dismissed.
+"""Judges candidates one after another by duets of their stacks: each is confirmed or dismissed.
 
-Each is kept with its evidence at once.
+Each result is saved with its evidence at once.
 """
 
 import glob
@@ -29,12 +29,12 @@ from duetbench.store.change import Change, SeriesName, StackState, Step, judgeme
 from duetbench.store.comparison import Comparison, Judgement
 
 MOST_CASES: Final = 8
-"""Cases of a candidate that are measured, and as many jobs inside the process: the strongest
-ones. One cause moves many, and playing all of them would not make it surer."""
+"""Cases of a candidate that are measured, and as many in-process jobs: the strongest ones. One
+cause moves many, and measuring all of them would not make it surer."""
 
 UNLOADED: Final = "none of the packages that moved is loaded by these cases"
 
-LEAST_SECONDS: Final = 60.0  # a comparison in less would decide nothing
+LEAST_SECONDS: Final = 60.0  # a shorter comparison would decide nothing
 
 IMPROVED: Final = "An improvement: there is nothing to do."
 
@@ -54,14 +54,14 @@ def compare_stacks(
     """Compare the stacks before and after on the cases and jobs that moved most.
 
     Raises:
-        UsageError: None of them is declared any more.
-        HistoryError: No lock is known any more.
-        SetupError: A stack cannot be made.
-        InterruptedRun: It was stopped.
+        UsageError: None of them is still declared.
+        HistoryError: A lock cannot be found any more.
+        SetupError: A stack cannot be installed.
+        InterruptedRun: A signal stopped it.
     """
     served, carriers = _strongest(project, candidate)
     texts = find_locks(project, candidate, reporter)
-    # A job is counted in the environments of a case, whose server is not started.
+    # A job is counted in the environments of a case, whose server does not start.
     globs = tuple(map(glob.escape, (*served, *carriers.values())))
     logs = paths.state_dir() / "logs"
     with revisions.copies() as copies:
@@ -74,8 +74,8 @@ def compare_stacks(
         )
         touched = affected.find(both)
         pairs = tuple(pair for pair in touched.pairs if pair.case.id in served)
-        every = counted.jobs(pair.sides for pair in touched.pairs)
-        jobs = tuple(job for job in every if job.series in carriers)
+        counted_jobs = counted.jobs(pair.sides for pair in touched.pairs)
+        jobs = tuple(job for job in counted_jobs if job.series in carriers)
         nothing = "" if pairs or jobs else touched.nothing or UNLOADED
         touched = replace(touched, pairs=pairs, nothing=nothing)
         question = Question(touched, jobs, seconds, seed, notes=texts.notes)
@@ -92,7 +92,7 @@ def _label(state: StackState, run: str | None) -> str:
 def _strongest(project: Project, candidate: Change) -> tuple[list[str], dict[str, str]]:
     """Choose cases of the stack that are still declared, and jobs, each with a case it goes with.
 
-    UsageError: there is none.
+    Raises UsageError if there are none.
     """
     stack = candidate.base.stack
     known = {case.id: case.stack for case in project.cases(PROFILES[0])}
@@ -102,7 +102,7 @@ def _strongest(project: Project, candidate: Change) -> tuple[list[str], dict[str
     jobs = [name for name in moved if known.get(carriers.get(name, "")) == stack][:MOST_CASES]
     if not served and not jobs:
         raise UsageError(
-            f"{candidate.id}: none of its cases is declared any more: {', '.join(moved)}; "
+            f"{candidate.id}: none of its cases is still declared: {', '.join(moved)}; "
             "there is nothing to confirm"
         )
     return served, {name: carriers[name] for name in jobs}
@@ -118,10 +118,10 @@ def confirm(
     explain: Callable[[Change], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[list[Change], dict[str, str]]:
-    """Judge candidates in so many seconds and keep all in `results`; also says why others are left.
+    """Judge candidates in so many seconds and save them; return them and why others are left.
 
-    Those that have no time, as after a backfill of years, are the last ones: the weakest. What is
-    confirmed is attributed, and what moved in instructions at once, as far as it can be.
+    Without time for all, as after a backfill of years, the weakest are left. `explain` attributes
+    what is confirmed, and steps of instructions before they are judged.
 
     Raises:
         InterruptedRun: What was judged until then is kept.
@@ -142,7 +142,7 @@ def confirm(
         try:
             comparison = judge(candidate, share)
         except (HistoryError, SetupError, UsageError) as problem:
-            # One stack that cannot be made any more must not keep the others waiting.
+            # A stack that cannot be installed any more must not delay the others.
             left[candidate.id] = str(problem)
             continue
         concluded = conclude(candidate, comparison)
@@ -157,37 +157,37 @@ def confirm(
 def conclude(candidate: Change, comparison: Comparison) -> Change:
     """Judge a candidate.
 
-    A step is confirmed if its case and metric moved in the duets in the same direction; a step of
-    instructions, if CPU per request did, and it is told as a change of that. Steps of cases that
-    were not played are named beside it, and not claimed, where others of their kind (server runs,
-    or benchmarks inside the process) are confirmed; those that were played and did not move, not.
+    A step is confirmed if its case and metric moved in the duets in the same direction. A step of
+    instructions needs CPU per request to move, and becomes a change of CPU per request. Steps of
+    cases that were not measured are listed as unconfirmed, if others of their kind (servers, or
+    in-process benchmarks) are confirmed. Steps that were measured and did not move are dropped.
     """
-    every = [(step, judgement_on(comparison, judged_as(step.series))) for step in candidate.steps]
-    judged = [(step, one) for step, one in every if one is not None]
+    pairs = ((s, judgement_on(comparison, judged_as(s.series))) for s in candidate.steps)
+    judged = [(step, judgement) for step, judgement in pairs if judgement is not None]
     confirmed = [
-        (step, one)
-        for step, one in judged
-        if one.moved and one.ratio and one.low and one.high
-        if (one.ratio > 1) == (step.ratio > 1)
+        (step, judgement)
+        for step, judgement in judged
+        if judgement.moved and judgement.ratio and judgement.low and judgement.high
+        if (judgement.ratio > 1) == (step.ratio > 1)
     ]
     if not confirmed:
-        verdict, note = _dismissed([one for _, one in judged], untouched(comparison))
+        verdict, note = _dismissed([judgement for _, judgement in judged], untouched(comparison))
         update: dict[str, object] = {"status": "dismissed", "verdict": verdict, "note": note}
         update |= {"tries": candidate.tries + 1, "evidence": comparison.id}
         return candidate.model_copy(update=update)
-    # That which moved most at the least: by the end of its interval that is next to no change.
+    # The largest certain change: by the end of its interval that is nearer to no change.
     main, judgement = max(
         confirmed,
-        key=lambda one: min(abs(math.log(end)) for end in (one[1].low, one[1].high) if end),
+        key=lambda pair: min(abs(math.log(end)) for end in (pair[1].low, pair[1].high) if end),
     )
-    # What only a server loads moves nothing inside the process, which then was not played.
+    # Code that only a server loads moves no in-process benchmark, so these were not measured.
     kinds = {step.series.inprocess for step, _ in confirmed}
     series, machine = judged_as(main.series), comparison.machine.id
     moved = dict.fromkeys(judged_as(step.series) for step, _ in confirmed)
     unplayed = (
         step.series
         for step in candidate.steps
-        if step.series.inprocess in kinds and not played(comparison, step.series)
+        if step.series.inprocess in kinds and not _measured(comparison, step.series)
     )
     slower = judgement.verdict is Verdict.SLOWER
     return candidate.model_copy(
@@ -195,7 +195,7 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
             **{name: getattr(judgement, name) for name in ("ratio", "low", "high", "verdict")},
             "status": "open" if slower else "closed",
             "series": series,
-            "others": tuple(one for one in moved if one != series),
+            "others": tuple(other for other in moved if other != series),
             "unplayed": tuple(unplayed),
             "steps": (),
             "tries": 0,
@@ -212,16 +212,16 @@ def _dismissed(judged: Sequence[Judgement], unloaded: bool) -> tuple[Verdict, st
     if unloaded:
         return Verdict.NO_CHANGE, f"N{UNLOADED[1:]}."
     if judged and all(judgement.verdict is Verdict.NO_CHANGE for judgement in judged):
-        return Verdict.NO_CHANGE, "The duets between the two stacks saw no change."
+        return Verdict.NO_CHANGE, "The duets of the two stacks showed no change."
     verdicts = ", ".join(sorted({str(judgement.verdict) for judgement in judged}))
-    said = verdicts or "nothing of these series"
-    return Verdict.INCONCLUSIVE, f"The duets between the two stacks said: {said}."
+    summary = verdicts or "no verdict on these series"
+    return Verdict.INCONCLUSIVE, f"Result of the duets of the two stacks: {summary}."
 
 
 def judged_as(series: SeriesName) -> SeriesName:
-    """The series that is judged where another one stepped.
+    """Return the series that is judged when another one stepped.
 
-    Instructions of a request only say where to look; those of a job inside the process are judged.
+    Instructions of a request only show where to look; those of an in-process job are judged.
     """
     if series.metric != INSTRUCTIONS or series.inprocess:
         return series
@@ -239,10 +239,10 @@ def _method(main: Step, judged: Judgement, machine: str) -> str:
 
 
 def closed(records: Sequence[Change], evidence: Mapping[str, Comparison]) -> tuple[Change, ...]:
-    """Close open changes that a later confirmed one undid: their new states.
+    """Close open changes that a later confirmed one undid; return their new states.
 
-    A change is undone when both together leave the series no worse than before, within what the
-    metric tolerates. `evidence` has comparisons by id: what a change did to other series too.
+    A change is undone when both together leave the series no worse than before, within the metric's
+    equivalence margin. `evidence` has comparisons by id, for effects of a change on other series.
     """
     new = []
     for record in records:
@@ -263,7 +263,7 @@ def closed(records: Sequence[Change], evidence: Mapping[str, Comparison]) -> tup
 def _ratio_of(
     record: Change, series: SeriesName, evidence: Mapping[str, Comparison]
 ) -> float | None:
-    """Ratio by which a change moved a series; None if it is not known to have moved it."""
+    """Return the ratio by which a change moved a series; None if it is not known to have moved."""
     if record.series == series:
         return record.ratio
     comparison = evidence.get(record.evidence or "")
@@ -274,14 +274,14 @@ def _ratio_of(
 
 
 def _worse(metric: str, ratio: float) -> float:
-    """Amount by which a figure became worse, as a logarithm, beyond what the metric tolerates."""
+    """Return how much a figure became worse, as a logarithm, beyond the equivalence margin."""
     scale = row(CPU if metric == INSTRUCTIONS else metric)
     moved = math.log(ratio) if scale.better == "lower" else -math.log(ratio)
     return moved - math.log1p(scale.tolerance)
 
 
-def played(comparison: Comparison, series: SeriesName) -> bool:
-    """Whether it was measured, at least in another metric."""
+def _measured(comparison: Comparison, series: SeriesName) -> bool:
+    """Whether a comparison measured a series, at least in another metric."""
     if series.inprocess:
         return judgement_on(comparison, series) is not None
     return any(case.case.id == series.case for case in comparison.cases)

@@ -1,7 +1,7 @@
-"""A night: its cases shared out over machines, and what came of it.
+"""A night: its cases shared out over machines, and its outcome.
 
-A series consists of the figures of one machine, so that a case that moves to another one starts a
-new series. Which machine measures what is therefore declared, in `[tool.duetbench.fleet]`.
+A series consists of the figures of one machine, so a case that moves to another one starts a new
+series. `[tool.duetbench.fleet]` therefore declares which machine measures which cases.
 """
 
 from collections.abc import Mapping, Sequence, Sized
@@ -17,27 +17,27 @@ from duetbench.core.text import printable
 from duetbench.store.night import NightPlan, NightRecord, Shard, ShardRecord
 from duetbench.store.points import Points
 
-RUNNER: Final = "duetbench"  # label that every runner has; besides, each has its machine's id
+RUNNER: Final = "duetbench"  # label of every runner; each also has its machine's id as a label
 
 AWAY: Final = timedelta(days=7)
-"""A machine whose newest night is older than that of any other by more has left."""
+"""A machine has left if its newest night is older than that of any other by more than this."""
 
 
 def share_out(plan: Plan, fleet: Mapping[str, Sequence[str]]) -> tuple[Shard, ...]:
-    """Give each machine of the fleet the cases that its globs match; no fleet: one shard, for any.
+    """Give each machine of the fleet the cases that its globs match; no fleet: one shard for any.
 
     A case may be measured by several machines; a machine without a case has no shard.
 
     Raises:
-        DeclarationError: No machine takes some of the cases.
+        DeclarationError: No machine measures some of the cases.
     """
     if not fleet:
         return (Shard(number=1, machine=None, plan=plan),)
 
-    def taken(case: Case, globs: Sequence[str]) -> bool:
+    def matches(case: Case, globs: Sequence[str]) -> bool:
         return any(fnmatchcase(case.id, glob) for glob in globs)
 
-    homeless = [c.id for c in plan.cases if not any(taken(c, globs) for globs in fleet.values())]
+    homeless = [c.id for c in plan.cases if not any(matches(c, globs) for globs in fleet.values())]
     if homeless:
         allowed = "globs that match every case of the night"
         key = "tool.duetbench.fleet"
@@ -45,7 +45,7 @@ def share_out(plan: Plan, fleet: Mapping[str, Sequence[str]]) -> tuple[Shard, ..
             "pyproject.toml", key, f"no machine for {', '.join(homeless)}", allowed
         )
     shares = (
-        (machine, tuple(case for case in plan.cases if taken(case, globs)))
+        (machine, tuple(case for case in plan.cases if matches(case, globs)))
         for machine, globs in fleet.items()
     )
     used = [(machine, cases) for machine, cases in shares if cases]
@@ -56,13 +56,13 @@ def share_out(plan: Plan, fleet: Mapping[str, Sequence[str]]) -> tuple[Shard, ..
 
 
 def present(latest: Mapping[str, str]) -> frozenset[str]:
-    """The machines that still measure nights, of machine → id of its newest run (with its time).
+    """Return the machines that still measure nights; `latest`: machine → id of its newest run.
 
-    What has moved on another one nobody could confirm: the job would wait for it, night by night.
+    A step on a machine that has left cannot be confirmed: the job would wait for it every night.
     """
     began: dict[str, datetime] = {}
     for machine, run in latest.items():
-        with suppress(ValueError):  # no id of ours
+        with suppress(ValueError):  # not one of duetbench's ids
             began[machine] = datetime.strptime(run.partition("-")[0], "%Y%m%dT%H%M%S%z")
     last = max(began.values(), default=None)
     return frozenset(
@@ -71,17 +71,17 @@ def present(latest: Mapping[str, str]) -> frozenset[str]:
 
 
 def outcome(
-    plan: NightPlan, runs: Sequence[Run], played: Sequence[Points] | None = None
+    plan: NightPlan, runs: Sequence[Run], points: Sequence[Points] | None = None
 ) -> NightRecord:
     """Compare the runs and points that arrived with the plan; those of other nights do not count.
 
-    A case without a point is a result, with its reason, and leaves the night complete. (Of points
-    nothing is said where none are given, not even an empty list.) The record follows from these
-    alone, so that a store that is repeated writes the same.
+    A case without a point is a result, with its reason, and leaves the night complete. (With None
+    for `points`, the record does not mention them.) The record follows from these arguments alone,
+    so a repeated store writes the same.
     """
     runs = [run for run in runs if run.night == plan.id]
-    judged = plan.anchor is not None and played is not None
-    by_shard = {one.shard: one for one in played or () if one.night == plan.id}
+    judged = plan.anchor is not None and points is not None
+    by_shard = {file.shard: file for file in points or () if file.night == plan.id}
     shards = tuple(
         _arrived(shard, runs, _without_point(shard, by_shard.get(shard.number)) if judged else ())
         for shard in plan.shards
@@ -99,11 +99,11 @@ def outcome(
 
 
 def sentences(record: NightRecord) -> tuple[str, ...]:
-    """What is missing, one sentence per shard, and then what else is not there; or nothing."""
+    """Describe what is missing, one sentence per shard, then what has failed; empty: nothing."""
 
-    def sentence(shard: ShardRecord, cases: Sized, what: str) -> str:
+    def sentence(shard: ShardRecord, cases: Sized, problem: str) -> str:
         where = f" ({shard.machine})" if shard.machine else ""
-        return f"shard {shard.shard}{where}: {len(cases)} of {shard.planned} cases {what}"
+        return f"shard {shard.shard}{where}: {len(cases)} of {shard.planned} cases {problem}"
 
     return (
         *(sentence(s, s.missing, f"are missing: {s.reason}") for s in record.missing),
@@ -113,12 +113,11 @@ def sentences(record: NightRecord) -> tuple[str, ...]:
             if s.failed
         ),
         *(
-            # It is a measuring machine that says why.
+            # The reason comes from a measuring machine.
             sentence(
                 s,
                 s.without_point,
-                "have no anchored point, the first of them: "
-                f"{printable(s.without_point[0].reason)}",
+                f"have no anchored point; the first reason: {printable(s.without_point[0].reason)}",
             )
             for s in record.shards
             if s.without_point
@@ -127,19 +126,19 @@ def sentences(record: NightRecord) -> tuple[str, ...]:
 
 
 def _arrived(shard: Shard, runs: Sequence[Run], lost: tuple[Missing, ...]) -> ShardRecord:
-    here = sorted(
+    shard_runs = sorted(
         (run for run in runs if run.shard == shard.number), key=lambda run: (run.machine.id, run.id)
     )
-    results = [result for run in here for result in run.results]
-    # Why an interpreter cannot be had on a machine is a result, too.
+    results = [result for run in shard_runs for result in run.results]
+    # A missing interpreter on a machine is a result, too.
     launched = {result.case.id for result in results if result.launches or result.missing}
     usable = {result.case.id for result in results if result.usable}
     cases = [case.id for case in shard.plan.cases]
     missing = tuple(case for case in cases if case not in launched)
     reason = ""
-    if missing and not here:
+    if missing and not shard_runs:
         reason = "no run of this shard arrived"
-    elif missing and any(run.status is RunStatus.PARTIAL for run in here):
+    elif missing and any(run.status is RunStatus.PARTIAL for run in shard_runs):
         reason = "its run ended before it came to them"
     elif missing:
         reason = "its run does not hold them"
@@ -147,7 +146,7 @@ def _arrived(shard: Shard, runs: Sequence[Run], lost: tuple[Missing, ...]) -> Sh
         shard=shard.number,
         machine=shard.machine,
         planned=len(cases),
-        runs=tuple(f"{run.machine.id}/{run.id}" for run in here),
+        runs=tuple(f"{run.machine.id}/{run.id}" for run in shard_runs),
         missing=missing,
         failed=tuple(case for case in cases if case in launched - usable),
         reason=reason,
@@ -155,17 +154,17 @@ def _arrived(shard: Shard, runs: Sequence[Run], lost: tuple[Missing, ...]) -> Sh
     )
 
 
-def _without_point(shard: Shard, played: Points | None) -> tuple[Missing, ...]:
-    reasons = {one.case: one.reason for one in played.missing} if played else {}
-    # Instructions are counted of a case that no duet can be had of, too.
-    known = {
-        one.case
-        for one in (played.cases if played else ())
-        if any(point.metric in METRICS for point in one.points)
+def _without_point(shard: Shard, points: Points | None) -> tuple[Missing, ...]:
+    reasons = {case.case: case.reason for case in points.missing} if points else {}
+    # A case can have a count of instructions and no duet.
+    with_duets = {
+        case.case
+        for case in (points.cases if points else ())
+        if any(point.metric in METRICS for point in case.points)
     }
-    other = "its points do not hold it" if played else "no points of this shard arrived"
+    other = "its points do not hold it" if points else "no points of this shard arrived"
     return tuple(
         Missing(case=case.id, reason=reasons.get(case.id, other))
         for case in shard.plan.cases
-        if case.id not in known
+        if case.id not in with_duets
     )

@@ -1,10 +1,10 @@
 """`results/` → nights, changes, comparisons and records of nights.
 
-A file that cannot be read, for whatever reason, is named among the problems, and the rest is read:
-the history is never rewritten, so that a bad file stays.
+A file that cannot be read is named among the problems, and the rest is read: the history is never
+rewritten, so a bad file stays.
 
-A stack's files of points are joined, and stand against one anchor: what was measured against an
-older one is divided by what a renewal's duets gave for the new anchor against the old.
+The files of points of one stack are joined, and related to one anchor: a point against an older
+anchor is divided by the ratio of the new anchor to the old one, which duets of a renewal measured.
 """
 
 import math
@@ -27,18 +27,18 @@ from duetbench.trend.table import Night, NightCase, builds, figures, fingerprint
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """All that a site is made from; files oldest first."""
+    """All that a site is built from; files oldest first."""
 
     nights: tuple[Night, ...] = ()  # runs, and stacks against their anchor, in no particular order
     runs: dict[str, Path] = field(default_factory=dict)  # by id, those that could be read
-    changes: tuple[Change, ...] = ()  # that duets have confirmed
-    dismissed: tuple[Change, ...] = ()  # candidates that none confirmed
-    problems: tuple[str, ...] = ()  # what could not be read, in sentences
+    changes: tuple[Change, ...] = ()  # confirmed by duets
+    dismissed: tuple[Change, ...] = ()  # candidates that no duets confirmed
+    problems: tuple[str, ...] = ()  # files that could not be read, in sentences
     night_records: tuple[NightRecord, ...] = ()
-    # All, of single releases too; those of a time are among the nights, joined and chained.
+    # All points, of single releases too; those of dated stacks are also in `nights`, chained.
     points: tuple[Points, ...] = ()
     packages: tuple[PackageRecord, ...] = ()
-    notes: tuple[str, ...] = ()  # what else a reader should know, in sentences
+    notes: tuple[str, ...] = ()  # other facts for readers, in sentences
     comparisons: tuple[Comparison, ...] = ()
     attributions: tuple[Attribution, ...] = ()
 
@@ -51,58 +51,59 @@ def read(results: Path) -> Sources:
     places: dict[str, Path] = {}
 
     def once(path: Path, name: str) -> None:
-        # Pages, and what a series consists of, go by the id, whatever folder a file is in.
+        # Pages and series use the id, whatever folder a file is in.
         if (other := places.setdefault(name, path)) != path:
-            raise RecordError(f"{path}: its id is that of {other}: rename the one that is wrong")
+            raise RecordError(f"{path}: its id is that of {other}: rename the wrong one")
 
     def run(path: Path) -> tuple[Path, Night]:
         night = of_run(files.read(Run, path, check_name=True))
         once(path, night.run)
         return path, night
 
-    def ratios_of(path: Path) -> Points:
-        measured = files.read(Points, path, check_name=True)
-        once(path, measured.id)
-        return measured
+    def points_at(path: Path) -> Points:
+        points = files.read(Points, path, check_name=True)
+        once(path, points.id)
+        return points
 
     runs = files.attempted(run_files.runs(results), run, problems)
     changes = files.read_all(Change, results, problems)
-    compared = files.read_all(Comparison, results, problems)
+    comparisons = files.read_all(Comparison, results, problems)
     records = files.read_all(NightRecord, results, problems)
-    anchored = files.attempted(files.paths(Points, results), ratios_of, problems)
+    anchored = files.attempted(files.paths(Points, results), points_at, problems)
     attributions = files.read_all(Attribution, results, problems)
-    about = files.read_all(PackageRecord, results, problems)
-    anchored.sort(key=lambda one: (one.started, one.id))
+    packages = files.read_all(PackageRecord, results, problems)
+    anchored.sort(key=lambda points: (points.started, points.id))
     ratios, unchained = of_points(anchored)
     return Sources(
-        nights=(*(one for _, one in runs), *ratios),
+        nights=(*(night for _, night in runs), *ratios),
         runs={path.stem: path for path, _ in runs},
-        changes=tuple(one for one in changes if one.confirmed),
-        dismissed=tuple(one for one in changes if not one.confirmed),
-        # People read them on the site, where the folders of the machine that built it mean nothing.
+        changes=tuple(change for change in changes if change.confirmed),
+        dismissed=tuple(change for change in changes if not change.confirmed),
+        # The site shows them, and its readers do not know the folders of this machine.
         problems=tuple(problem.replace(f"{results}/", "") for problem in problems),
-        night_records=tuple(sorted(records, key=lambda one: (one.created, one.id))),
+        night_records=tuple(sorted(records, key=lambda record: (record.created, record.id))),
         points=tuple(anchored),
-        packages=tuple(about),
+        packages=tuple(packages),
         notes=unchained,
-        comparisons=tuple(sorted(compared, key=lambda one: (one.started, one.id))),
-        attributions=tuple(sorted(attributions, key=lambda one: (one.when, one.id))),
+        comparisons=tuple(sorted(comparisons, key=lambda record: (record.started, record.id))),
+        attributions=tuple(sorted(attributions, key=lambda record: (record.when, record.id))),
     )
 
 
-def of_points(every: Iterable[Points]) -> tuple[tuple[Night, ...], tuple[str, ...]]:
-    """The nights of all points that are of a time, and what is on no trend, in sentences."""
-    stacks, notes = trended(every)
-    places = {case.case: NightCase(case.python, case.stack) for one in stacks for case in one.cases}
-    return tuple(_night(one, places) for one in stacks), notes
+def of_points(points: Iterable[Points]) -> tuple[tuple[Night, ...], tuple[str, ...]]:
+    """Return the nights of all points of dated stacks, and sentences about points on no trend."""
+    stacks, notes = trended(points)
+    cases = [case for stack in stacks for case in stack.cases]
+    places = {case.case: NightCase(case.python, case.stack) for case in cases}
+    return tuple(_night(stack, places) for stack in stacks), notes
 
 
-def coverage(every: Iterable[Points]) -> tuple[int, int]:
-    """Of the anchor's intervals against itself: how many hold 1, and how many there are."""
+def coverage(points: Iterable[Points]) -> tuple[int, int]:
+    """Count the anchor's intervals against itself: those that contain 1, and all of them."""
     intervals = [
         point.interval
-        for one in every
-        for case in one.cases
+        for file in points
+        for case in file.cases
         if case.case.startswith(CANARY)
         for point in case.points
         if point.duets > 1
@@ -111,25 +112,25 @@ def coverage(every: Iterable[Points]) -> tuple[int, int]:
 
 
 def _night(stack: Points, places: Mapping[str, NightCase]) -> Night:
-    """The night of a file of points, at the time of the stack, not of the measurement.
+    """Return the night of a file of points, dated as the stack, not as the measurement.
 
-    `places`: interpreter and stack of cases that it has no points of.
+    `places`: interpreter and stack of cases without points in it.
     """
     cases = {case.case: NightCase(case.python, case.stack) for case in stack.cases}
-    for lost in stack.missing:
-        if lost.case not in cases:
-            place = places.get(lost.case, NightCase("", ""))
-            cases[lost.case] = NightCase(
-                place.python, place.stack, status="failed", reason=lost.reason
+    for missing in stack.missing:
+        if missing.case not in cases:
+            place = places.get(missing.case, NightCase("", ""))
+            cases[missing.case] = NightCase(
+                place.python, place.stack, status="failed", reason=missing.reason
             )
-    known = {
+    intervals = {
         case.case: {point.metric: point.interval for point in case.points} for case in stack.cases
     }
     return Night(
         run=stack.id,
         kind="anchored",
         profile=stack.anchor,
-        # Of today, what was not out when it was measured is not in it.
+        # A stack as of today has only what was released before its measurement.
         time=int(min(stack.when, stack.started).timestamp()),
         commit=stack.commit,
         machine=stack.machine.id,
@@ -138,62 +139,62 @@ def _night(stack: Points, places: Mapping[str, NightCase]) -> Night:
         stacks={lock.name: lock.digest for lock in stack.stacks},
         packages={lock.name: lock.packages for lock in stack.stacks},
         cases=cases,
-        figures=figures([known.get(case, {}) for case in cases]),
+        figures=figures([intervals.get(case, {}) for case in cases]),
         as_of=f"{stack.when:%Y-%m-%d}" if stack.origin == "backfill" else None,
     )
 
 
-def trended(every: Iterable[Points]) -> tuple[tuple[Points, ...], tuple[str, ...]]:
-    """Select what is of a time, each stack as one; also sentences about what is on no trend.
+def trended(points: Iterable[Points]) -> tuple[tuple[Points, ...], tuple[str, ...]]:
+    """Return the points of dated stacks, one file each, and sentences about points on no trend.
 
-    Of a time are nights, and what was measured later as of a date. All of a machine stands against
-    the newest anchor that it was measured against, or that followed on that one. Of a case that
-    nobody measured against both anchors the older points are left out.
+    Dated stacks are those of nights, and those measured later as of a date. All points of a machine
+    are related to its newest anchor, through renewals. Older points of a case that no renewal
+    measured are left out.
     """
-    ordered = sorted(every, key=lambda one: (one.started, one.id))
-    renewals = [one for one in ordered if one.origin == "renewal"]
-    timed = [one for one in ordered if one.release is None and one.origin != "renewal"]
-    chained = [_chained(one, renewals) for one in timed]
-    newest = {one.machine.id: one.anchor for one in chained}
+    ordered = sorted(points, key=lambda file: (file.started, file.id))
+    renewals = [file for file in ordered if file.origin == "renewal"]
+    dated = [file for file in ordered if file.release is None and file.origin != "renewal"]
+    chained = [_chain(file, renewals) for file in dated]
+    newest = {file.machine.id: file.anchor for file in chained}
     stacks: dict[tuple[str, str], list[Points]] = {}
     lost: Counter[tuple[str, str]] = Counter()
-    for before, after in zip(timed, chained, strict=True):
+    for before, after in zip(dated, chained, strict=True):
         anchor = newest[before.machine.id]
-        kept = after if after.anchor == anchor else after.model_copy(update={"cases": ()})
-        lost[before.anchor, anchor] += _count(before) - _count(kept)
-        if kept.cases or kept is before:
+        usable = after if after.anchor == anchor else after.model_copy(update={"cases": ()})
+        lost[before.anchor, anchor] += _count(before) - _count(usable)
+        if usable.cases or usable is before:
             name = (before.night or before.id) if before.origin == "night" else before.label
-            stacks.setdefault((before.machine.id, name), []).append(kept)
+            stacks.setdefault((before.machine.id, name), []).append(usable)
     notes = (
-        f"Against the anchor {old} {count} {'point was' if count == 1 else 'points were'} "
-        f"measured of which nobody knows how they stand to the anchor {new}: no trend shows them"
+        f"No trend shows {count} {'point' if count == 1 else 'points'} against the anchor {old}: "
+        f"no duets relate {'it' if count == 1 else 'them'} to the anchor {new}"
         for (old, new), count in lost.items()
         if count
     )
-    return tuple(map(_joined, stacks.values())), tuple(notes)
+    return tuple(map(_join, stacks.values())), tuple(notes)
 
 
 def _count(points: Points) -> int:
     return sum(len(case.points) for case in points.cases)
 
 
-def _joined(pieces: Sequence[Points]) -> Points:
-    """One stack's files, oldest first, as one: of each case what was measured last."""
-    if len(pieces) == 1:
-        return pieces[0]
-    cases = {case.case: case for one in pieces for case in one.cases}
-    missing = {lost.case: lost for one in pieces for lost in one.missing if lost.case not in cases}
+def _join(parts: Sequence[Points]) -> Points:
+    """Join the files of one stack, oldest first; the last measurement of a case counts."""
+    if len(parts) == 1:
+        return parts[0]
+    cases = {case.case: case for part in parts for case in part.cases}
+    missing = {case.case: case for part in parts for case in part.missing if case.case not in cases}
     update = {
         "cases": tuple(cases.values()),
         "missing": tuple(missing.values()),
-        "stacks": tuple({stack.name: stack for one in pieces for stack in one.stacks}.values()),
-        "interpreters": tuple({py.name: py for one in pieces for py in one.interpreters}.values()),
+        "stacks": tuple({stack.name: stack for part in parts for stack in part.stacks}.values()),
+        "interpreters": tuple({py.name: py for part in parts for py in part.interpreters}.values()),
     }
-    return pieces[-1].model_copy(update=update)
+    return parts[-1].model_copy(update=update)
 
 
-def _chained(points: Points, renewals: Sequence[Points]) -> Points:
-    """The points against the last anchor that follows on theirs; renewals with the oldest first."""
+def _chain(points: Points, renewals: Sequence[Points]) -> Points:
+    """Relate points to the last anchor that renewals lead to; `renewals` with the oldest first."""
     follows = {renewal.anchor: renewal.label.removeprefix(RENEWED) for renewal in renewals}
     visited = {points.anchor}
     while (new := follows.get(points.anchor)) is not None and new not in visited:
@@ -203,8 +204,8 @@ def _chained(points: Points, renewals: Sequence[Points]) -> Points:
             for renewal in renewals
             if (renewal.anchor, renewal.label.removeprefix(RENEWED)) == (points.anchor, new)
         ]
-        # What this machine did not measure itself: on another one.
-        between.sort(key=lambda one: one.machine.id == points.machine.id)
+        # This machine's own renewals come last and win; other machines fill the gaps.
+        between.sort(key=lambda renewal: renewal.machine.id == points.machine.id)
         links = {
             (case.case, point.metric): point
             for renewal in between
@@ -212,18 +213,17 @@ def _chained(points: Points, renewals: Sequence[Points]) -> Points:
             for point in case.points
         }
         cases = (
-            case.model_copy(update={"points": tuple(_divided(case, links))})
-            for case in points.cases
+            case.model_copy(update={"points": tuple(_divide(case, links))}) for case in points.cases
         )
-        kept = tuple(case for case in cases if case.points)
-        points = points.model_copy(update={"anchor": new, "cases": kept})
+        usable = tuple(case for case in cases if case.points)
+        points = points.model_copy(update={"anchor": new, "cases": usable})
     return points
 
 
-def _divided(
+def _divide(
     case: CasePoints, links: Mapping[tuple[str, str], AnchoredPoint]
 ) -> Iterator[AnchoredPoint]:
-    """A case's points, each divided by its link; what has none is left out."""
+    """Yield a case's points, each divided by its link; points without a link are left out."""
     for point in case.points:
         if (link := links.get((case.case, point.metric))) is not None:
             yield point.model_copy(
@@ -231,7 +231,7 @@ def _divided(
                     "ratio": point.ratio / link.ratio,
                     "se": math.hypot(point.se, link.se),
                     "anchor": point.anchor * link.ratio,
-                    # The interval is at least as wide as that of the less known one says.
+                    # The less certain of the two limits the degrees of freedom.
                     "duets": min(point.duets, link.duets),
                 }
             )

@@ -1,9 +1,9 @@
 """From launches to figures: means and intervals over the launches of a case.
 
 The launch is the sample. Figures of time and rate scatter by a factor rather than by a sum, so
-means and intervals are taken of the logarithms and turned back: the geometric mean and Student's
-t interval. Where a metric was zero in some launch (errors, steal), plain values are used instead.
-A failed launch has no figures and enters nothing.
+means and intervals are computed on the logarithms and transformed back: the geometric mean and
+Student's t interval. If a metric was zero in some launch (errors, steal), plain values are used.
+A failed launch has no figures and is left out.
 """
 
 import math
@@ -63,8 +63,8 @@ class RunSummary(Frozen):
     @property
     def coverage(self) -> tuple[int, int]:
         """Launches measured and launches expected."""
-        many = self.cases.values()
-        return sum(case.measured for case in many), sum(case.expected for case in many)
+        cases = self.cases.values()
+        return sum(case.measured for case in cases), sum(case.expected for case in cases)
 
 
 def summarise(run: Run) -> RunSummary:
@@ -74,7 +74,7 @@ def summarise(run: Run) -> RunSummary:
 
 
 def too_few(launches: int) -> str:
-    """Why nothing is said of so many launches; empty: they are enough."""
+    """Return why so few launches have no interval; empty: they are enough."""
     if launches >= ENOUGH_LAUNCHES:
         return ""
     return "one launch" if launches == 1 else f"{launches} launches"
@@ -102,7 +102,7 @@ def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
         status="measured" if good else "failed" if failures else "not measured",
         expected=max(expected, len(result.launches)),
         measured=len(good),
-        metrics={name: estimate(many) for name, many in figures.items() if many},
+        metrics={name: estimate(samples) for name, samples in figures.items() if samples},
         warnings=_warnings(result, len(good)),
         failures=failures,
         commands=result.commands,
@@ -111,7 +111,7 @@ def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
 
 
 def estimate(values: Sequence[float]) -> Interval:
-    """Mean and 95 % t interval of one figure per launch, of at least one."""
+    """Return mean and 95 % t interval of one figure per launch, of at least one launch."""
     sample = np.asarray(values, dtype=float)
     logarithmic = bool((sample > 0).all())
     scale = np.log(sample) if logarithmic else sample
@@ -126,7 +126,7 @@ def estimate(values: Sequence[float]) -> Interval:
 
 
 def values(run: Run, case: str, metric: str) -> list[float]:
-    """The figures of one metric, one per good launch of a case; empty when there is none."""
+    """Return the figures of one metric, one per good launch of a case; empty if there are none."""
     return [
         launch.metrics[metric]
         for result in run.results
@@ -137,19 +137,19 @@ def values(run: Run, case: str, metric: str) -> list[float]:
 
 
 def _warnings(result: CaseResult, good: int) -> tuple[WarningCount, ...]:
-    raised = [
+    flags = [
         flag
         for launch in result.launches
         if launch.status is Status.OK
         for flag in launch.flags
         if flag.name is not FlagName.FEW_LAUNCHES
     ]
-    details = {flag.name: flag.detail for flag in reversed(raised)}
-    found = [
+    details = {flag.name: flag.detail for flag in reversed(flags)}
+    warnings = [
         WarningCount(name=name, launches=count, detail=details[name])
-        for name, count in Counter(flag.name for flag in raised).most_common()
+        for name, count in Counter(flag.name for flag in flags).most_common()
     ]
     if 0 < good < ENOUGH_LAUNCHES:
         detail = f"{good} of at least {ENOUGH_LAUNCHES} launches"
-        found.append(WarningCount(name=FlagName.FEW_LAUNCHES, launches=good, detail=detail))
-    return tuple(found)
+        warnings.append(WarningCount(name=FlagName.FEW_LAUNCHES, launches=good, detail=detail))
+    return tuple(warnings)

@@ -33,8 +33,8 @@ TRENDS: Final = (
 COLUMNS: Final = (*TRENDS, INSTRUCTIONS, "seconds")  # metrics of a table
 
 PROFILES: Final = ("nightly", "published", "quick")
-"""A trend consists of runs of one profile, whose loads last equally long: the first one here that
-the machine has runs of."""
+"""The first of these profiles that a machine has runs of makes its trend: loads of one profile
+last equally long."""
 
 Kind = Literal["anchored", "load"]
 KINDS: Final[dict[Kind, str]] = {
@@ -51,15 +51,15 @@ STATES: Final[tuple[Status | Literal["absent"], ...]] = (
 
 Figures = npt.NDArray[np.float32]
 _LARGEST: Final = float(np.finfo(np.float32).max)
-"""Two launches that have nothing in common give an interval without end."""
+"""Largest finite limit of an interval: that of two very different launches may be infinite."""
 
-_LONG: Final = 2.5  # so many usual distances between two nights are a gap
-_FEW: Final = 4  # nights that it takes to say what the usual distance is
+_LONG: Final = 2.5  # a distance between two nights of so many usual ones is a gap
+_FEW: Final = 4  # nights needed to know the usual distance
 
 
 @dataclass(frozen=True, slots=True)
 class NightCase:
-    """A case of a night: with what it was measured, and what is to be said of it.
+    """A case of a night: its interpreter and stack, its status, and notes.
 
     `definition`: a digest of its declaration. `disturbed`: measured, but nothing is decided from
     it. `flags` are sorted names; `reason` says why there is no figure.
@@ -83,13 +83,13 @@ class Night:
     time: int  # start, s since 1970; of points the date of the stack
     commit: str | None  # None outside a repository
     machine: str
-    fingerprint: str  # the machine in words; another one is another machine, whatever its id
+    fingerprint: str  # the machine in words; a new fingerprint is a new machine, whatever its id
     interpreters: Mapping[str, str]  # name → version and build, in words
-    stacks: Mapping[str, str]  # name → digest of the lock, as far as it is known
+    stacks: Mapping[str, str]  # name → digest of the lock, if known
     packages: Mapping[str, Mapping[str, str]]  # stack → package → version
     cases: Mapping[str, NightCase]  # by id, in the order of `figures`
     figures: Figures  # cases × metrics × (figure, low, high, number of launches or duets), SI units
-    as_of: str | None = None  # date of its stacks, where no commit has their locks
+    as_of: str | None = None  # date of its stacks, if no commit has their locks
 
     @property
     def ratio(self) -> bool:
@@ -106,7 +106,7 @@ class Table:
     machine: str
     kind: Kind
     nights: tuple[Night, ...]
-    cases: tuple[str, ...]  # all that were ever measured, in order of appearance
+    cases: tuple[str, ...]  # all cases ever measured, in order of appearance
     figures: Figures  # nights × cases × metrics × (figure, low, high, launches); NaN: none
     status: npt.NDArray[np.uint8]  # nights × cases: places in `STATES`
 
@@ -114,20 +114,19 @@ class Table:
     def ratio(self) -> bool:
         """Whether its figures are ratios to an anchor.
 
-        What another kernel does, it does to both sides: it is worth a mark, and begins no new
-        series.
+        Another kernel affects both sides of a ratio: it gets a mark, and begins no new series.
         """
         return self.kind == "anchored"
 
     def length(self, case: str) -> int:
-        """On how many nights a case has figures."""
+        """Return the number of nights on which a case has figures."""
         states = self.status[:, self.cases.index(case)]
         return int(np.isin(states, [STATES.index("measured"), STATES.index("disturbed")]).sum())
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One night of one series, in SI units; `figure` is None where `reason` says why."""
+    """One night of one series, in SI units; if `figure` is None, `reason` says why."""
 
     night: Night
     case: NightCase
@@ -140,12 +139,12 @@ class Point:
 
 
 def figures(cases: Sequence[Mapping[str, Interval]]) -> Figures:
-    """The block of a night: of each case its figures by metric."""
+    """Return the block of a night: the figures of each case by metric."""
     block = np.full((len(cases), len(COLUMNS), 4), math.nan)
     block[..., 3] = 0
-    for row, known in enumerate(cases):
+    for row, intervals in enumerate(cases):
         for column, name in enumerate(COLUMNS):
-            if (figure := known.get(name)) is not None:
+            if (figure := intervals.get(name)) is not None:
                 ends = figure.ends or (math.nan, math.nan)
                 block[row, column] = (figure.estimate, *ends, figure.n)
     clipped: Figures = np.clip(block, -_LARGEST, _LARGEST).astype(np.float32)
@@ -153,18 +152,18 @@ def figures(cases: Sequence[Mapping[str, Interval]]) -> Figures:
 
 
 def fingerprint(machine: Machine) -> str:
-    """What makes it this machine, in words; kernels show a little less or more memory."""
-    known = machine.model_dump(exclude={"id", "memory"}).items()
-    return "; ".join(f"{key} {value}" for key, value in known if value is not None)
+    """Describe a machine, except its id and memory: a kernel update may change the latter a bit."""
+    fields = machine.model_dump(exclude={"id", "memory"}).items()
+    return "; ".join(f"{key} {field}" for key, field in fields if field is not None)
 
 
 def builds(interpreters: Iterable[InterpreterRecord]) -> dict[str, str]:
-    """Interpreters' versions and builds, in words, by name."""
-    return {one.name: f"{one.version}; {one.origin}; {one.build}" for one in interpreters}
+    """Describe interpreters' versions and builds, by name."""
+    return {py.name: f"{py.version}; {py.origin}; {py.build}" for py in interpreters}
 
 
 def of_run(run: Run) -> Night:
-    """The night of a run; figures and intervals as everywhere (`summary`)."""
+    """Return the night of a run; `summary` defines its figures and intervals."""
     summaries = [summarise_case(result, run.launches) for result in run.results]
     return Night(
         run=run.id,
@@ -201,22 +200,22 @@ def _case(result: CaseResult, summary: CaseSummary) -> NightCase:
         stack=case.stack,
         definition=hashlib.sha256(case.model_dump_json().encode()).hexdigest()[:12],
         status="disturbed" if 0 < summary.measured <= 2 * disturbed else status,
-        flags=tuple(sorted({str(flag.name) for one in result.launches for flag in one.flags})),
+        flags=tuple(sorted({str(flag.name) for start in result.launches for flag in start.flags})),
         reason=reason,
     )
 
 
 def tables(nights: Iterable[Night]) -> tuple[Table, ...]:
-    """One table per machine and kind; of server runs those of one profile (see `PROFILES`)."""
-    found: dict[tuple[str, Kind], list[Night]] = {}
+    """Build one table per machine and kind; runs of servers only of one profile (`PROFILES`)."""
+    groups: dict[tuple[str, Kind], list[Night]] = {}
     for night in nights:
-        found.setdefault((night.machine, night.kind), []).append(night)
-    return tuple(_table(*key, found[key]) for key in sorted(found))
+        groups.setdefault((night.machine, night.kind), []).append(night)
+    return tuple(_table(*key, groups[key]) for key in sorted(groups))
 
 
 def _table(machine: str, kind: Kind, nights: Sequence[Night]) -> Table:
-    there = {night.profile for night in nights}
-    profile = next((name for name in PROFILES if name in there), None)
+    profiles = {night.profile for night in nights}
+    profile = next((name for name in PROFILES if name in profiles), None)
     nights = [night for night in nights if profile in {None, night.profile}]
     nights.sort(key=lambda night: (night.time, night.run))
     cases = tuple(dict.fromkeys(case for night in nights for case in night.cases))
@@ -234,7 +233,7 @@ def _table(machine: str, kind: Kind, nights: Sequence[Night]) -> Table:
 def points(
     table: Table, case: str, metric: str, nights: Sequence[int] | None = None
 ) -> tuple[Point, ...]:
-    """The points of a series, oldest first: of all nights that planned the case, or of some."""
+    """Return the points of a series, oldest first, of these nights or all that planned the case."""
     row, column = table.cases.index(case), table.metrics.index(metric)
     if nights is None:
         nights = np.flatnonzero(table.status[:, row]).tolist()
@@ -253,10 +252,10 @@ def _interval(mean: float, low: float, high: float, launches: float) -> Interval
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Something besides the stack changed: what is on either side cannot be compared.
+    """Something besides the stack changed: the figures before and after it are not comparable.
 
-    Unless it is a ratio (`Table.ratio`). `night` is the place of the first one after it; `before`
-    and `after` say in words what was different.
+    Ratios are (`Table.ratio`). `night` is the place of the first night after it; `before` and
+    `after` describe the difference.
     """
 
     night: int
@@ -267,7 +266,7 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Bump:
-    """A stack changed before the night at this place; no packages: only hashes did."""
+    """A stack changed before the night at this place; no packages: only hashes changed."""
 
     night: int
     stack: str
@@ -276,7 +275,7 @@ class Bump:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Breaks by case, bumps of all stacks, and pairs of nights between which some are missing."""
+    """Breaks by case, bumps of all stacks, and pairs of nights with missing nights in between."""
 
     breaks: dict[str, tuple[Break, ...]]
     bumps: tuple[Bump, ...]
@@ -284,13 +283,13 @@ class Events:
 
 
 def events(table: Table) -> Events:
-    """All of them, looked through once; of fewer than four nights none is far from the next."""
+    """Find all events of a table; with fewer than four nights there are no gaps."""
     times = [night.time for night in table.nights]
     usual = float(np.median(np.diff(times))) if len(times) >= _FEW else math.inf
     gaps = (
         (place, place + 1)
-        for place, (one, other) in enumerate(pairwise(times))
-        if other - one > _LONG * usual
+        for place, (before, after) in enumerate(pairwise(times))
+        if after - before > _LONG * usual
     )
     return Events(breaks(table), bumps(table), tuple(gaps))
 
@@ -309,19 +308,19 @@ def breaks(table: Table) -> dict[str, tuple[Break, ...]]:
             before = known.get(name, now)
             known[name] = now
             by_case[name] += [
-                Break(place, what, *_differing(before[what], new))
-                for what, new in now.items()
-                if before[what] != new
+                Break(place, key, *_differing(before[key], new))
+                for key, new in now.items()
+                if before[key] != new
             ]
-    return {case: tuple(many) for case, many in by_case.items()}
+    return {case: tuple(breaks_of_case) for case, breaks_of_case in by_case.items()}
 
 
 def _differing(before: str, after: str) -> tuple[str, str]:
-    """Only the parts that differ; circumstances are `key value; key value; …`."""
+    """Return only the parts that differ; descriptions are `key value; key value; …`."""
     old, new = before.split("; "), after.split("; ")
-    gone = "; ".join(part for part in old if part not in new)
-    come = "; ".join(part for part in new if part not in old)
-    return gone or "nothing", come or "nothing"
+    removed = "; ".join(part for part in old if part not in new)
+    added = "; ".join(part for part in new if part not in old)
+    return removed or "nothing", added or "nothing"
 
 
 def bumps(table: Table) -> tuple[Bump, ...]:
@@ -333,6 +332,6 @@ def bumps(table: Table) -> tuple[Bump, ...]:
             before = last.get(stack, night)
             last[stack] = night
             if before.stacks[stack] != digest:
-                packages = (one.packages.get(stack, {}) for one in (before, night))
+                packages = (state.packages.get(stack, {}) for state in (before, night))
                 result.append(Bump(place, stack, differences(stack, *packages)))
     return tuple(result)
