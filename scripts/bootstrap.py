@@ -1,8 +1,8 @@
 """Make the harness's own environment, `.venv`, with nothing but Python's standard library.
 
-Run by `make setup`. Gets the pinned uv, then lets it install `requirements.txt` and the project.
-A second run checks in a fraction of a second, without network. Every sentence that ends this
-script says what to do. With words behind its name it hands them to the pinned uv, and does no more.
+`make setup` runs it. It gets the pinned uv, which installs `requirements.txt` and the project. A
+second run checks in a fraction of a second, without network. Every error says what to do. With
+arguments, it only passes them to the pinned uv.
 """
 
 import sys
@@ -27,17 +27,17 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements.txt"
 STAMP = VENV / "duetbench-made"
-# Not that of an active environment, which may be the very one to be made; and by one name, since
-# `python3` and, seen from an environment of it, `python3.13` are the same.
+# Not an active environment's Python, since that may be the environment to create. The real path,
+# since `python3` and an environment's `python3.13` may be the same program.
 PYTHON: str = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "duetbench"
 
 
 def main() -> None:
-    """Make or check the environment, or run uv; another bootstrap is waited for."""
+    """Create or check the environment, or run uv; wait for another bootstrap first."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "bootstrap.lock").open("w") as lock:
-        # What we start inherits it: if we are killed, whoever comes next waits for that, too.
+        # Child processes inherit the lock: if this script is killed, the next one waits for them.
         os.set_inheritable(lock.fileno(), True)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def locked_uv() -> Path:
-    """Find the locked uv in the cache, or have pip install it there from its locked hashes."""
+    """Return the locked uv of the cache; if it is missing, pip installs it from its hashes."""
     locked = re.search(r"^uv==(\S+)(?: \\\n\s+--hash=\S+)+", LOCK.read_text(), re.MULTILINE)
     if locked is None:
         sys.exit("requirements.txt has no hashed line for uv: restore it from git")
@@ -72,45 +72,45 @@ def locked_uv() -> Path:
 
 
 def make_environment(uv: Path) -> None:
-    """Install what is locked, then the project itself; stamp last."""
+    """Install the locked packages, then the project itself; write the stamp last."""
     inputs = (LOCK.read_bytes(), (ROOT / "pyproject.toml").read_bytes(), PYTHON, str(ROOT))
-    wanted = hashlib.sha256(repr(inputs).encode()).hexdigest()
+    digest = hashlib.sha256(repr(inputs).encode()).hexdigest()
     pip = [uv, "pip", "install", "--quiet", "--no-deps", "--python", VENV / "bin" / "python"]
-    whole = STAMP.exists() and STAMP.read_text() == wanted and (VENV / "bin/duetbench").exists()
-    # Offline, it fails where anything that is locked has been removed.
+    whole = STAMP.exists() and STAMP.read_text() == digest and (VENV / "bin/duetbench").exists()
+    # Offline, this fails if any locked package has been removed.
     if whole and not run(
         *pip, "--offline", "--no-cache", "--require-hashes", "-r", LOCK, fatal=False
     ):
         return
-    # Begin again: what is of another Python, or was cut off, can look complete to uv.
+    # Start afresh: packages of another Python, or of an interrupted run, can look complete to uv.
     say("making .venv, the harness's own environment")
     run(uv, "venv", "--quiet", "--clear", "--no-project", "--python", PYTHON, VENV)
     say("installing the harness's locked packages into .venv")
-    # What has no wheel here is built by what is locked.
+    # Locked build tools build packages without a wheel.
     run(*pip, "--require-hashes", "--build-constraints", LOCK, "-r", LOCK)
-    # Its build backend is among the locked packages, so this reaches for no network.
+    # Its build backend is among the locked packages, so this needs no network.
     run(*pip, "--offline", "--no-build-isolation", "--editable", ROOT)
-    STAMP.write_text(wanted)
+    STAMP.write_text(digest)
 
 
 def run(*argv: "str | Path", fatal: bool = True) -> str:
-    """Run a program in the checkout; say why it failed, or end with that. Empty: it did not."""
-    done = subprocess.run(
+    """Run a program in the checkout; return its error (empty: none), or exit with that."""
+    result = subprocess.run(
         argv, cwd=ROOT, capture_output=True, text=True, check=False, close_fds=False
     )
-    lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-    telling = [line for line in lines if line.lower().startswith(("error", "cause"))]
-    reason = ([*lines, *telling] or ["no output"])[-1][:300] if done.returncode else ""
+    lines = [line.strip() for line in (result.stdout + result.stderr).splitlines() if line.strip()]
+    errors = [line for line in lines if line.lower().startswith(("error", "cause"))]
+    reason = ([*lines, *errors] or ["no output"])[-1][:300] if result.returncode else ""
     if reason and fatal:
         sys.exit(
-            f"`{Path(argv[0]).name}` failed: {reason}: mend that (the network, or the proxy "
+            f"`{Path(argv[0]).name}` failed: {reason}: fix that (the network, or the proxy "
             "settings?), then run `make setup` again"
         )
     return reason
 
 
 def say(sentence: str) -> None:
-    """Print at once, also into a pipe."""
+    """Print a sentence without buffering, also into a pipe."""
     sys.stdout.write(sentence + "\n")
     sys.stdout.flush()
 
@@ -121,4 +121,4 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as problem:
-        sys.exit(f"{problem.strerror or problem}: {problem.filename or ''}: mend that and repeat")
+        sys.exit(f"{problem.strerror or problem}: {problem.filename or ''}: fix that and repeat")

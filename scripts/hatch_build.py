@@ -1,7 +1,7 @@
-"""What the wheel has that the package's folder has not, and what an index shows.
+"""Files that the wheel adds to the package's folder, and the description that an index shows.
 
 The package reads a few files of its checkout. A wheel has them in the same places below
-`duetbench/own`, which is what `duetbench.host.paths.OWN` is there.
+`duetbench/own`, which `duetbench.host.paths.OWN` points to there.
 """
 
 import re
@@ -12,7 +12,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 OWN = (
-    "pyproject.toml",  # what is pinned
+    "pyproject.toml",  # the pins
     # The program that counts instructions.
     *(
         f"benchmarks/{name}.py"
@@ -25,7 +25,7 @@ FILES = "https://github.com/OWNER/duetbench/raw/HEAD/"
 
 
 class Own(BuildHookInterface):
-    """Lay out `duetbench/own`; an editable installation has the checkout itself."""
+    """Copy files to `duetbench/own`; an editable installation reads the checkout itself."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version == "standard":
@@ -33,7 +33,7 @@ class Own(BuildHookInterface):
 
 
 class Readme(MetadataHookInterface):
-    """The README, whose links lead to the repository."""
+    """The README, with links to the repository."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         text = (Path(self.root) / "README.md").read_text("utf-8")

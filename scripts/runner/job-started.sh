@@ -1,8 +1,8 @@
 #!/bin/sh
-# GitHub's runner starts this before the first step of every job; docs/runners.md says for what.
-# To the runner, a hook that fails is a failed step: the `pre:` of actions and every step that says
-# `if: always()` still run. So a job that is not ours is ended together with the process that runs
-# it; where that cannot be found, with everything that this user runs.
+# GitHub's runner starts this before the first step of every job (docs/runners.md). If a hook fails,
+# the runner only fails one step: the `pre:` of actions and steps with `if: always()` still run. So a
+# refused job is killed together with the process that runs it; if that is not found, together with
+# all processes of this user.
 set +e
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
 policy=/etc/duetbench/policy # repository, repository_id, ref, events and workflows; root's
@@ -18,13 +18,13 @@ done
 end_job() {
   if [ "$name" = Runner.Worker ]; then kill -KILL "$worker"; else kill -KILL -1; fi
 }
-trap end_job EXIT HUP INT TERM # whatever ends this script; only a job of ours takes it back
+trap end_job EXIT HUP INT TERM # however this script ends; only an accepted job removes it
 
 refuse() {
   reason=$(printf '%s' "this machine does not run this job: $1" | tr -c 'A-Za-z0-9 ._:/@,-' '?')
   printf '::error title=Refused by the machine::%.400s\n' "$reason"
   logger -t duetbench-hook -p auth.warning -- "$reason"
-  # The end of the job's log is lost with its process; the runner shows what that printed itself.
+  # The end of the job's log is lost with its process; the runner shows the process's own output.
   [ "$name" != Runner.Worker ] || printf '%.400s\n' "$reason" >"/proc/$worker/fd/2"
   exit 1
 }

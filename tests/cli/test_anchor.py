@@ -120,7 +120,7 @@ def test_an_anchor_that_cannot_be_played_any_more_is_replaced(scene: Scene) -> N
     for words in (("play",), ("renew", "second")):
         done = scene.call("anchor", *words)
         assert done.code == 4
-        assert "goes with version 99" in done.err
+        assert "needs version 99" in done.err
         assert "duetbench anchor renew NAME --fresh" in done.err
     scene.anchored("second", "--fresh")
     assert load_anchor(scene.root).previous is None
