@@ -233,7 +233,7 @@ class GitHub:
         return [newest[name] for name in sorted(newest)]
 
     def archive(self, artifact: int, most: int) -> bytes:
-        """Return an artifact as a zip archive of at most so many bytes."""
+        """Return an artifact as a zip archive of at most `most` bytes."""
         return self.request("GET", f"/actions/artifacts/{artifact}/zip", most=most)
 
     def dispatch(self, file: str, ref: str, inputs: Mapping[str, str]) -> None:

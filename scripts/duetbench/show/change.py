@@ -139,7 +139,7 @@ def commands(record: Change) -> tuple[tuple[str, str], ...]:
 
 
 FIRST: Final = 3
-"""Rows shown in narrow places; compiled code is shown for so many rows."""
+"""Rows shown in narrow places; compiled code is shown only for these."""
 
 GREY: Final = 0.002
 """Share of all instructions below which a function of the tree counts as unmoved."""

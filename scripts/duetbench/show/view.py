@@ -421,7 +421,7 @@ def _lacks(comparison: Comparison, row: ViewRow) -> Literal["time", "quiet", "no
     unlimited = comparison.budget_seconds is None and comparison.status == "complete"
     if unlimited or row.judged.duets >= most:
         return "nothing"
-    # A case is given up if most of so many duets were unusable.
+    # A case is given up if too many of its duets were unusable.
     duets = next((case.duets for case in comparison.cases if case.case.id == row.case), ())
     return "quiet" if len(duets) >= most * float(method.get("patience", math.inf)) else "time"
 

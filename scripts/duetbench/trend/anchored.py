@@ -53,7 +53,7 @@ class Precision:
     """How many duets of a case are enough: as many as reach this standard error of its logarithm.
 
     The standard error of few duets may be small by chance. So at least `least` are measured, and at
-    most `most`. If `least` duets of a slow case take more than so many `seconds`, the number that
+    most `most`. If `least` duets of a slow case take more than `seconds`, the number that
     fits into them is enough, but not fewer than `fewest`.
     """
 
@@ -64,7 +64,7 @@ class Precision:
     seconds: float = math.inf
 
     def least_of(self, seconds: float) -> int:
-        """Return the fewest duets of a case if each takes so many seconds."""
+        """Return the fewest duets of a case if each takes `seconds`."""
         fitting = math.inf if seconds == 0 else self.seconds / seconds
         return self.least if fitting >= self.least else max(self.fewest, int(fitting))
 

@@ -129,7 +129,7 @@ def find(
     seed: int,
     make: MakeInstruments,
 ) -> Cause:
-    """Search on this machine for so many seconds; an interrupted search is continued.
+    """Search on this machine for `seconds`; an interrupted search is continued.
 
     For a target, `project` is a copy prepared for it.
 

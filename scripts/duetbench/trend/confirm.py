@@ -39,7 +39,7 @@ LEAST_SECONDS: Final = 60.0  # a shorter comparison would decide nothing
 IMPROVED: Final = "An improvement: there is nothing to do."
 
 Judge = Callable[[Change, float], Comparison]
-"""Compares the two stacks of a candidate within so many seconds."""
+"""Compares the two stacks of a candidate within the given seconds."""
 
 
 def compare_stacks(
@@ -118,7 +118,7 @@ def confirm(
     explain: Callable[[Change], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[list[Change], dict[str, str]]:
-    """Judge candidates in so many seconds and save them; return them and why others are left.
+    """Judge candidates within `seconds` and save them; return them, and why others are left.
 
     Without time for all, as after a backfill of years, the weakest are left. `explain` attributes
     what is confirmed, and steps of instructions before they are judged.

@@ -28,7 +28,7 @@ TRENDS: Final = (
     *HEADLINES,
     *(name for name, row in METRICS.items() if row.better != "neither" and name not in HEADLINES),
 )
-"""Metrics of launches that have a trend: those of which one direction is better."""
+"""Metrics of launches with a trend: one of their directions is better."""
 
 COLUMNS: Final = (*TRENDS, INSTRUCTIONS, "seconds")  # metrics of a table
 
@@ -53,7 +53,7 @@ Figures = npt.NDArray[np.float32]
 _LARGEST: Final = float(np.finfo(np.float32).max)
 """Largest finite limit of an interval: that of two very different launches may be infinite."""
 
-_LONG: Final = 2.5  # a distance between two nights of so many usual ones is a gap
+_LONG: Final = 2.5  # multiple of the usual distance between two nights that is a gap
 _FEW: Final = 4  # nights needed to know the usual distance
 
 
