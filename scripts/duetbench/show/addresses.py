@@ -110,7 +110,7 @@ package = partial(_below, PACKAGES)
 
 
 def card_file(page: str) -> str:
-    """The picture that is shown beside a page's address elsewhere."""
+    """Return the address of the picture that other sites show with a link to a page."""
     return f"{page}card.png"
 
 

@@ -168,7 +168,7 @@ def moved(metric: str, ratio: Interval) -> str:
 
 
 def direction(metric: str, ratio: Interval) -> str:
-    """What `moved` says without the verb and the figures: `more CPU per request`."""
+    """Return a text of `moved` without its verb and figures: `more CPU per request`."""
     words = moved(metric, ratio).partition(" (")[0]
     return words.partition(" % ")[2] or f"times{words.partition(' times')[2]}"
 
