@@ -156,7 +156,7 @@ def schema_command(
 
 def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, markdown: Path | None) -> None:
     summary = summarise(files.read(Run, path))
-    chosen = pages.narrowed(summary, select)
+    chosen = pages.narrow(summary, select)
     if not chosen.cases:
         raise UsageError(
             f"no case of run {summary.run.id} matches {' or '.join(select or ['*'])}; "

@@ -119,7 +119,7 @@ def reference_runs(results: Path) -> list[RunSummary]:
     return files.attempted(recent, lambda path: summarise(files.read(Run, path)), [])
 
 
-def narrowed(summary: RunSummary, globs: Sequence[str]) -> RunSummary:
+def narrow(summary: RunSummary, globs: Sequence[str]) -> RunSummary:
     """Select the cases whose id matches one of the globs; all of them without globs."""
     if not globs:
         return summary
@@ -139,7 +139,7 @@ def make_page(
     leaves open add the answers of `reference` runs.
     """
     by_experiment: dict[str, list[CaseSummary]] = {}
-    for case in narrowed(summary, select).cases.values():
+    for case in narrow(summary, select).cases.values():
         by_experiment.setdefault(case.case.experiment, []).append(case)
     sections = (
         make_section(
