@@ -63,7 +63,7 @@ def package(name: str, before: str | None, after: str | None, stack: str) -> Pac
 
 
 def moved(name: str, before: str | None = "1.0", after: str | None = "1.1") -> Diff:
-    stacks_ = ("current", "pydantic-v1", "pydantic-v2", "order-service")
+    stacks_ = ("current", "pydantic-v1", "pydantic-v2", "order-service", "servers")
     return Diff(packages=tuple(package(name, before, after, stack) for stack in stacks_))
 
 

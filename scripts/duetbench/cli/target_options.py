@@ -41,7 +41,7 @@ _METAVARS: Final = {
     "expect_status": "STATUS",
     "workers": "N",
     "threads": "N",
-    "loop": "<asyncio|uvloop|rloop>",
+    "loop": "<asyncio|uvloop|rloop|zuvloop>",
     "connections": "N",
     "rate": "NUMBER",
     "packages": "FILE",

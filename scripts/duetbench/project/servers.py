@@ -138,14 +138,14 @@ SERVERS: Final[dict[str, Server]] = {
         Server(
             name="uvicorn",
             interfaces=frozenset({"asgi"}),
-            loops=frozenset({"asyncio", "uvloop"}),
+            loops=frozenset({"asyncio", "uvloop", "zuvloop"}),
             arguments=_uvicorn,
             # With several workers "Uvicorn running" comes from the supervisor, before them.
             ready=re.compile(r"Application startup complete\."),
             exit_codes=frozenset({0, -15, 143}),
             loads=lambda case: _loop(case) | {"httptools"},
             uneven=1.25,
-            shown=("httptools", "uvloop"),
+            shown=("httptools", "uvloop", "zuvloop"),
         ),
         Server(
             name="hypercorn",
