@@ -177,6 +177,7 @@ def test_choices_stand_side_by_side(tmp_path: Path) -> None:
     assert list(sites.dead_links(tmp_path / "site")) == []
 
 
-def test_without_choices_nothing_stands_side_by_side(site: Path) -> None:
+def test_without_choices_nothing_stands_side_by_side(tmp_path: Path) -> None:
+    site = put(tmp_path, site_builds.compared(FASTAPI))
     assert not (site / "x" / "side-by-side").exists()
     assert "side-by-side" not in (site / "x" / "index.html").read_text("utf-8")
