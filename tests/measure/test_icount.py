@@ -214,7 +214,7 @@ def test_as_many_calls_as_there_is_time_for(
 ) -> None:
     unit = phases.Unit(int, least=least)
     if sizes is None:
-        with pytest.raises(phases.SlowError, match=r"0\.1 s under Valgrind, 12 of them longer"):
+        with pytest.raises(phases.SlowError, match=r"0\.1 s under Valgrind, so 12 of them exceed"):
             phases.planned(unit, 3, 0.1, left, 28)
     else:
         assert phases.planned(unit, 3, 0.1, left, 28) == sizes
