@@ -68,7 +68,7 @@ def test_data_files_tell_ratios_from_own_figures_of_the_same_machine(site: Site)
     ]  # fmt: skip
     assert ratios["label"] == "machine-2c, against the anchor A"
     first = ratios["metrics"][0]
-    assert (first["name"], first["title"]) == (CPU, "CPU/request, times the anchor's")
+    assert (first["name"], first["title"]) == (CPU, "CPU/request, relative to the anchor")
     assert (first["unit"], first["format"], first["better"]) == ("1", "×", "lower")
     assert first["mean"] == [1.0, 1.0, 1.25]
     assert (first["low"][2], first["high"][2]) == pytest.approx(

@@ -130,7 +130,7 @@ def commands(record: Change) -> tuple[tuple[str, str], ...]:
     lines = []
     if base and head and base != head:
         words = ["compare", "--stack-as-of", base, "--stack-as-of", head, *options]
-        lines.append(("The stacks of both days, alive together", words))
+        lines.append(("The stacks of both days, measured together", words))
     if record.culprit is not None and record.culprit.previous:
         other = f"{record.culprit.package}=={record.culprit.previous}"
         words = ["compare", "--with", other, *options]

@@ -42,7 +42,6 @@ class Choice:
     case: str
     name: str
     figures: tuple[Figure, ...]
-    peak: str  # memory
     samples: str
 
 
@@ -120,9 +119,8 @@ def _choice(
     cpu, *others = map(figure, (CPU, f"{case.case.load.times}_p99", "pss_steady"))
     judged = cpu.row.judged if cpu.row else None
     samples = f"{judged.duets}{' by turns' if judged.alone else ''}" if judged else "0"
-    peak = _sides(case, "pss_peak", None)
     name = _name(case.case)
-    return Choice(comparison, name.id, _words(name, kind), (cpu, *others), peak, samples)
+    return Choice(comparison, name.id, _words(name, kind), (cpu, *others), samples)
 
 
 def _sides(case: CaseComparison, metric: str, row: ViewRow | None) -> str:

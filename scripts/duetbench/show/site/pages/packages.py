@@ -31,9 +31,7 @@ from duetbench.store.comparison import PackageChange, differences
 from duetbench.trend import releases
 from duetbench.trend.releases import MAIN, Measured, ReleaseAxis, ReleaseEffect, Result
 
-_FIRST: Final = (
-    "Each release over the first, which is 1 ×; the intervals of the others have its error."
-)
+_FIRST: Final = "Each release relative to the first (1 ×), whose error the other intervals include."
 
 
 def pages(site: Site) -> Iterator[PageFile]:

@@ -61,7 +61,7 @@ def title(metric: str, table: Table | None = None) -> str:
     """
     other = {"seconds": "time", "instructions": "instructions/request"}
     text = METRICS[metric].title if metric in METRICS else other.get(metric, metric or "figure")
-    return f"{text}, times the anchor's" if table is not None and table.ratio else text
+    return f"{text}, relative to the anchor" if table is not None and table.ratio else text
 
 
 def reading(table: Table) -> str:
@@ -69,8 +69,8 @@ def reading(table: Table) -> str:
     if not table.ratio:
         return ""
     return (
-        "Each point is the packages of its day, loaded at the same time as the frozen ones of the "
-        f"anchor {table.nights[-1].profile}, which are 1 ×."
+        "Each point compares the packages of its day with the fixed ones of the anchor "
+        f"{table.nights[-1].profile} (1 ×), both loaded at the same time."
     )
 
 
