@@ -53,7 +53,7 @@ def page(site: Site) -> str:
 
 def test_a_case_shows_its_ratio_first_and_its_own_figures_below(page: str) -> None:
     # 1.25 ± 2.228 standard errors of 1 % (ten degrees of freedom): 1.222 to 1.278.
-    lead = r"CPU/request, times the anchor&#39;s A on.*?<strong>1\.250 ×</strong>.*?±2\.3 %"
+    lead = r"CPU/request, relative to the anchor A on.*?<strong>1\.250 ×</strong>.*?±2\.3 %"
     assert re.search(lead, page, re.DOTALL)
     assert page.index("Newest ratios to the anchor") < page.index("Newest figures on")
     assert "instructions/request" in page

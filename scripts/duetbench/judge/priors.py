@@ -13,7 +13,7 @@ that scatters more than its prior allows is judged only by its own duets.
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -36,7 +36,7 @@ FEWEST: Final = 3
 TOGETHER: Final = 8
 """Fewest cases of a comparison for a prior from each other."""
 
-OUTLIER: Final = 0.01
+OUTLIER: Final = 0.001
 """Chance of a variance at its level below which it is left out."""
 
 MOST: Final = 12.0
@@ -179,7 +179,9 @@ class Priors:
                 near[level(other.case)].append(variance(logs))
         many = sum(map(len, near.values())) >= TOGETHER
         if many and (prior := prior_of(without_outliers(near), level(duets.case))):
-            return prior
+            # Level and worth are from these few duets themselves: as if they were certain, one
+            # family in ten had a false verdict.
+            return replace(prior, freedom=prior.freedom / 2)
         return None if duets.alone(metric) else SHIPPED.get(metric)
 
     def __str__(self) -> str:
