@@ -14,7 +14,7 @@ from bench import Bench
 from comparing import CPU, busy, comparison_of, duet, judged_case
 from duetbench.core.model import Verdict
 from duetbench.judge import growth
-from duetbench.judge.pairs import CaseDuets
+from duetbench.judge.pairs import CaseDuets, without_prevented
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.measure.testbed import SideCase
 from duetbench.project import tools
@@ -118,6 +118,13 @@ def test_duets_alone_only_raise_a_suspicion(side: SideName) -> None:
     wide = duets([-900, 2_000, -500, 1_400], side)
     assert [one.growth[side].course for one in (*few, wide)] == ["none"] * 3
     assert duets([150, 900], side).growth[side].course == "undecided"
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_duets_without_what_they_prevent_say_nothing_of_growth(side: SideName) -> None:
+    """The number of requests is gone with the throughput, on either side."""
+    some = [without_prevented(each) for each in duets([450, 500, 550], side).all]
+    assert growth.of_duets(some, side) is None
 
 
 @pytest.mark.parametrize("side", SIDES)

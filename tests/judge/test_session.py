@@ -232,7 +232,8 @@ class Counter:
 
 def counted(cases: Sequence[Case], counter: Counter, seconds: float = 1e9) -> Counts:
     sides = {
-        case.id: (SideCase(case, cast(Testbed, SimpleNamespace(target=False))),) * 2
+        case.id: (SideCase(case, cast(Testbed, SimpleNamespace(target=False, interpreters={}))),)
+        * 2
         for case in cases
     }
     counts = Counts(counter.instructions, sides)
