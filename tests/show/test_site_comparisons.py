@@ -108,6 +108,11 @@ def test_values_that_make_no_sense_have_a_page_that_says_so(tmp_path: Path) -> N
     assert list(sites.dead_links(site)) == []
 
 
+def test_every_stored_comparison_has_its_page(site: Path) -> None:
+    """Also those whose work and wake-ups are judged, in words without a mark."""
+    assert "cannot be shown" not in sites.read(site / "index.html").text
+
+
 def choice(
     day: int, sides: tuple[str, str], *cases: CaseComparison, option: str = "server", **more: Any
 ) -> Comparison:
