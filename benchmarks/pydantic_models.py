@@ -69,7 +69,7 @@ class Define:
     """Seconds to execute the class statements of the application's models."""
 
     def time_models(self) -> None:
-        """Both models, anew."""
+        """Both models, made again."""
         _definition()()
 
 

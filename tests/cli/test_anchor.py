@@ -1,4 +1,4 @@
-"""`duetbench anchor`, in real repositories; servers and generators are played by a fake."""
+"""`duetbench anchor`, in real repositories; a fake stands for servers and generators."""
 
 import subprocess
 from collections.abc import Callable, Iterator

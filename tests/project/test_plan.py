@@ -96,7 +96,7 @@ def test_a_floor_bound_launch_is_verified_and_warmed_up_in_whole_floors() -> Non
 def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None:
     """At most an hour on two cores with the duets, at least 66 % of the launches under load.
 
-    As many duets fit as a case is played at least; quick stays under 4.6 min.
+    The fewest duets of a case fit; quick stays under 4.6 min.
     """
     nightly, quick = (
         make_plan(Project.here().cases, profile, [], None, 1) for profile in ("nightly", "quick")

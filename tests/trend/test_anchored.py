@@ -1,4 +1,4 @@
-"""Stacks against an anchor: how often they are played, what their points are, and going on."""
+"""Stacks against an anchor: how many duets they get, what their points are, and continued runs."""
 
 import math
 import signal
@@ -191,7 +191,7 @@ LOUD, CALM = (0.1, -0.1, 0.05, -0.05), (0.001, -0.001, 0.0005, -0.0005)
 
 
 def often(precision: Precision, seconds: float, logs: Sequence[float]) -> int:
-    """How many duets of so many seconds are played, whose log ratios take turns."""
+    """Count the duets of this length that are run, with alternating log ratios."""
     samples = CaseDuets(PLAYED)
     while precision.wants(samples):
         ratio = math.exp(logs[len(samples.all) % len(logs)])

@@ -120,8 +120,8 @@ class Program:
 def program(side: SideCase) -> Iterator[Program]:
     """Provide the program that makes requests to a side's applications without a server.
 
-    A case that is counted `alone` gets what a launch gets: a workspace with a fresh copy of a
-    target's files, after its own preparations. Raises CountError, also in place of one from inside
+    A case that needs a workspace gets the one of a launch, with a fresh copy of a target's files,
+    after its own preparations. Raises CountError, also in place of one from inside
     the block, without private values.
     """
     case, testbed = side.case, side.testbed
@@ -134,7 +134,7 @@ def program(side: SideCase) -> Iterator[Program]:
         "DUETBENCH_STACK": case.stack,
     }
     importing = side.job == IMPORT
-    if not alone(side):
+    if not needs_workspace(side):
         folder, served = testbed.folder(case), {**case.env}
         if importing:
             served = testbed.environment(case)
@@ -205,8 +205,8 @@ def _counting(side: Sequence[SideCase], switched: bool, ends: float) -> Iterator
         yield collect_hidden
 
 
-def alone(side: SideCase) -> bool:
-    """Whether a case is counted in a process of its own.
+def needs_workspace(side: SideCase) -> bool:
+    """Whether a case is counted in the workspace of a launch, which it shares with no other.
 
     This applies to targets, and to endpoints whose request is more than a GET of one path: it needs
     its own variables, body or `{tmp}`.
@@ -221,7 +221,7 @@ def unit(side: SideCase) -> str:
     case = side.case
     if side.job:
         return side.job
-    if alone(side):
+    if needs_workspace(side):
         return f"served/{case.endpoint.name}"
     return f"request/{case.experiment}/{case.endpoint.name}"
 
@@ -347,7 +347,7 @@ class Counts:
         for name in cases:
             code = self._code(name)
             if not self._excuse(name) and code not in self._outcomes:
-                together = code if alone(self._sides[name][1]) else code[:3]
+                together = code if needs_workspace(self._sides[name][1]) else code[:3]
                 groups.setdefault(together, {}).setdefault(code, name)
         return [tuple(group.values()) for group in groups.values()]
 

@@ -146,7 +146,7 @@ def _find_entries(pairs: Sequence[Pair]) -> Mapping[Hashable, set[Function]]:
     for code, pair in once.items():
         environment = pair.case.python, pair.case.stack, tuple(sorted(pair.case.env.items()))
         # A copy of a target may be started only once.
-        groups[code if counted.alone(pair.head) else environment].append(code)
+        groups[code if counted.needs_workspace(pair.head) else environment].append(code)
     entries: dict[Hashable, set[Function]] = {}
     with ThreadPoolExecutor(2) as pool:  # each thread waits for its own process
         for codes in groups.values():

@@ -24,7 +24,7 @@ from scipy import special
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Case
 from duetbench.judge.pairs import CaseDuets, explaining
-from duetbench.judge.statistics import RESOLUTION, Logs, Prior
+from duetbench.judge.statistics import RESOLUTION, Logs, Prior, chance
 from duetbench.judge.wake_ups import Slope, learn_slopes
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
@@ -70,12 +70,12 @@ def fit(variances: Sequence[Variance], *others: Sequence[Variance]) -> Prior | N
     """
     if len(variances) < FEWEST:
         return None
-    levels = [_unbiased(variances), *(_unbiased(level) for level in others if len(level) > 1)]
-    squares = sum(float(level.var()) * len(level) for level in levels)
-    pool = np.array([v for level in (variances, *others) if len(level) > 1 for v in level])
-    freedom = pool[:, 1]
-    excess = squares / (len(pool) - len(levels)) - special.polygamma(1, freedom / 2).mean()
-    middle, own = float(levels[0].mean()), math.inf
+    levels = [variances, *(level for level in others if len(level) > 1)]
+    logs = [_unbiased(level) for level in levels]
+    squares = sum(float(level.var()) * len(level) for level in logs)
+    freedom = np.array([v.freedom for level in levels for v in level])
+    excess = squares / (len(freedom) - len(levels)) - special.polygamma(1, freedom / 2).mean()
+    middle, own = float(logs[0].mean()), math.inf
     if excess > 0:
         own = 2 * _inverse_trigamma(excess)
         middle += float(special.digamma(own / 2)) - math.log(own / 2)
@@ -104,7 +104,7 @@ def without_outliers(levels: Mapping[Hashable, list[Variance]]) -> dict[Hashable
         for _, name, quiet in ratios[:-number]:
             rest[name].append(quiet)
         _, name, loud = ratios[-number]
-        if (prior := prior_of(rest, name)) and _outlier(loud, prior):
+        if (prior := prior_of(rest, name)) and chance(*loud, prior) < OUTLIER:
             return rest
     return dict(levels)
 
@@ -112,10 +112,6 @@ def without_outliers(levels: Mapping[Hashable, list[Variance]]) -> dict[Hashable
 def prior_of(levels: Mapping[Hashable, Sequence[Variance]], name: Hashable) -> Prior | None:
     """Fit the prior of one level, beside the others; None if it has too few variances."""
     return fit(levels.get(name, ()), *(level for other, level in levels.items() if other != name))
-
-
-def _outlier(sample: Variance, prior: Prior) -> bool:
-    return bool(special.fdtrc(sample.freedom, prior.freedom, sample.value / prior.sd**2) < OUTLIER)
 
 
 def _inverse_trigamma(value: float) -> float:

@@ -118,8 +118,12 @@ def sample(logs: Logs, prior: Prior | None = None) -> Sample:
 
 
 def _fits(own: Sample, prior: Prior) -> bool:
-    chance = special.fdtrc(own.freedom, prior.freedom, (own.sd / prior.sd) ** 2)
-    return bool(LOUD <= chance <= 1 - QUIET)
+    return LOUD <= chance(own.sd**2, own.freedom, prior) <= 1 - QUIET
+
+
+def chance(variance: float, freedom: float, prior: Prior) -> float:
+    """Compute the chance of a sample variance of at least this size under a prior (F test)."""
+    return float(special.fdtrc(freedom, prior.freedom, variance / prior.sd**2))
 
 
 @dataclass(frozen=True, slots=True)

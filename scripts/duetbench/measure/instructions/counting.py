@@ -398,7 +398,7 @@ def environment(env: Mapping[str, str], folder: Path, *, marks: bool = False) ->
         "LD_PRELOAD": _join(fixed_random(folder, marks=marks), env.get("LD_PRELOAD")),
         # 3.14t's allocator asks for memory at random addresses, but not for so much at once.
         "MIMALLOC_ARENA_RESERVE": "2GiB",
-        # It returns memory by the clock.
+        # It returns memory after some time, not after some work.
         "MIMALLOC_PURGE_DELAY": "-1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",

@@ -1,6 +1,6 @@
-"""Side by side: servers, event loops and interpreters, by the comparisons of them that are kept.
+"""Side by side: servers, event loops and interpreters, from stored comparisons of them.
 
-Of the same two sides and the same question on a machine the newest comparison counts.
+If a machine has several comparisons of the same two sides and cases, the newest counts.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -23,12 +23,12 @@ TITLE: Final = "Side by side"
 _KINDS: Final = {"server": "Servers", "loop": "Event loops", "interpreter": "Interpreters"}
 _OTHERS: Final = "Other settings"
 _NEUTRAL: Final = {"server": "", "loop": "", "workers": 1, "threads": None}
-"""Fields of a case that sides may differ in, without what they differ in."""
+"""Neutral values of the fields that the sides of a case may differ in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A metric of both sides, `78.7 µs → 91.7 µs`; `row`: None where it was not judged."""
+    """A metric of both sides, `78.7 µs → 91.7 µs`; `row` is None if it was not judged."""
 
     sides: str
     row: ViewRow | None
@@ -36,7 +36,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A case that both sides of a comparison have served; `figures`: CPU, p99, memory."""
+    """A case that both sides of a comparison served; `figures` are CPU, p99 and memory."""
 
     comparison: Comparison
     case: str
@@ -46,7 +46,7 @@ class Choice:
 
 
 def pages(site: Site) -> Iterator[PageFile]:
-    """The page, if there is a comparison for it."""
+    """Make the page if there is a comparison for it."""
     if site.choices:
         yield from barred(site, addresses.SIDES, TITLE, partial(_page, site))
 
@@ -58,7 +58,7 @@ def _page(site: Site) -> Iterator[PageFile]:
 
 
 def choices(comparisons: Iterable[Comparison]) -> dict[tuple[str, str], tuple[Choice, ...]]:
-    """The tables: kind of setting and machine → rows. Of comparisons the first counts."""
+    """Make the tables: kind of setting and machine → rows; comparisons are newest first."""
     newest: dict[Hashable, tuple[tuple[str, str], Choice]] = {}
     for one in comparisons:
         kind = _kind(one)
@@ -83,24 +83,24 @@ def _kind(comparison: Comparison) -> str:
 
 
 def _side(side: SideRecord) -> Hashable:
-    """Equal of sides that differ in versions alone."""
+    """Return a key that is equal for sides that differ only in versions."""
     return frozenset(side.settings.items()) or side.label
 
 
 def _question(case: Case, settings: Mapping[str, str], kind: str) -> Hashable:
-    """What both sides are asked, whichever is called head."""
+    """Return a key of what both sides are asked, whichever is head."""
     update = {name: value for name, value in _NEUTRAL.items() if name in settings}
     return case.model_copy(update=update).setting, kind == "interpreter" or case.python
 
 
 def _name(case: Case) -> CaseName:
-    """The name of a case, or of the declared one that is served in another way."""
+    """Name a case, or the declared case that is served in another way here."""
     name = names.of(case)
     return name if name.known else names.name(case.id.rpartition("/")[0])
 
 
 def _words(name: CaseName, kind: str) -> str:
-    """A name without what the sides differ in."""
+    """Write a name without what the sides differ in."""
     server = {"server": "", "loop": name.server.partition(" with ")[0]}.get(kind, name.server)
     python = "" if kind == "interpreter" else name.python
     return ", ".join(filter(None, (name.what, server, python, name.rest)))
@@ -124,7 +124,7 @@ def _choice(
 
 
 def _sides(case: CaseComparison, metric: str, row: ViewRow | None) -> str:
-    """Means of both sides over the usable duets; head's is base's times the ratio that is shown."""
+    """Write both sides' means over usable duets; head's is base's times the ratio shown."""
     pairs = [(duet.base.get(metric), duet.head.get(metric)) for duet in case.duets if duet.usable]
     both = [(base, head) for base, head in pairs if base and head]
     if not both:
