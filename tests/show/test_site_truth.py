@@ -47,7 +47,8 @@ SIZES: Final = re.compile(
 STATEMENT: Final = re.compile(r"^.*? — (?:does not hold|holds|not |cannot )")
 """What an article states, and whether it holds here."""
 BORNE: Final = re.compile(
-    rf"^(?: [\w.]+){{0,4}} ?\((?:[+−]?{NUMBER}…[+−]?{NUMBER}[^)]*|one launch[^)]*)\)"
+    rf"^(?: [\w.]+){{0,4}} ?\((?:[+−]?{NUMBER}…[+−]?{NUMBER}[^)]*|one launch[^)]*"
+    rf"|exact to ±{NUMBER} %)\)"
     r"| (?:on|and) .*\(medians\)"
 )
 """What has to follow it, or what there is more of: its interval, or that there is none."""
