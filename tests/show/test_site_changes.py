@@ -91,12 +91,12 @@ def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
     text = re.sub(r"<[^>]+>", "", html)
     assert "(95&nbsp;% interval +2.50…+3.70 %) on beta-4c-000002" in text
     assert re.search(rf"Machine\s*{seen}", text)
-    assert re.search(r"of this size, on\s*beta-4c-000002", text)
+    assert re.search(r"with this size, on\s*beta-4c-000002", text)
     assert 'class="whisker"' in html
     story = ("What", "Since", "Which release", "Which code", "How sure")
     assert tuple(re.findall("<dt>(.*?)</dt>", html))[:5] == story
     assert "Not counted: duetbench why 20261120-granian-0" in text
-    assert "not on this site" in html
+    assert "This site does not have the nights" in html
     raw = json.loads((site / "c" / "20261120-granian-0.json").read_bytes())
     assert Change.model_validate(raw).ratio == 1.031
     listed = (site / "c" / "index.html").read_text("utf-8")

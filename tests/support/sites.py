@@ -15,7 +15,7 @@ from rich.console import Console
 import made_up
 from duetbench.host.console import Narrator
 from duetbench.show.site import build
-from duetbench.show.site.build import Built
+from duetbench.show.site.build import BuildReport
 
 PROJECT = Path(__file__).parents[2]
 HOST = "http://site.invalid/below/"
@@ -55,7 +55,7 @@ def made(
     root: Path = PROJECT,
     base: str = "",
     with_asv: bool = False,
-) -> Built:
+) -> BuildReport:
     """Build the site of the folder's results in it, by default without asv's."""
     results = results or folder / "results"
     sources = made_up.read(results)

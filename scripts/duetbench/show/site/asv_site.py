@@ -1,8 +1,7 @@
 """asv's own site beside ours, at `asv/`.
 
-asv's page loads its libraries from public hosts; each is replaced by the copy in `vendor/` with the
-checksum that the page demands, so that the site works offline and names no reader to
-another host.
+asv's page loads its libraries from public hosts. Each is replaced by the copy in `vendor/` for the
+checksum that the page demands: the site works offline, and sends no reader to another host.
 """
 
 import json
@@ -20,9 +19,9 @@ from duetbench.host import command, paths
 from duetbench.host.console import Narrator
 
 FOLDER: Final = "asv"
-NONE: Final = "asv has recorded nothing here"
-ELSEWHERE: Final = "asv's site is only made of a checkout's own results"
-LEFT_OUT: Final = "asv's site was left out as asked (--no-asv)"
+NONE: Final = "asv has no results here"
+ELSEWHERE: Final = "asv's site is built only from a checkout's own results"
+LEFT_OUT: Final = "asv's site was left out (--no-asv)"
 VENDOR: Final = Path(__file__).parent / "vendor"
 
 _REMOTE: Final = re.compile(
@@ -39,19 +38,19 @@ def bring(root: Path, results: Path, put: Callable[[str, bytes], None], narrator
     """Put the files of `asv/` into the site.
 
     Returns:
-        Why there is no such site, in words; empty: there is.
+        Why the site has no such files; empty if it has them.
     """
-    recorded = results / "asv"
-    if not (recorded / "benchmarks.json").is_file():
+    records = results / "asv"
+    if not (records / "benchmarks.json").is_file():
         return NONE
-    if recorded.resolve() != (root / "results" / "asv").resolve():
+    if records.resolve() != (root / "results" / "asv").resolve():
         return ELSEWHERE
     with tempfile.TemporaryDirectory(prefix="duetbench-") as folder:
         site = Path(folder) / "html"
         try:
             publish(root, site, narrator)
-        except Exception as problem:  # asv's own code may stumble over anything
-            return f"asv's site could not be made ({type(problem).__name__}): {problem}"
+        except Exception as problem:  # asv's own code may raise anything
+            return f"asv's site could not be built ({type(problem).__name__}): {problem}"
         for path in sorted(site.rglob("*")):
             if path.is_file():
                 put(f"{FOLDER}/{path.relative_to(site).as_posix()}", path.read_bytes())
@@ -59,9 +58,9 @@ def bring(root: Path, results: Path, put: Callable[[str, bytes], None], narrator
 
 
 def publish(root: Path, site: Path, narrator: Narrator) -> None:
-    """Make asv's site of a checkout, complete and with our copies of its libraries.
+    """Build asv's site of a checkout, without gaps and with our copies of its libraries.
 
-    SetupError: asv fails, or its page wants a library of which we have no copy.
+    Raises SetupError if asv fails, or if its page needs a library of which we have no copy.
     """
     log = paths.state_dir() / "logs" / "asv-publish.log"
     log.unlink(missing_ok=True)
@@ -74,21 +73,21 @@ def publish(root: Path, site: Path, narrator: Narrator) -> None:
 
 
 def complete(site: Path) -> int:
-    """Add the graphs that asv's page asks for and that asv did not write; how many.
+    """Add empty graphs that asv's page requests and asv did not write; return their number.
 
-    The page asks for every benchmark under every combination of its keys, but not every suite runs
-    on every interpreter and stack. Such a graph is empty.
+    The page requests every benchmark under every combination of its keys, but not every suite runs
+    on every interpreter and stack.
     """
     from asv.graph import Graph  # noqa: PLC0415 - takes half a second
 
     index = json.loads((site / "index.json").read_text("utf-8"))
     combinations = [*index["graph_param_list"], {"summary": ""}]
-    wanted = (
+    graphs = (
         site / f"{Graph.get_file_path(keys, name)}.json"
         for keys in combinations
         for name in index["benchmarks"]
     )
-    missing = [graph for graph in wanted if not graph.exists()]
+    missing = [graph for graph in graphs if not graph.exists()]
     for graph in missing:
         graph.parent.mkdir(parents=True, exist_ok=True)
         graph.write_text("[]")
@@ -96,31 +95,31 @@ def complete(site: Path) -> int:
 
 
 def localise(site: Path) -> None:
-    """Replace every library that asv's page would load from another host by our copy.
+    """Replace every library that asv's page loads from another host with our copy.
 
-    SetupError: the page wants another library or version than we keep; it is left as it was.
+    Raises SetupError, and leaves the page as it was, if it needs a library without a copy.
     """
-    page, ours, used = site / "index.html", copies(), set()
+    page, names, copied = site / "index.html", copies(), set()
 
     def local(element: re.Match[str]) -> str:
-        demanded = _INTEGRITY.search(element[0])
-        if demanded is None or demanded[1] not in ours:
+        integrity = _INTEGRITY.search(element[0])
+        if integrity is None or integrity[1] not in names:
             raise SetupError(
                 f"asv's page loads {element['address']} "
-                f"({demanded[1] if demanded else 'without checksum'}), and there is no copy of "
+                f"({integrity[1] if integrity else 'without checksum'}), and there is no copy of "
                 f"that: add one to {VENDOR / 'vendored.toml'}"
             )
-        used.add(name := ours[demanded[1]])
+        copied.add(name := names[integrity[1]])
         return _ELEMENTS[element["kind"]].format(file=f"{VENDOR.name}/{name}")
 
-    replaced = _REMOTE.sub(local, page.read_text("utf-8"))
+    text = _REMOTE.sub(local, page.read_text("utf-8"))
     (site / VENDOR.name).mkdir(exist_ok=True)
-    for name in used:
+    for name in copied:
         shutil.copyfile(VENDOR / name, site / VENDOR.name / name)
-    page.write_text(replaced, "utf-8")
+    page.write_text(text, "utf-8")
 
 
 def copies() -> dict[str, str]:
-    """Names of the copies by what asv's page demands (W3C Subresource Integrity)."""
+    """Map checksums that asv's page demands (W3C Subresource Integrity) to names of copies."""
     table = tomllib.loads((VENDOR / "vendored.toml").read_text("utf-8"))
     return {row["wanted"]: row["file"] for row in table["files"]}

@@ -1,7 +1,7 @@
-"""From `results/` to the whole site: pages, raw files, and asv's own site.
+"""Builds the whole site from `results/`: pages, raw files, and asv's own site.
 
-Building twice gives the same bytes of all but asv's site: what has not changed is not written.
-`addresses` says what stands where.
+A second build gives the same bytes, except in asv's site, and writes only what has changed.
+`addresses` defines where everything is.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,13 +20,13 @@ from duetbench.trend import reading
 from duetbench.trend.reading import Sources
 
 MARKER: Final = ".duetbench-site"
-"""Marks the folder of a site: without this file its content belongs to something else."""
+"""The file that marks a folder as a site: without it, the folder's content is not ours."""
 STATICS: Final = Path(__file__).with_name("static")
 OURS: Final = (
     *("asv", "b", "badge", "c", "cmp", "data", "method", "p", "points", "raw", "runs", "static"),
     *("why", "x"),
 )
-"""Folders in which nothing else stands: what was not made this time is removed there."""
+"""Folders that hold only the site: a build removes files there that it did not make."""
 
 _SCHEMAS: Final = {
     "schema.json": "JSON Schema of run files",
@@ -37,14 +37,14 @@ _PARTIAL: Final = ".partial"
 
 @dataclass(slots=True)
 class Folder:
-    """Files below a folder: written where they changed, removed where nothing made them."""
+    """The files of a site: a build writes those that changed, and removes old ones."""
 
     root: Path
     written: int = 0
     names: set[str] = field(default_factory=set)
 
     def put(self, name: str, data: bytes) -> None:
-        """Write a file, unless it is there with these bytes; RecordError: it cannot be written."""
+        """Write a file unless it has these bytes; raises RecordError if it cannot be written."""
         if not name or name.startswith("/") or ".." in name.split("/"):
             raise UsageError(f"{name!r}: expected the name of a file inside the site")
         path = self.root / name
@@ -64,11 +64,11 @@ class Folder:
         self.written += 1
 
     def remove_others(self) -> int:
-        """Remove our files that were not made this time; how many there were."""
-        every = (path for ours in OURS for path in (self.root / ours).rglob("*"))
+        """Remove the site's files that this build did not make; return their number."""
+        paths = (path for ours in OURS for path in (self.root / ours).rglob("*"))
         others = [
             path
-            for path in every
+            for path in paths
             if not path.is_dir() and path.relative_to(self.root).as_posix() not in self.names
         ]
         for path in others:
@@ -77,8 +77,8 @@ class Folder:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
-    """How many pages there are, what became of files, and notes for people, in sentences."""
+class BuildReport:
+    """The number of pages, of files written and removed, and notes as sentences."""
 
     pages: int
     written: int
@@ -95,13 +95,13 @@ def build(
     base: str = "",
     with_asv: bool = True,
     sources: Sources | None = None,
-) -> Built:
-    """Read the results (or take what was read) and bring the site up to date.
+) -> BuildReport:
+    """Bring the site up to date with the results, or with `sources` that were read before.
 
-    `base`: address of the site with a slash at its end; empty: not known.
+    `base`: address of the site, with a slash at its end; empty if unknown.
 
     Raises:
-        UsageError: The folder has something else in it.
+        UsageError: The folder contains something else.
         DeclarationError: A declaration of the checkout is wrong.
         RecordError: A file cannot be written.
     """
@@ -122,15 +122,15 @@ def build(
     for kind in KINDS:
         try:
             for page in kind(site):
-                # Two names with one digest: the first keeps the address.
+                # If two names share a digest, the first keeps the address.
                 pages.setdefault(page.path, page)
-        except Exception as problem:  # in what is made of all files together
+        except Exception as problem:  # in what combines many files
             name = kind.__module__.rpartition(".")[2]
             site.broken.append(f"{name}: some pages are missing ({type(problem).__name__})")
     missing = [no_asv] if no_asv and with_asv else []
     if no_asv:
-        how = "With asv's results in a checkout, `duetbench site` makes them"
-        title = "asv's own pages are not here"
+        how = "In a checkout with asv's results, `duetbench site` builds them"
+        title = "This site has no pages of asv"
         page = render(site, "missing.html.j2", addresses.ASV, title, reason=f"{no_asv}. {how}")
         pages[page.path] = page
     for page in pages.values():
@@ -140,9 +140,9 @@ def build(
 
         for at, card in cards.items():
             folder.put(addresses.file(addresses.card_file(at)), png(card))
-    elif base and not site.pictured:
-        missing.append("social cards are left out: they need Pillow, of the extra duetbench[cards]")
-    return Built(
+    elif base and not site.has_cards:
+        missing.append("no social cards: they need Pillow, from the extra duetbench[cards]")
+    return BuildReport(
         pages=sum(name.endswith(".html") for name in pages),
         written=folder.written,
         removed=folder.remove_others(),
@@ -151,17 +151,17 @@ def build(
 
 
 def _folder(output: Path) -> Folder:
-    """The folder of the site; UsageError if there is a file, or a folder with other things."""
+    """Return the site's folder; raises UsageError for a file, or a folder with other content."""
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output}: expected a folder, found a file; name another place (-o)")
     there = {path.name for path in output.glob("*")} - {addresses.DOCS.strip("/")}
     if there and MARKER not in there:
         raise UsageError(
-            f"{output}: expected an empty folder, or a site that duetbench made, in which old "
-            "files are removed; found something else: name another folder (-o)"
+            f"{output}: expected an empty folder, or a site that duetbench built (it removes old "
+            "files there); found something else: name another folder (-o)"
         )
     folder = Folder(output)
-    folder.put(MARKER, b"Made by `duetbench site`, which makes it again at any time.\n")
+    folder.put(MARKER, b"Built by `duetbench site`, which can rebuild it at any time.\n")
     return folder
 
 
@@ -173,11 +173,11 @@ KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (
     packages.pages,
     front.pages,
 )
-"""Every kind of page; to add one, add its function here. The last one says what was not made."""
+"""Every kind of page; add the function of a new one here. The last one lists all failures."""
 
 
 def _copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:
-    """Write the raw files; the result is schemas and asv's files by address, and what they are."""
+    """Write the raw files; return what schemas and asv's files are, by address."""
     for run, path in sources.runs.items():
         folder.put(f"{addresses.RUNS}{run}.json", path.read_bytes())
     for address, records in (
@@ -193,9 +193,9 @@ def _copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:
         if (results / name).is_file():
             folder.put(name, (results / name).read_bytes())
             downloads[name] = meaning
-    recorded = results / "asv"
-    for path in sorted(recorded.rglob("*.json")):  # asv's names, which name no folder of ours
-        name = path.relative_to(recorded).as_posix()
+    source = results / "asv"
+    for path in sorted(source.rglob("*.json")):  # asv's own names, below one folder of the site
+        name = path.relative_to(source).as_posix()
         folder.put(f"{addresses.RAW_ASV}{name}", path.read_bytes())
         downloads[f"{addresses.RAW_ASV}{quote(name)}"] = "asv's results as asv wrote them"
     return downloads

@@ -1,7 +1,7 @@
 """Social cards: the picture that a chat or a feed shows below the address of a page.
 
-They have the site's light colours, and the font that comes with Pillow. Only the extra `cards`
-brings Pillow: whoever imports this module checks that it is there.
+They use the site's light colours and Pillow's own font. Only the extra `cards` installs Pillow:
+whoever imports this module checks first that it is installed.
 """
 
 import io
@@ -15,7 +15,7 @@ from duetbench.core.text import ASCII, clean, short
 from duetbench.show.site.pages.site import CARD_SIZE, Card
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 1128, 412, 548
-"""Pixels: where the series is drawn, and between which texts stand."""
+"""Pixels: the area of the series, and the margins of the text."""
 _INK, _FAINT, _PAPER, _BASE, _SERIES = "#1c1f23", "#555c64", "#ffffff", "#d5d9de", "#0072b2"
 _BRAND: Final = "#005a8f"
 _TONES: Final = {
@@ -25,7 +25,7 @@ _TONES: Final = {
     "open": ("#635400", "#f7f0d2"),
 }
 _SMALL: Final = 28
-_COLOURS: Final = 32  # with the shades of letters' edges: a third of the bytes
+_COLOURS: Final = 32  # includes the shades of letters' edges; takes a third of the bytes
 _LETTERS: Final = {**ASCII, ord("…"): "…", ord("·"): "·", ord("→"): "to"}
 
 
@@ -52,17 +52,17 @@ def png(card: Card) -> bytes:
 
 
 def _series(drawing: ImageDraw.ImageDraw, card: Card, tone: str) -> None:
-    """Draw the series, with a bar where the step is."""
-    known = [(place, value) for place, value in enumerate(card.values) if value is not None]
-    if len(known) < 2:
+    """Draw the series, with a bar at its step."""
+    figures = [(place, value) for place, value in enumerate(card.values) if value is not None]
+    if len(figures) < 2:
         return
-    low, high = (end(value for _, value in known) for end in (min, max))
-    first, last = known[0][0], known[-1][0]
+    low, high = (end(value for _, value in figures) for end in (min, max))
+    first, last = figures[0][0], figures[-1][0]
     across = (_RIGHT - _LEFT) / (last - first)
     up = (_BOTTOM - _TOP - 24) / max(high - low, 0.02 * abs(high), 1e-12)
     points = [
         (_LEFT + across * (place - first), (_TOP + _BOTTOM) / 2 - up * (value - (low + high) / 2))
-        for place, value in known
+        for place, value in figures
     ]
     drawing.line((_LEFT, _BOTTOM, _RIGHT, _BOTTOM), fill=_BASE, width=2)
     if first < card.step <= last:
@@ -84,7 +84,7 @@ def _write(
     anchor: Literal["ls", "rs"] = "ls",
     bold: bool = False,
 ) -> float:
-    """Write a line on its base line, smaller or cut where it is too wide; where it ends."""
+    """Write a line of text, smaller or shorter if it is too wide; return where it ends."""
     text, room = _plain(text), _RIGHT - (at[0] if anchor == "ls" else _LEFT)
     while (width := _font(size).getlength(text)) > room and text:
         if size > _SMALL:
@@ -101,5 +101,5 @@ def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 def _plain(text: str) -> str:
-    """A line in letters that the font has."""
+    """Return the text as one line, in letters that the font has."""
     return short(clean(text)).translate(_LETTERS).encode("cp1252", "replace").decode("cp1252")

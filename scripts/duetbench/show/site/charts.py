@@ -1,8 +1,8 @@
-"""Charts: an interval plot, which is a table with a drawing in each row, and lines.
+"""Charts: interval plots, which are tables with a drawing in each row, and line charts.
 
 The interval plot is the customary picture of many estimates (Lewis & Clarke, BMJ 2001;322:1479).
-Its places are per cent of the cell's width, so that one drawing fits pages of every size. Lines are
-drawn by chart.js from the JSON in the page; both have their figures as a table. Pure.
+Its places are per cent of the cell's width, so one drawing fits every page. chart.js draws line
+charts from the JSON in the page. Both kinds also show their figures as a table. Pure.
 """
 
 import math
@@ -20,15 +20,15 @@ from duetbench.show import formats
 from duetbench.show.site.words import drawing
 
 STYLES: Final = 10
-"""Styles of series: the stylesheet has five colours (Okabe and Ito's), the first five styles with
-full lines, the others with dashes. Charts show at most so many series."""
+"""Styles of series: five colours (Okabe and Ito's) in the stylesheet, first with full lines, then
+with dashes."""
 TONES: Final = {Verdict.SLOWER: "worse", Verdict.FASTER: "better", Verdict.NO_CHANGE: "same"}
-"""CSS classes of verdicts; of others: open."""
+"""CSS classes of verdicts; all others have the class `open`."""
 ROWS: Final = 150
-"""Most rows of the table below lines; all figures are in the data."""
+"""Most rows of the table below a line chart; the data file has all figures."""
 
-_LEAST_CHANGE: Final = 0.01  # to either side of none: noise must not look like a landslide
-_REACH: Final = 2.5  # ceilings and published figures further out would squeeze the figures
+_LEAST_CHANGE: Final = 0.01  # either side of "no change": noise must not look large
+_REACH: Final = 2.5  # times the largest figure: farther ceilings would squeeze the figures
 _TICKS: Final = 5
 _MARGIN: Final = 2.0  # per cent of the width on either side: room for a mark
 _DIAMOND: Final = '<path class="published" d="M0-5L5 0 0 5-5 0z"/>'
@@ -52,9 +52,9 @@ class Caption:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What an axis shows, and how its figures are written; `script`: what formats.js calls that.
+    """What an axis shows, and how its figures are written.
 
-    Of a format that formats.js does not have, `script` is the unit.
+    `script` is the name of the format in formats.js, or the unit if formats.js lacks the format.
     """
 
     title: str
@@ -63,28 +63,28 @@ class Quantity:
 
     @classmethod
     def of(cls, metric: str) -> "Quantity":
-        """The quantity of a metric of the registry."""
+        """Return the quantity of a metric in the registry."""
         row = METRICS[metric]
         return cls(row.title, row.format, row.format.name)
 
     def interval(self, figure: Interval | None) -> str:
-        """The interval: `±1.2 %`, or `lo…hi` where it is wide; empty when there is none."""
+        """Write an interval: `±1.2 %`, or `lo…hi` if it is wide; empty if there is none."""
         return formats.ends(figure) if self is CHANGE else formats.spread(self.format, figure)
 
 
 CHANGE: Final = Quantity("change", formats.percent)
-"""A ratio, shown as a change: no change stands in the middle of its axis."""
+"""A ratio, shown as a change: the middle of its axis is "no change"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A figure with what stands beside it, or the reason why there is none.
+    """A figure with its ceiling and published figure, or the reason why it is missing.
 
     Attributes:
-        figure: None: there is none, and `note` says why.
-        ceiling: What arithmetic allows here.
-        valid: Whether it may be judged; drawn hollow if not.
-        note: Its flags, or why there is no figure.
+        figure: None if it is missing; `note` has the reason.
+        ceiling: The most that arithmetic allows.
+        valid: Whether it may be judged; if not, its mark is hollow.
+        note: Its flags, or why it is missing.
     """
 
     figure: Interval | None
@@ -95,7 +95,7 @@ class Value:
 
     @property
     def remark(self) -> str:
-        """Whether it may be judged, and its flags; or why there is none."""
+        """Return its flags or why it is missing, after "not judged" if it is not valid."""
         doubt = "" if self.valid or self.figure is None else "not judged"
         return ": ".join(filter(None, (doubt, self.note)))
 
@@ -105,9 +105,9 @@ class Dot:
     """One row of an interval plot.
 
     Attributes:
-        series: What gives colour and marker; empty: nothing does.
-        verdict: What is said of a change; gives the colour.
-        samples: What the figure was made from, drawn small beside it.
+        series: Determines colour and marker, unless it is empty.
+        verdict: Of a change; it determines the colour.
+        samples: The samples behind the figure, drawn as small dots.
     """
 
     label: str
@@ -121,7 +121,7 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Maps figures to per cent of the width; what is beyond stays at the edge."""
+    """Maps figures to per cent of the width; figures beyond the axis stay at its edge."""
 
     low: float
     high: float
@@ -136,7 +136,7 @@ class Scale:
 
     @property
     def ticks(self) -> list[float]:
-        """Multiples of 1, 2 or 5 times a power of ten beside zero, about five of them."""
+        """Return about five ticks: `zero` plus multiples of 1, 2 or 5 times a power of ten."""
         low, high = self.low - self.zero, self.high - self.zero
         power = 10.0 ** math.floor(math.log10((high - low) / _TICKS))
         step = next(
@@ -147,14 +147,14 @@ class Scale:
 
 
 def styles(names: Iterable[str]) -> dict[str, int]:
-    """Give each name of a chart a style, in the order of the alphabet."""
+    """Give each name of a chart a style, in alphabetical order."""
     return {name: place % STYLES for place, name in enumerate(sorted(set(names)))}
 
 
 def forest(about: Caption, quantity: Quantity, groups: Mapping[str, Sequence[Dot]]) -> Markup:
-    """Draw one row for each figure, in the order given; in the place of none stands why.
+    """Draw a row for each figure, in the given order; a missing figure's row has the reason.
 
-    `groups`: By title, which may be empty, rows that are compared with each other.
+    `groups`: rows to compare with each other, by title, which may be empty.
     """
     dots = [dot for group in groups.values() for dot in group]
     values = [dot.value for dot in dots]
@@ -194,27 +194,27 @@ def forest(about: Caption, quantity: Quantity, groups: Mapping[str, Sequence[Dot
 
 def _series(style: Mapping[str, int]) -> list[tuple[int, str, Markup]]:
     shapes = (_mark("14", 7, _MARKS[number % len(_MARKS)].format("")) for number in style.values())
-    every = zip(style.items(), shapes, strict=True)
-    return [(number, name, Markup(shape)) for (name, number), shape in every]  # noqa: S704 - ours
+    pairs = zip(style.items(), shapes, strict=True)
+    return [(number, name, Markup(shape)) for (name, number), shape in pairs]  # noqa: S704 - ours
 
 
 def scale_of(quantity: Quantity, dots: Iterable[Dot]) -> Scale | None:
-    """The axis of an interval plot: it begins at zero, or has no change in its middle."""
+    """Return an interval plot's axis, which begins at zero or has "no change" in its middle."""
     values = [dot.value for dot in dots if dot.value.figure]
     figures = [value.figure for value in values if value.figure]
     if not figures:
         return None
     if quantity is CHANGE:
         half = max(_LEAST_CHANGE, 1.15 * formats.reach(figures))
-        return Scale(max(1 - half, 0.0), 1 + half, 1.0)  # nothing gets smaller than nothing
-    inner = [end for one in figures for end in (one.estimate, *(one.ends or ()))]
+        return Scale(max(1 - half, 0.0), 1 + half, 1.0)  # no ratio is below zero
+    inner = [end for interval in figures for end in (interval.estimate, *(interval.ends or ()))]
     beside = [end for value in values for end in (value.ceiling, value.published) if end]
     ends = [*inner, *(end for end in beside if end <= _REACH * max(inner))]
     return Scale(0.0, 1.06 * max(ends) or 1.0)
 
 
 def _picture(dot: Dot, scale: Scale, style: int) -> Markup:
-    """The drawing of one row."""
+    """Draw one row."""
     value, parts = dot.value, []
     for tick in scale.ticks:
         kind = "zero" if abs(tick - scale.zero) < 1e-12 else "grid"
@@ -225,7 +225,7 @@ def _picture(dot: Dot, scale: Scale, style: int) -> Markup:
         if value.figure.ends:
             low, high = value.figure.ends
             parts.append(_line("whisker", scale.at(low), scale.at(high), 13, 13))
-            # An interval that goes on beyond the axis has an arrow instead of an end.
+            # An interval that extends beyond the axis ends in an arrow.
             for end, tip in ((low, 6), (high, -6)):
                 if not scale.holds(end):
                     arrow = f'<path class="whisker" d="M{tip} -4L0 0 {tip} 4"/>'
@@ -249,7 +249,7 @@ def _mark(x: str, y: int, shape: str) -> str:
 
 
 def _axis(quantity: Quantity, scale: Scale) -> Markup:
-    """Labels of the ticks; the first and the last one stay inside."""
+    """Label the ticks; the first and the last label stay inside the drawing."""
     ticks = scale.ticks
     texts = []
     for tick in ticks[:: 2 if len(ticks) > 4 else 1]:
@@ -274,7 +274,7 @@ def _further(quantity: Quantity, value: Value) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlotPoint:
-    """One measured point, and where it leads; `cut`: no line leads to it from the one before."""
+    """One measured point and its link; `cut`: no line joins it to the point before."""
 
     x: float
     value: Value
@@ -292,10 +292,10 @@ def plot(
     log: bool = False,
     marks: Iterable[Mapping[str, Any]] = (),
 ) -> Markup:
-    """Lines by their name, which gives colour and marker, as data and as a table.
+    """Draw lines by name, which determines colour and marker, as data and as a table.
 
-    `names` stand at 0, 1, 2 … of x; without them x is a number, and the upright axis begins at
-    zero, or is logarithmic.
+    `names` label x at 0, 1, 2 …. Without them x is a number, and the vertical axis begins at zero
+    or is logarithmic.
     """
     style = styles(lines)
     rows = [
@@ -346,11 +346,11 @@ def figure(
     rows: Iterable[Sequence[str]],
     kind: str = "plot",
 ) -> Markup:
-    """A figure that a script fills; a row has its words, an address, and the cells of a figure.
+    """Make a figure that a script fills; a row is its words, a link, and a figure's cells.
 
-    `kind`: `plot`: the model is drawn as it is; `trend`: it is where a trend's data are.
+    `kind`: a `plot` is drawn from the model; for a `trend`, the model says where the data are.
     """
-    every, words = list(rows), len(heads)
+    all_rows, words = list(rows), len(heads)
     return drawing(
         "plot.html.j2",
         about=about,
@@ -358,13 +358,13 @@ def figure(
         model=model,
         heads=heads,
         title=title,
-        rows=[(row[:words], row[words], row[words + 1 :]) for row in every[:ROWS]],
-        hidden=max(0, len(every) - ROWS),
+        rows=[(row[:words], row[words], row[words + 1 :]) for row in all_rows[:ROWS]],
+        hidden=max(0, len(all_rows) - ROWS),
     )
 
 
 def spark(values: Sequence[float | None], label: str) -> Markup:
-    """Draw a series as a line without axes, with a label; empty: it has fewer than two figures."""
+    """Draw a series as a labelled line without axes; empty if it has fewer than two figures."""
     figures = [(place, value) for place, value in enumerate(values) if value is not None]
     if len(figures) < 2:
         return Markup("")

@@ -1,8 +1,8 @@
-"""The differential flame graph: the tree of calls of the newer side, coloured by what changed.
+"""The differential flame graph: the newer side's tree of calls, coloured by what changed.
 
-After Gregg (The Flame Graph, CACM 2016;59(6):48): a frame is a function, as wide as what it and all
-that it calls executes, below its caller, in the order of names. Both sides are aligned before they
-are drawn, so that a frame is compared with itself. Pure.
+After Gregg (The Flame Graph, CACM 2016;59(6):48): a frame is a function below its caller. Its width
+is what the function and all its callees execute; frames of one caller are ordered by name. Both
+sides are aligned before drawing, so each frame is compared with itself. Pure.
 """
 
 from collections.abc import Callable
@@ -17,12 +17,12 @@ from duetbench.show.site.words import drawing
 from duetbench.store.attribution import Attribution, Function, Node
 
 LEAST: Final = 0.002
-"""Share of the width of the narrowest frame that is drawn."""
+"""Width of the narrowest frame drawn, as a share of the whole."""
 FRAMES: Final = 500
-"""At most so many are drawn: more cannot be told apart, and make a page slow."""
+"""Most frames drawn: readers cannot distinguish more, and they make a page slow."""
 
 _HEIGHT: Final = 19  # px of a frame, with the gap to the next
-_NAMED: Final = 0.03  # share of the width that a name needs to say anything
+_NAMED: Final = 0.03  # share of the width that a readable part of a name needs
 _SIGNS: Final = {"more": "+ ", "less": "− "}
 _LEGEND: Final = {
     "more": "+ executes more itself",
@@ -35,7 +35,7 @@ _LEGEND: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A node's place: from the left, as shares of the whole width, and its depth from 0."""
+    """A node's place: left edge and width as shares of the whole, and its depth from 0."""
 
     node: Node
     depth: int
@@ -44,17 +44,17 @@ class Frame:
 
 
 def flame(about: Caption, record: Attribution, address: Callable[[Function], str]) -> Markup:
-    """Draw an attribution's tree; `address`: where a function that moved is explained, or empty.
+    """Draw an attribution's tree; `address` returns a moved function's link, or an empty string.
 
     Places are per cent of the width: one drawing fits pages of every size.
     """
-    every = frames(record.tree)
-    wide = sorted(every, key=lambda frame: -frame.width)[:FRAMES]
+    all_frames = frames(record.tree)
+    wide = sorted(all_frames, key=lambda frame: -frame.width)[:FRAMES]
     visible = sorted(
         (frame for frame in wide if frame.width >= LEAST),
         key=lambda frame: (frame.depth, frame.left),
     )
-    tones = {tone(record, frame.node) for frame in every if frame.width > 0}
+    tones = {tone(record, frame.node) for frame in all_frames if frame.width > 0}
     return drawing(
         "flame.html.j2",
         about=about,
@@ -65,29 +65,28 @@ def flame(about: Caption, record: Attribution, address: Callable[[Function], str
 
 
 def frames(tree: Node) -> tuple[Frame, ...]:
-    """All nodes with their places, callers first, those with one caller in the order of names.
+    """Return all nodes with their places: callers first, and callees in the order of names.
 
-    What only the older side has has no width. Children never leave their caller: medians of several
-    counts may add up to a little more than it.
+    Nodes of only the older side have no width. Callees never exceed their caller's width, although
+    medians of several counts may add up to a little more.
     """
     whole = Frame(tree, 0, 0.0, 1.0)
-    placed, waiting = [whole], [whole]
-    while waiting:
-        above = waiting.pop()
-        sum_ = sum(node.head for node in above.node.below)
-        most = max(sum_, above.node.head)
-        left = above.left
-        for node in sorted(above.node.below, key=_order):
-            width = above.width * node.head / most if most else 0.0
-            frame = Frame(node, above.depth + 1, left, width)
-            placed.append(frame)
-            waiting.append(frame)
+    result, queue = [whole], [whole]
+    while queue:
+        caller = queue.pop()
+        total = max(sum(node.head for node in caller.node.below), caller.node.head)
+        left = caller.left
+        for node in sorted(caller.node.below, key=_order):
+            width = caller.width * node.head / total if total else 0.0
+            frame = Frame(node, caller.depth + 1, left, width)
+            result.append(frame)
+            queue.append(frame)
             left += width
-    return tuple(placed)
+    return tuple(result)
 
 
 def tone(record: Attribution, node: Node) -> str:
-    """How a node moved: by itself, only in what it calls, or by no more than `GREY` of all."""
+    """Return how a node moved: itself, only in its callees, or by less than `GREY` of all."""
     least = GREY * record.counted.base
     base, head = own_counts(node)
     if abs(head - base) >= least:
@@ -108,7 +107,7 @@ def _frame(
     base, head = own_counts(node)
     write = AttributionText(record).write
     own, below = map(write, (base, head)), map(write, (node.base, node.head))
-    # A qualified name without the functions that it was made in.
+    # A qualified name without the functions that define it.
     name = _SIGNS.get(kind, "") + node.function.name.rpartition("<locals>.")[2]
     return {
         "kind": kind,
@@ -116,7 +115,7 @@ def _frame(
         "y": frame.depth * _HEIGHT,
         "width": f"{100 * frame.width:.3f}%",
         "name": name if frame.width >= _NAMED else "",
-        "says": f"{node.function.name}, {place(node.function)} ({node.function.package}): itself "
+        "title": f"{node.function.name}, {place(node.function)} ({node.function.package}): itself "
         f"{' → '.join(own)}, {of_all(record, base, head)} of all; with what it calls "
         f"{' → '.join(below)}, {of_all(record, node.base, node.head)}",
         "href": address(node.function) if kind in _SIGNS else "",

@@ -1,4 +1,4 @@
-"""What pages say: figures, times and addresses in words, and the templates that hold them."""
+"""The text of pages: figures, times and links in words, and the templates that contain them."""
 
 import glob
 import re
@@ -28,51 +28,51 @@ _INSIDE: Final = "inprocess/"
 
 
 def iso(time: float | str | datetime) -> str:
-    """A moment for machines: `2026-11-20T03:00:00Z`. Numbers are seconds since 1970."""
+    """Write a moment for programs: `2026-11-20T03:00:00Z`. Numbers are seconds since 1970."""
     return f"{_utc(time):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def moment(time: float | str | datetime) -> str:
-    """A moment for people, to the minute: `20 Nov 2026, 03:00 UTC`."""
+    """Write a moment for readers, to the minute: `20 Nov 2026, 03:00 UTC`."""
     when = _utc(time)
     return f"{when.day} {when:%b %Y, %H:%M} UTC"
 
 
 def day(time: float | str | datetime) -> str:
-    """A day for people: `20 Nov 2026`."""
+    """Write a day for readers: `20 Nov 2026`."""
     when = _utc(time)
     return f"{when.day} {when:%b %Y}"
 
 
-@lru_cache(maxsize=8192)  # machines, runs and cases stand on page after page
+@lru_cache(maxsize=8192)  # names of machines, runs and cases recur on many pages
 def breakable(name: str) -> Markup:
-    """A case id or file name that may be broken at its joints, and there only."""
+    """Allow line breaks in a case id or file name only at its joints."""
     return Markup("<wbr>").join(escape(part) for part in _JOINTS.split(clean(name)))
 
 
 def unbroken(sentence: str) -> Markup:
-    """A sentence in large type, whose figures stay on one line with their unit."""
+    """Keep each figure of a sentence on one line with its percent sign."""
     return Markup("&nbsp;%").join(escape(part) for part in clean(sentence).split(" %"))
 
 
 def prose(sentence: str) -> Markup:
-    """A sentence in which `code` is marked by backticks."""
+    """Mark up a sentence in which backticks enclose `code`."""
     escaped = str(escape(clean(sentence)))
     return Markup(_CODE.sub(r"<code>\1</code>", escaped))  # noqa: S704 - escaped before
 
 
 def case_link(root: str, case: str, query: str = "") -> Markup:
-    """A case's name as a link to its trend, and its id beside it; the id alone without a name."""
-    called = name(case)
+    """Link a case's name to its trend, with its id beside it; without a name, link the id."""
+    case_name = name(case)
     link = Markup('<a class="case" href="{}{}">{}</a>')
-    if not called.known:
+    if not case_name.known:
         return link.format(root + addresses.case(case), query, breakable(case))
     beside = Markup(' <code class="case-id">{}</code>').format(breakable(case))
-    return link.format(root + addresses.case(case), query, str(called)) + beside
+    return link.format(root + addresses.case(case), query, str(case_name)) + beside
 
 
-def moved(packages: Iterable[PackageChange]) -> str:
-    """The packages that differ between two locks, in words; empty if nothing but hashes does."""
+def package_changes(packages: Iterable[PackageChange]) -> str:
+    """List the packages that differ between two locks; empty if only hashes differ."""
     return ", ".join(
         f"{move.package} {move.base or 'new'} → {move.head or 'gone'}" for move in packages
     )
@@ -87,7 +87,7 @@ def _utc(time: float | str | datetime) -> datetime:
 
 
 def point_command(night: Night, case_id: str) -> str:
-    """The shell command that measures a case of a night again, of the commit it measured."""
+    """Return the shell command that measures a night's case again, at the same commit."""
     inside = case_id.startswith(_INSIDE)
     # In-process benchmarks are measured with the duets of their stack.
     select = () if night.ratio and inside else ("--select", glob.escape(case_id))
@@ -114,7 +114,7 @@ def filled(template: str, **context: Any) -> str:
 
 def drawing(template: str, **context: Any) -> Markup:
     """Fill the template of a chart, for a page."""
-    return Markup(filled(template, **context))  # noqa: S704 - made by a template that escapes
+    return Markup(filled(template, **context))  # noqa: S704 - from a template that escapes
 
 
 @cache

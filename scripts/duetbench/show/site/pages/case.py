@@ -18,17 +18,17 @@ from duetbench.store.change import Change
 from duetbench.trend.table import Table
 
 _INSIDE: Final = "inprocess"
-_MEANINGS: Final = {"instructions": "Counted inside the process, of one request; not sampled."}
+_MEANINGS: Final = {"instructions": "Counted in the process, for one request; not sampled."}
 _NUMBERS: Final = re.compile(r"([0-9]+)")
 
 
 def pages(site: Site) -> Iterator[PageFile]:
-    """One page for each case that any run planned, with its data file; and lists of cases."""
+    """Make a page and a data file for each case that any run planned, and lists of cases."""
     tables = site.cases()
     newest_runs = {case: run for run, night in site.nights.items() for case in night.cases}
-    concerned = site.changes_by_case()
+    changes_by_case = site.changes_by_case()
     for case in dict.fromkeys((*tables, *newest_runs)):
-        of_case, changes = tables.get(case, ()), concerned.get(case, ())
+        of_case, changes = tables.get(case, ()), changes_by_case.get(case, ())
         make = partial(_of_case, site, case, of_case, changes, newest_runs[case])
         yield from barred(site, addresses.case(case), case, make)
     yield from barred(site, addresses.CASES, "Cases", partial(_lists, site, tables))
@@ -39,17 +39,17 @@ def _of_case(
 ) -> Iterator[PageFile]:
     views = [_view(site, table, case) for table in tables]
     summaries = [summary for summary in site.newest if case in summary.cases]
-    described = max(summaries, key=lambda summary: summary.run.started, default=None)
-    summary = described.cases[case] if described else None
-    # Of points against the anchor, the newest is measured again.
-    alike = [view["header"] for view in views if view["table"].kind == tables[0].kind]
-    header = max(alike, key=lambda header: header.time, default=site.nights[newest_run])
+    newest = max(summaries, key=lambda summary: summary.run.started, default=None)
+    summary = newest.cases[case] if newest else None
+    # The command measures the newest night of the first kind again.
+    headers = [view["header"] for view in views if view["table"].kind == tables[0].kind]
+    header = max(headers, key=lambda header: header.time, default=site.nights[newest_run])
     place = header.cases[case]
-    recorded = [("Python", place.python), ("stack", place.stack)]
+    facts = [("Python", place.python), ("stack", place.stack)]
     experiment, label = _experiment(site, case)
     name = endpoint(case)
-    # One night is no line: its figures stand below.
-    drawn = tables and len(trends.nights(tables[0], case)) > 1
+    # One night makes no line: its figures are below.
+    has_line = tables and len(trends.nights(tables[0], case)) > 1
     yield render(
         site,
         "case.html.j2",
@@ -63,11 +63,11 @@ def _of_case(
         if name and name not in site.planned
         else [],
         views=views,
-        chart=trends.trend(case, tables[0]) if drawn else None,
+        chart=trends.trend(case, tables[0]) if has_line else None,
         changes=[(text, _where(text, case)) for text in map(describe, changes)],
         files=site.files_of(newest_run),
         summary=summary,
-        facts=_declared_facts(summary.case) if summary else recorded,
+        facts=_declared_facts(summary.case) if summary else facts,
         command=words.point_command(header, case),
         data=addresses.data_file(case) if tables else "",
     )
@@ -78,14 +78,14 @@ def _of_case(
 
 
 def _view(site: Site, table: Table, case: str) -> dict[str, Any]:
-    """What the page says of a case on one machine; a line is a metric's newest figure."""
+    """Describe a case on one machine; a line is a metric's newest figure."""
     measured = trends.metrics(table, case)
     metric = next(iter((*measured, *table.metrics)), "")
     newest = trends.newest(table, case, metric)
     lines = []
     for name in measured:
-        known, point = METRICS.get(name), trends.newest(table, case, name)
-        meaning = known.meaning if known else _MEANINGS.get(name, "")
+        row, point = METRICS.get(name), trends.newest(table, case, name)
+        meaning = row.meaning if row else _MEANINGS.get(name, "")
         lines.append((trends.title(name), *trends.cells(table, name, point)[:2], meaning))
     return {
         "table": table,
@@ -99,7 +99,7 @@ def _view(site: Site, table: Table, case: str) -> dict[str, Any]:
 
 
 def _where(change: ChangeText, case: str) -> str:
-    """What of the case a change moved: `CPU/request on xeon-2c`."""
+    """Name a case's figures that a change moved: `CPU/request on xeon-2c`."""
     record = change.record
     series = [name for name in record.moved if name.case == case]
     return ", ".join(
@@ -108,12 +108,13 @@ def _where(change: ChangeText, case: str) -> str:
 
 
 def _experiment(site: Site, case: str) -> tuple[str, str]:
-    """Address and name of the experiment that a case belongs to; empty if it has no page."""
+    """Return the address and name of a case's experiment; no address if it has no page."""
     name = case.partition("/")[0]
     if name == _INSIDE:
         suite = suite_of(case)
         name = next(
-            (declared.page for declared in site.suites if declared.suite == suite), SHARED_PAGE
+            (declaration.page for declaration in site.suites if declaration.suite == suite),
+            SHARED_PAGE,
         )
     elif name not in site.experiments():
         return "", name
@@ -121,13 +122,13 @@ def _experiment(site: Site, case: str) -> tuple[str, str]:
 
 
 def endpoint(case: str) -> str:
-    """The experiment and endpoint that a case's id begins with; empty: it names no more."""
+    """Return the experiment and endpoint that a case's id begins with, if more follows."""
     first, second, *rest = (*case.split("/", 2), "", "")
     return f"{first}/{second}" if rest[0] and first != _INSIDE else ""
 
 
 def suite_of(case: str) -> str:
-    """The suite of a case inside the process: `gil` of `inprocess/gil.Cpu.time_tasks(…)/…`."""
+    """Return the suite of an in-process case: `gil` of `inprocess/gil.Cpu.time_tasks(…)/…`."""
     return case.partition("/")[2].partition(".")[0]
 
 
@@ -160,11 +161,10 @@ def _declared_facts(case: Case) -> list[tuple[str, str]]:
 
 
 def _lists(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterator[PageFile]:
-    """All cases; those of each experiment; and the variants of each endpoint."""
-    every = sorted(site.planned, key=_natural)
+    """List all cases, those of each experiment, and the variants of each endpoint."""
     lists = grouped(
         (prefix, case)
-        for case in every
+        for case in sorted(site.planned, key=_natural)
         for prefix in dict.fromkeys(("", case.partition("/")[0], endpoint(case)))
         if prefix not in site.planned
     )
@@ -187,9 +187,9 @@ def _lists(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterator[Page
             nested=bool(prefix),
             groups={
                 name: [
-                    (case, *trends.newest_figure(case, its), trends.spark(case, its))
+                    (case, *trends.newest_figure(case, series), trends.spark(case, series))
                     for case in of_group
-                    for its in [tables.get(case, ()) if prefix else ()]
+                    for series in [tables.get(case, ()) if prefix else ()]
                 ]
                 for name, of_group in groups.items()
             },
@@ -203,6 +203,6 @@ def _group(case: str) -> str:
 
 
 def _natural(case: str) -> tuple[bool, list[str | int]]:
-    """Inside the process last; 2 threads stand before 10."""
+    """Order in-process cases last, and 2 threads before 10."""
     parts = [int(part) if part.isdecimal() else part for part in _NUMBERS.split(case)]
     return case.startswith(f"{_INSIDE}/"), parts

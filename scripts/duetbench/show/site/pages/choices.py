@@ -1,4 +1,4 @@
-"""Side by side: servers, event loops and interpreters, from stored comparisons of them.
+"""Side by side: servers, event loops and interpreters, from stored comparisons.
 
 If a machine has several comparisons of the same two sides and cases, the newest counts.
 """
@@ -60,14 +60,14 @@ def _page(site: Site) -> Iterator[PageFile]:
 def choices(comparisons: Iterable[Comparison]) -> dict[tuple[str, str], tuple[Choice, ...]]:
     """Make the tables: kind of setting and machine → rows; comparisons are newest first."""
     newest: dict[Hashable, tuple[tuple[str, str], Choice]] = {}
-    for one in comparisons:
-        kind = _kind(one)
-        place = _KINDS.get(kind, _OTHERS), one.machine.id
-        rows = {(row.case, row.metric): row for row in rows_of(one)}
-        for case in (case for case in one.cases if case.duets):
-            pair = frozenset(map(_side, (one.base, one.head)))
-            key = (*place, pair, _question(case.case, one.head.settings, kind))
-            newest.setdefault(key, (place, _choice(one, case, kind, rows)))
+    for comparison in comparisons:
+        kind = _kind(comparison)
+        place = _KINDS.get(kind, _OTHERS), comparison.machine.id
+        rows = {(row.case, row.metric): row for row in rows_of(comparison)}
+        for case in (case for case in comparison.cases if case.duets):
+            pair = frozenset(map(_side, (comparison.base, comparison.head)))
+            key = (*place, pair, _question(case.case, comparison.head.settings, kind))
+            newest.setdefault(key, (place, _choice(comparison, case, kind, rows)))
     order = [*_KINDS.values(), _OTHERS]
 
     def rank(entry: tuple[tuple[str, str], Choice]) -> tuple[int, str, str, str]:
@@ -78,8 +78,8 @@ def choices(comparisons: Iterable[Comparison]) -> dict[tuple[str, str], tuple[Ch
 
 
 def _kind(comparison: Comparison) -> str:
-    names_ = {comparison.head.kind, *comparison.base.settings, *comparison.head.settings}
-    return next((kind for kind in _KINDS if kind in names_), "")
+    settings = {comparison.head.kind, *comparison.base.settings, *comparison.head.settings}
+    return next((kind for kind in _KINDS if kind in settings), "")
 
 
 def _side(side: SideRecord) -> Hashable:
@@ -88,7 +88,7 @@ def _side(side: SideRecord) -> Hashable:
 
 
 def _question(case: Case, settings: Mapping[str, str], kind: str) -> Hashable:
-    """Return a key of what both sides are asked, whichever is head."""
+    """Return a key of what both sides serve, whichever is head."""
     update = {name: value for name, value in _NEUTRAL.items() if name in settings}
     return case.model_copy(update=update).setting, kind == "interpreter" or case.python
 
@@ -117,8 +117,8 @@ def _choice(
         return Figure((row.figures if row else "") or _sides(case, metric, row), row)
 
     cpu, *others = map(figure, (CPU, f"{case.case.load.times}_p99", "pss_steady"))
-    judged = cpu.row.judged if cpu.row else None
-    samples = f"{judged.duets}{' by turns' if judged.alone else ''}" if judged else "0"
+    judgement = cpu.row.judged if cpu.row else None
+    samples = f"{judgement.duets}{' by turns' if judgement.alone else ''}" if judgement else "0"
     name = _name(case.case)
     return Choice(comparison, name.id, _words(name, kind), (cpu, *others), samples)
 
@@ -126,10 +126,10 @@ def _choice(
 def _sides(case: CaseComparison, metric: str, row: ViewRow | None) -> str:
     """Write both sides' means over usable duets; head's is base's times the ratio shown."""
     pairs = [(duet.base.get(metric), duet.head.get(metric)) for duet in case.duets if duet.usable]
-    both = [(base, head) for base, head in pairs if base and head]
-    if not both:
+    figures = [(base, head) for base, head in pairs if base and head]
+    if not figures:
         return formats.MISSING
-    base, head = map(geometric_mean, zip(*both, strict=True))
+    base, head = map(geometric_mean, zip(*figures, strict=True))
     if row and row.judged.ratio:
         head = base * row.judged.ratio
     return " → ".join(formats.figure(metric, end) for end in (base, head))

@@ -1,7 +1,7 @@
-"""What is kept as evidence: changes with a feed of them, attributions, and comparisons.
+"""Pages of evidence: changes with a feed of them, attributions, and comparisons.
 
-What a page of a change or comparison says comes from records and run files, whose figures do not
-move any more. The words of comparisons are those of the reports (`show.view`).
+Pages of changes and comparisons come from records and run files, whose figures no longer change.
+The words of comparisons are those of the reports (`show.view`).
 """
 
 import math
@@ -45,7 +45,7 @@ _OF_ALL: Final = "and what is said of all"
 
 
 def pages(site: Site) -> Iterator[PageFile]:
-    """The lists, a page for each change, attribution and comparison, and the feed."""
+    """Make the lists, a page for each change, attribution and comparison, and the feed."""
     yield from barred(site, addresses.CHANGES, "Changes", partial(_list, site))
     for record in site.changes:
         address, make = addresses.change(record.id), partial(_change_page, site, record)
@@ -70,9 +70,9 @@ def _list(site: Site) -> Iterator[PageFile]:
 
 
 def feed(changes: Iterable[Change], base: str = "") -> str:
-    """The Atom feed of changes, the newest first; the same changes always give the same text.
+    """Write the Atom feed of changes, newest first; the same changes always give the same text.
 
-    `base`: Address of the site with a slash at its end; empty: links are relative to the feed.
+    `base`: address of the site, with a slash at its end; if empty, links are relative to the feed.
     """
     return filled("changes.atom.j2", base=base, changes=[*map(describe, changes)]) + "\n"
 
@@ -115,22 +115,22 @@ def _change_forest(text: ChangeText) -> Markup:
     about = Caption(
         "evidence",
         "The confirming comparison",
-        "After over before, with its 95 % interval. These figures do not move any more.",
+        "After over before, with its 95 % interval. These figures no longer change.",
     )
     return forest(about, CHANGE, {"": [dot]})
 
 
 def _why(site: Site, record: Attribution) -> Iterator[PageFile]:
-    """Where the instructions of a change are: flame graph, ranked rows, what they are good for."""
+    """Show where the instructions of a change are: flame graph and ranked rows."""
     text = AttributionText(record)
-    explained = next((one for one in site.changes if one.id == record.change), None)
+    change = next((change for change in site.changes if change.id == record.change), None)
     anchors = {row.row.function: f"#row-{n}" for n, row in enumerate(text.rows, 1)}
     caption = Caption(
         "flame",
         f"Where the {text.unit} of a {'start is' if record.unit == 'seconds' else 'request are'}",
-        "The newer side: a frame is a function, as wide as what it and all that it calls execute, "
-        "below its caller, in the order of names. Colour is change. Those of ranked functions lead "
-        "to their row.",
+        "The newer side: a frame is a function below its caller. Its width is what the function "
+        "and its callees execute; its colour is the change. Frames of ranked functions link to "
+        "their rows.",
     )
     yield render(
         site,
@@ -140,13 +140,13 @@ def _why(site: Site, record: Attribution) -> Iterator[PageFile]:
         text.cause,
         text=text,
         record=record,
-        change=describe(explained) if explained else None,
+        change=describe(change) if change else None,
         chart=flame(caption, record, lambda function: anchors.get(function, "")),
     )
 
 
 def _comparisons(site: Site) -> Iterator[PageFile]:
-    """The list, and one page for each comparison."""
+    """Make the list, and one page for each comparison."""
     confirmed = grouped((record.evidence, record) for record in site.changes if record.evidence)
     listed = []
 
@@ -181,11 +181,11 @@ def _comparisons(site: Site) -> Iterator[PageFile]:
 def _content(
     comparison: Comparison, view: View, site: Site | None = None, root: str = ""
 ) -> dict[str, Any]:
-    """What the template asks for; without a site no case leads to its page."""
+    """Return what the template needs; without a site, cases have no links."""
     planned = site.planned if site else frozenset()
     rows_of = grouped((row.case, row) for row in view.rows)
     samples = [*_cases(comparison), *_inside(comparison)]
-    # What moved first, as everywhere.
+    # The order of the report: what moved comes first.
     places = {case: place for place, case in enumerate(rows_of)}
     samples.sort(key=lambda case: places.get(case["id"], len(places)))
     for case in samples:
@@ -212,22 +212,22 @@ def _content(
         "wordy": WORDY,
         "kinds": _KINDS,
         "forest": forest(about, CHANGE, dots) if dots else None,
-        "played": samples,
+        "samples": samples,
         "method": [(key.replace("_", " "), str(value)) for key, value in comparison.method.items()],
     }
 
 
 def one_file(comparison: Comparison) -> str:
-    """A comparison with every duet as one HTML file: no server, no script, nothing to fetch.
+    """Write a comparison with all duets as one HTML file, without scripts or other files.
 
-    Template, charts and styles are the site's; what leads to its other pages is left out.
+    Template, charts and styles are the site's, without links to its other pages.
     """
     style = (Path(__file__).parents[1] / "static" / "site.css").read_text("utf-8")
     return filled(
         "comparison.html.j2",
         layout="alone.html.j2",
         style=Markup(style),  # noqa: S704 - our own files
-        # No case and no package has a page.
+        # Cases and packages have no pages.
         site=SimpleNamespace(planned=frozenset(), packages={}),
         root="",
         title=f"{comparison.base.label} → {comparison.head.label}",
@@ -242,12 +242,12 @@ def _cases(comparison: Comparison) -> Iterator[dict[str, Any]]:
         name, duets = names.of(case.case), sorted(case.duets, key=lambda duet: duet.order)
         ratios = {
             metric: [_ratio(duet.base.get(metric), duet.head.get(metric)) for duet in duets]
-            for metric in (one.metric for one in (*case.judgements, *case.witnesses))
+            for metric in (row.metric for row in (*case.judgements, *case.witnesses))
         }
         usable = [duet.usable for duet in duets]
         dots = [
-            _dot(formats.title(one.metric), one, compress(ratios[one.metric], usable))
-            for one in (*case.judgements, *case.witnesses)
+            _dot(formats.title(row.metric), row, compress(ratios[row.metric], usable))
+            for row in (*case.judgements, *case.witnesses)
         ]
         lines = [
             (str(at + 1), *(formats.percent(of[at]) for of in ratios.values()), _note(duet))
@@ -257,7 +257,7 @@ def _cases(comparison: Comparison) -> Iterator[dict[str, Any]]:
             "id": name.id,
             "name": str(name) if name.known else "",
             "because": case.because,
-            "chart": _drawn(Caption(f"duets-{place}", f"{_CHART} usable duet, {_OF_ALL}"), dots),
+            "chart": _draw(Caption(f"duets-{place}", f"{_CHART} usable duet, {_OF_ALL}"), dots),
             "duets": Section("", head=("duet", *map(formats.title, ratios), "note"), rows=lines),
         }
 
@@ -268,11 +268,11 @@ def _inside(comparison: Comparison) -> Iterator[dict[str, Any]]:
         pairs = () if micro.unit == INSTRUCTIONS else zip(micro.base, micro.head, strict=False)
         dots = [_dot("time in process", micro.judgement, (_ratio(*pair) for pair in pairs))]
         about = Caption(f"processes-{place}", f"{_CHART} pair of processes, {_OF_ALL}")
-        yield {"id": benchmark_name(micro), "chart": _drawn(about, dots)}
+        yield {"id": benchmark_name(micro), "chart": _draw(about, dots)}
 
 
 def _dot(title: str, judgement: Judgement, ratios: Iterable[float | None]) -> Dot:
-    """A judged figure with the samples that it was made from."""
+    """Make the dot of a judged figure, with its samples."""
     samples = tuple(ratio for ratio in ratios if ratio is not None)
     value, word = Value(judgement.interval), formats.verdict(judgement.metric, judgement.verdict)
     if judgement.ratio is None:
@@ -281,13 +281,13 @@ def _dot(title: str, judgement: Judgement, ratios: Iterable[float | None]) -> Do
     return Dot(title, value, verdict=judgement.verdict, word=word, samples=samples)
 
 
-def _drawn(about: Caption, dots: Sequence[Dot]) -> Markup | None:
-    """None without a sample."""
+def _draw(about: Caption, dots: Sequence[Dot]) -> Markup | None:
+    """Draw the dots; return None if they have no samples."""
     return forest(about, CHANGE, {"": dots}) if any(dot.samples for dot in dots) else None
 
 
 def _note(duet: Duet) -> str:
-    """Its flags; of one that is not used, why."""
+    """Return a duet's flags, or why it is not used."""
     if duet.usable:
         return ", ".join(dict.fromkeys(flag.name for flag in (*duet.flags_base, *duet.flags_head)))
     sides = (("base", duet.flags_base), ("head", duet.flags_head))
@@ -296,6 +296,6 @@ def _note(duet: Duet) -> str:
 
 
 def _ratio(base: float | None, head: float | None) -> float | None:
-    """Head over base; None where there is none."""
+    """Return head over base, or None without a valid ratio."""
     ratio = head / base if base and head else 0.0
     return ratio if 0 < ratio < math.inf else None

@@ -25,7 +25,7 @@ _SHARED_QUESTION = "What does a request take inside the process?"
 
 
 def pages(site: Site) -> Iterator[PageFile]:
-    """The list, and one page for each experiment."""
+    """Make the list, and one page for each experiment."""
     yield render(
         site,
         "experiments.html.j2",
@@ -40,7 +40,7 @@ def pages(site: Site) -> Iterator[PageFile]:
 
 
 def questions(site: Site) -> Iterator[dict[str, Any]]:
-    """Every experiment with its question, its first answer, and how many statements hold."""
+    """Return each experiment's question, first answer, and number of statements that hold."""
     for name in _names(site):
         _, sections = _content(site, name)
         answers = _answers(sections)
@@ -84,8 +84,8 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
         profile = evidence.runs[0].run.profile if evidence.runs else "nightly"
         profile = profile if profile in PROFILES else "nightly"
         select = f"{glob.escape(name)}/*"
-        again = ("duetbench", "run", "--profile", profile, "--select", select)
-        commands.insert(0, shlex.join(again))
+        command = ("duetbench", "run", "--profile", profile, "--select", select)
+        commands.insert(0, shlex.join(command))
     yield render(
         site,
         "experiment.html.j2",
@@ -94,7 +94,7 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
         question or f"Figures of the experiment {name}.",
         name=name,
         question=question,
-        answers=answer_table(answers, published=any(one.source for one in sections)),
+        answers=answer_table(answers, published=any(section.source for section in sections)),
         tally=tally(answers),
         sections=sections,
         charts=[
@@ -111,10 +111,10 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
 
 
 def value_of(case: CaseSummary, metric: str, published: float | None = None) -> Value:
-    """The figure of one metric, with its ceiling and the published figure beside it.
+    """Return the figure of one metric, with its ceiling and its published figure.
 
-    It may not be judged where there are too few launches for an interval, or where at least half of
-    them measured something else besides; the other warnings are named only.
+    It is not valid with too few launches for an interval, or if at least half of them were
+    disturbed. Other warnings are only named.
     """
     estimate = case.metrics.get(metric)
     if estimate is None:
@@ -136,7 +136,7 @@ def value_of(case: CaseSummary, metric: str, published: float | None = None) -> 
 def draw(
     layout: ChartLayout, cases: Sequence[CaseSummary], published: Published, root: str
 ) -> Markup | None:
-    """Draw a chart; None if fewer than two cases have a figure: one dot is no picture."""
+    """Draw a chart; return None if fewer than two cases have a figure."""
     chosen = select(cases, layout.select)
     if sum(layout.metric in case.metrics for case in chosen) < 2:
         return None
@@ -146,18 +146,18 @@ def draw(
         case.id: value_of(case, layout.metric, published.figures_of(case.id).get(layout.metric))
         for case in chosen
     }
-    # At one place on the axis dots would stand in a column: as rows their names are beside them.
+    # Cases with one value of x would make a column of dots: rows show their names as well.
     if layout.x and len({KEYS[layout.x].of(case.case) for case in chosen}) > 1:
         varied = KEYS[layout.x]
         lines: dict[str, list[PlotPoint]] = {}
         for case in ordered(chosen, (*keys, layout.x)):
-            # A server that was not told how many has no place on the axis.
+            # A server that runs with its own default has no place on the axis.
             if isinstance(x := varied.of(case.case), int | float):
                 point = PlotPoint(float(x), values[case.id], root + addresses.case(case.id))
                 lines.setdefault(_words(case, keys), []).append(point)
         return plot(caption, Quantity(varied.title, count), quantity, lines, log=layout.log)
     if len({_words(case, (*layout.group, *keys)) for case in chosen}) < len(chosen):
-        keys = (*keys, "id")  # rows with the same words would be taken for repetitions
+        keys = (*keys, "id")  # rows with the same words would look like repetitions
     groups: dict[str, list[Dot]] = {}
     for case in ordered(chosen, (*layout.group, *keys)):
         href = root + addresses.case(case.id)
@@ -169,7 +169,7 @@ def draw(
 def _words(case: CaseSummary, keys: Sequence[str]) -> str:
     """`3.14t, 2 workers`."""
     words = ((KEYS[key].text(case.case), KEYS[key].title) for key in keys)
-    # Numbers need to be told what they count.
+    # A number needs the name of what it counts.
     return ", ".join(
         f"{text} {title.removesuffix('s') if text == '1' else title}" if text.isdigit() else text
         for text, title in words

@@ -1,4 +1,4 @@
-"""The first page, with what changed and where every endpoint stands; method, downloads, and 404."""
+"""The first page, with what changed and the newest figures; method, downloads, and 404."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -29,14 +29,14 @@ _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def pages(site: Site) -> Iterator[PageFile]:
-    """Pages that there is one of, and the list of downloads for tools."""
+    """Make the single pages, and the list of downloads for tools."""
     yield from barred(site, addresses.FRONT, "duetbench", partial(_first, site))
     yield render(
         site,
         "method.html.j2",
         addresses.METHOD,
         "Method",
-        "How the figures are made and judged, and how often the judgement is wrong, as measured.",
+        "How duetbench measures and judges figures, and how often its judgement was wrong.",
         confidence=f"{100 * Interval.confidence:g} %",
         enough=ENOUGH_LAUNCHES,
         canary=coverage(site.sources.points),
@@ -83,9 +83,9 @@ def _first(site: Site) -> Iterator[PageFile]:
 
 
 def headline_case(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> str:
-    """The case with the longest series, against an anchor if any is; empty: there is no line.
+    """Return the case with the longest series, against an anchor if possible; empty without one.
 
-    Of equally long ones the one with most changes.
+    Of equally long series, it chooses the one with most changes.
     """
     changes = site.changes_by_case()
 
@@ -98,7 +98,7 @@ def headline_case(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> str:
 
 
 def _last_night(table: Table) -> tuple[Table, Night, int]:
-    """The newest night of a machine, and how many of its cases have figures."""
+    """Return the newest night of a machine, and how many of its cases have figures."""
     night = table.nights[-1]
     return table, night, sum(case.status == "measured" for case in night.cases.values())
 
@@ -106,10 +106,10 @@ def _last_night(table: Table) -> tuple[Table, Night, int]:
 def endpoint_rows(
     site: Site, tables: Mapping[str, tuple[Table, ...]]
 ) -> Iterator[tuple[CaseName, Markup, str, str, ChangeText | None]]:
-    """A row for each endpoint, server and interpreter: sketch, newest figure, last change.
+    """Return a row for each endpoint, server and interpreter: sketch, newest figure, last change.
 
-    Of cases that only workers, threads or the load tell apart the first one is shown: the others
-    are on the endpoint's page. What moved last comes first.
+    Of cases that differ only in workers, threads or load, it has the first: the others are on the
+    endpoint's page. What moved last comes first.
     """
     cells: dict[tuple[str, str, str], CaseName] = {}
     for case in tables:
@@ -117,7 +117,7 @@ def endpoint_rows(
         if name.server:
             cells.setdefault((name.what, name.server, name.python), name)
     last = {case: newest for case, (newest, *_) in site.changes_by_case().items()}
-    # A stable sort: of what moved, and of what did not, in the order of names.
+    # A stable sort: cases without a change stay in the order of names.
     rows = sorted(cells.items())
     rows.sort(key=lambda row: last[row[1].id].when if row[1].id in last else _NEVER, reverse=True)
     for _, name in rows:

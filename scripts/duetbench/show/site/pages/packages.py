@@ -1,4 +1,4 @@
-"""Packages over their releases, and what each release did."""
+"""Packages over their releases, and the effect of each release."""
 
 import glob
 import shlex
@@ -31,14 +31,13 @@ from duetbench.store.comparison import PackageChange, differences
 from duetbench.trend import releases
 from duetbench.trend.releases import MAIN, Measured, ReleaseAxis, ReleaseEffect, Result
 
-_FIRST: Final = "Each release relative to the first (1 ×), whose error the other intervals include."
+_FIRST: Final = "Each release relative to the first (1 ×), whose error is in the other intervals."
 
 
 def pages(site: Site) -> Iterator[PageFile]:
-    """The list, a page for each package, and for each of its releases."""
-    every = site.packages.values()
+    """Make the list, a page for each package, and one for each of its releases."""
     yield from barred(site, addresses.PACKAGES, "Packages", partial(_list, site))
-    for package in every:
+    for package in site.packages.values():
         address, make = addresses.package(package.name), partial(_of_package, site, package)
         yield from barred(site, address, package.name, make)
 
@@ -55,20 +54,20 @@ def _results(axis: ReleaseAxis) -> Mapping[str, Result]:
 
 
 def _list(site: Site) -> Iterator[PageFile]:
-    every = site.packages.values()
+    packages = site.packages.values()
     yield render(
         site,
         "packages.html.j2",
         addresses.PACKAGES,
         "Packages",
-        "What each release of the Python web stack's packages did to requests.",
-        measured=[(package, *_newest(package.axes[0])) for package in every if package.axes],
-        others=[package for package in every if not package.axes],
+        "The effect of each release of the Python web stack's packages on requests.",
+        measured=[(package, *_newest(package.axes[0])) for package in packages if package.axes],
+        others=[package for package in packages if not package.axes],
     )
 
 
 def _rows(axis: ReleaseAxis) -> list[tuple[Measured, Result | None]]:
-    """Releases, the newest first, and what each did over the one before it."""
+    """Return the releases, newest first, each with its effect over the one before."""
     return [(release, _results(axis).get(release.version)) for release in axis.releases[::-1]]
 
 
@@ -80,14 +79,14 @@ def _newest(axis: ReleaseAxis) -> tuple[Measured, Result | None]:
 def _package(site: Site, package: ReleasedPackage) -> PageFile:
     address = addresses.package(package.name)
     root = addresses.root(addresses.file(address))
-    known = ((axis, *row) for axis in package.axes for row in _rows(axis))
-    moved = next((one for one in known if one[2] and one[2].moved), None)
+    rows = ((axis, *row) for axis in package.axes for row in _rows(axis))
+    moved = next((row for row in rows if row[2] and row[2].moved), None)
     return render(
         site,
         "package.html.j2",
         address,
         package.name,
-        f"What each measured release of {package.name} did to requests.",
+        f"The effect of each measured release of {package.name} on requests.",
         card=_card(moved[0], moved[2]) if moved and moved[2] else None,
         moved=moved,
         package=package,
@@ -104,7 +103,7 @@ def _package(site: Site, package: ReleasedPackage) -> PageFile:
 def _links(
     package: ReleasedPackage, version: str = "", before: str | None = None
 ) -> list[tuple[str, str]]:
-    """Labels and addresses that the package's own metadata give."""
+    """Return labels and addresses of links in the package's own metadata."""
     metadata = package.links(version)
     links = [(kind.capitalize(), address) for kind, address in metadata.links.items()]
     compared = metadata.differences(before, version) if before else None
@@ -114,7 +113,7 @@ def _links(
 def _changes(
     package: ReleasedPackage, version: str = ""
 ) -> list[tuple[ChangeText, PackageChange | None, str]]:
-    """Changes that may be the package's, how it moved there, and whether it was found to be it."""
+    """Return changes that a package may have caused, its move, and whether it is the cause."""
     changes = []
     for record in package.changes:
         if version and not record.blames(package.name, version):
@@ -127,10 +126,10 @@ def _changes(
 
 
 def _moved(root: str, number: int, axis: ReleaseAxis) -> Iterator[Markup]:
-    """A chart for every endpoint that a release moved, servers and the largest changes first.
+    """Chart each endpoint that a release moved, servers and the largest changes first.
 
-    A line for each interpreter, and a mark at each release that moved one. If nothing moved, one
-    endpoint shows that.
+    A chart has a line for each interpreter, and a mark at each release that moved one. If nothing
+    moved, the first endpoint shows that.
     """
     cases = {case.case: case for release in axis.releases for case in release.points.values()}
     endpoints = grouped((endpoint(case.case, case.python), case) for case in cases.values())
@@ -142,7 +141,7 @@ def _moved(root: str, number: int, axis: ReleaseAxis) -> Iterator[Markup]:
     )
 
     def weight(name: str) -> tuple[bool, float, str]:
-        sizes = [(one.metric != CPU, -one.size) for _, one in effects.get(name, ())]
+        sizes = [(effect.metric != CPU, -effect.size) for _, effect in effects.get(name, ())]
         return (*min(sizes, default=(True, 0.0)), name)
 
     versions = [release.version for release in axis.releases]
@@ -150,12 +149,12 @@ def _moved(root: str, number: int, axis: ReleaseAxis) -> Iterator[Markup]:
         if place and name not in effects:
             continue
         of_endpoint = endpoints[name]
-        known = names.name(of_endpoint[0].case)
-        called = ", ".join(filter(None, (known.what, known.server, known.rest)))
+        case_name = names.name(of_endpoint[0].case)
+        label = ", ".join(filter(None, (case_name.what, case_name.server, case_name.rest)))
         served = any(point.metric == CPU for case in of_endpoint for point in case.points)
         metric, title = (CPU, METRICS[CPU].title) if served else ("seconds", "time of a call")
         yield charts.plot(
-            Caption(f"endpoint-{number}-{place}", called if known.known else name, _FIRST),
+            Caption(f"endpoint-{number}-{place}", label if case_name.known else name, _FIRST),
             Quantity("release", units.plain),
             Quantity(f"{title}, times the first release's", units.plain, "×"),
             {
@@ -171,10 +170,10 @@ def _marks(
     root: str,
     axis: ReleaseAxis,
     versions: Sequence[str],
-    every: Sequence[tuple[Result, ReleaseEffect]],
+    effects: Sequence[tuple[Result, ReleaseEffect]],
 ) -> Iterator[Mapping[str, Any]]:
-    """A mark at each release, with the largest of its effects."""
-    largest = {result.head.version: (result, effect) for result, effect in reversed(every)}
+    """Mark each release with the largest of its effects."""
+    largest = {result.head.version: (result, effect) for result, effect in reversed(effects)}
     for version, (result, effect) in largest.items():
         verdict = effect.verdict or Verdict.INCONCLUSIVE
         size = formats.percent(effect.ratio.estimate)
@@ -191,14 +190,14 @@ def _marks(
 
 
 def endpoint(case: str, python: str) -> str:
-    """What a case is called without its interpreter: `asgi-wsgi/json/w1/c128`."""
+    """Return the id of a case without its interpreter: `asgi-wsgi/json/w1/c128`."""
     return "/".join(part for part in case.split("/") if part != f"py{python}")
 
 
 def over_first(root: str, axis: ReleaseAxis, case: str, metric: str) -> Iterator[PlotPoint]:
-    """Each release over the first one that has the case: that is 1, and others bear its error.
+    """Return each release over the first that has the case: 1, with its error in the others.
 
-    No line crosses a release of which nobody measured the case.
+    No line crosses a release in which the case was not measured.
     """
     first, cut = None, False
     for place, release in enumerate(axis.releases):
@@ -259,14 +258,14 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
 
 
 def _card(axis: ReleaseAxis, result: Result) -> Card | None:
-    """The largest effect of a release; None: nothing moved."""
+    """Make a card of a release's largest effect; return None if nothing moved."""
     if not result.moved:
         return None
     effect, version = result.moved[0], result.head.version
     name, places = names.name(effect.case), [release.version for release in axis.releases]
     points = over_first("", axis, effect.case, effect.metric)
-    known = {int(point.x): point.value.figure for point in points}
-    figures = (known.get(place) for place in range(len(places)))
+    by_place = {int(point.x): point.value.figure for point in points}
+    figures = (by_place.get(place) for place in range(len(places)))
     return Card(
         page=addresses.release(axis.package, version),
         when=day(result.head.when),
@@ -287,23 +286,23 @@ def _summary(
     version: str,
     sections: Sequence[tuple[ReleaseAxis, Measured, Result | None, Markup | None]],
 ) -> str:
-    """What a release did, in a sentence: the largest effect on the machine measured last."""
-    moved = (one for _, _, result, _ in sections if result for one in result.moved)
-    if (first := next(moved, None)) is None:
-        return f"What the release {version} of {name} did to requests, case by case."
+    """Describe a release's largest effect on the machine measured last, in a sentence."""
+    effects = (effect for _, _, result, _ in sections if result for effect in result.moved)
+    if (first := next(effects, None)) is None:
+        return f"The effect of {name} {version} on requests, case by case."
     what = names.name(first.case).what
     return f"With {name} {version}, {what} {formats.moved(first.metric, first.ratio)}."
 
 
 def _forest(site: Site, root: str, number: int, result: Result) -> Markup:
-    """What moved, the most first, and what did not."""
+    """Draw the effects of a release: what moved, largest first, and what did not."""
     main = sorted(result.main, key=lambda effect: (-effect.size, effect.case))
     still = sorted((effect for effect in main if not effect.moved), key=lambda effect: effect.case)
     visible = sorted(effect.detectable or 0.0 for effect in still)
-    seen = " to ".join(dict.fromkeys(map(formats.size, (*visible[:1], *visible[-1:]))))
+    sizes = " to ".join(dict.fromkeys(map(formats.size, (*visible[:1], *visible[-1:]))))
     groups = {
         "Moved": [effect for effect in main if effect.moved],
-        f"No change seen; would have been seen: {seen}": still,
+        f"No change; detectable: {sizes}": still,
         "Other figures that moved": [effect for effect in result.others if effect.moved],
     }
     about = Caption(
@@ -334,7 +333,7 @@ def _dot(site: Site, root: str, effect: ReleaseEffect) -> Dot:
 
 def _command(name: str, result: Result) -> str:
     """Make the command that compares both releases, on the case that moved most if any did."""
-    case = next((one.case for one in result.moved if one.metric == CPU), None)
+    case = next((effect.case for effect in result.moved if effect.metric == CPU), None)
     sides = ("--base-with", f"{name}=={result.base.version}", "--with")
     select = ("--select", glob.escape(case)) if case else ()
     words = ("duetbench", "compare", *sides, f"{name}=={result.head.version}", *select)
@@ -342,7 +341,7 @@ def _command(name: str, result: Result) -> str:
 
 
 def _differences(result: Result) -> list[tuple[PackageChange, list[str]]]:
-    """What differs between the locks that two releases were measured with, and in which stacks."""
+    """Return what differs between the locks of two releases, and in which stacks."""
     moves: dict[tuple[str, str | None, str | None], tuple[PackageChange, list[str]]] = {}
     for stack in sorted(result.base.stacks.keys() & result.head.stacks.keys()):
         before, after = (dict(release.stacks[stack]) for release in (result.base, result.head))

@@ -1,8 +1,8 @@
-"""All that pages are made from, gathered once, and the file that a page becomes.
+"""The content of all pages, gathered once, and the file that a page becomes.
 
 Every kind of page is a module with a function `pages(site) -> Iterator[PageFile]` and a template
-`templates/<kind>.html.j2` that extends `base.html.j2`; `build.KINDS` lists them. Pages read nothing
-but the site, and no clock: the same `results/` give the same bytes.
+`templates/<kind>.html.j2` that extends `base.html.j2`; `build.KINDS` lists them. Pages read only
+the site, and no clock: the same `results/` give the same bytes.
 """
 
 import json
@@ -35,14 +35,14 @@ from duetbench.trend.table import KINDS, Events, Kind, Night, Table, events, tab
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-_UNKNOWN_FLOOR: Final = 0.01  # relevance floor of benchmarks inside the process
+_UNKNOWN_FLOOR: Final = 0.01  # relevance threshold of in-process benchmarks
 
-Trended = tuple[str, Kind]
-"""A machine's id and a kind of figures: what has a table of its own."""
+TableKey = tuple[str, Kind]
+"""A machine's id and a kind of figures, which together have a table."""
 
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
-    """What stands with each key; keys and values stay in their order."""
+    """Collect the values of each key; keys and values keep their order."""
     groups: dict[K, list[V]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
@@ -50,20 +50,20 @@ def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
 
 
 CARD_SIZE: Final = (1200, 630)
-"""Pixels of a card, as networks ask for them."""
+"""Pixels of a card, as social networks recommend."""
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What is shown of a page where somebody posts its address: a picture of what moved.
+    """A picture of what moved, which a chat or feed shows with a page's address.
 
     Attributes:
-        page: Address of the page that it stands beside; others may show it too.
+        page: Address of the page that it belongs to; other pages may show it too.
         what: What moved; `variant` says how it is served.
-        figure: By how much, `verdict` what that means, `sure` how sure it is; `tone` of `TONES`.
-        release: Which release did it.
-        values: The series; None where there is no figure.
-        step: Place of the first value after the step; 0: there is none.
+        figure: By how much; `verdict` is its meaning, `sure` its interval, `tone` from `TONES`.
+        release: The release that caused it.
+        values: The series; None for a missing figure.
+        step: Index of the first value after the step; 0 if there is none.
     """
 
     page: str
@@ -80,13 +80,13 @@ class Card:
 
     @property
     def text(self) -> str:
-        """All of it, for those who do not see it."""
+        """The card in words, for readers who cannot see it."""
         return f"{self.what}: {self.figure}, {self.verdict}. {self.sure}. {self.release}."
 
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """A page, or data beside it; its path is as `addresses.file` gives it."""
+    """A page or a data file; `addresses.file` gives its path."""
 
     path: str
     text: str
@@ -95,15 +95,14 @@ class PageFile:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedPackage:
-    """What is known of a package under test.
+    """A package under test.
 
     Attributes:
-        name: As locks have it.
+        name: Its name in locks.
         locked: Stack → version, in the newest lock that was measured.
-        changes: Whose locks differ in it, or that it is named as the cause of; newest first.
-        versions: Those with pages of their own: measured, or the cause of a change; the oldest
-            first.
-        about: Links of its versions, where its metadata were read.
+        changes: Changes whose locks differ in it, or whose cause it is; newest first.
+        versions: Versions with pages: measured, or the cause of a change; oldest first.
+        about: Links of its versions, if its metadata are stored.
     """
 
     name: str
@@ -114,7 +113,7 @@ class ReleasedPackage:
     about: PackageRecord | None = None
 
     def links(self, version: str = "") -> VersionLinks:
-        """Where a version leads, or the newest one that is known; and how tags are named."""
+        """Return the links of a version, or of the newest; the newest known tag fills a gap."""
         versions = self.about.versions if self.about else {}
         if not versions:
             return VersionLinks()
@@ -127,31 +126,31 @@ class ReleasedPackage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Site:
-    """What is shown.
+    """The content of all pages.
 
     Attributes:
-        base: Address of the site with a slash at its end; empty: not known. Links are relative
+        base: Address of the site, with a slash at its end; empty if unknown. Links are relative
             anyway.
         tables: All nights by machine and kind.
-        nights: Every night by its run's id, also of profiles that have no trend, and every stack
+        nights: Every night by its run's id, also of profiles without a trend, and every stack
             that was measured against an anchor; oldest first.
-        newest: The newest runs of each machine and profile, read and summarised.
-        changes: Confirmed ones, newest first.
+        newest: The newest runs of each machine and profile, summarised.
+        changes: Confirmed changes, newest first.
         comparisons: By id, newest first.
         attributions: By id, newest first.
-        snapshots: What asv measured, the newest commit first.
-        downloads: Further files, by address: what they are.
-        planned: Every case with a page: those that any night planned.
-        packages: What is known of every package under test, by name.
+        snapshots: What asv measured, newest commit first.
+        downloads: What further files are, by address.
+        planned: All cases with a page: those that any night planned.
+        packages: All packages under test, by name.
         points: Ids of all files of anchored points.
-        documented: Whether the documentation stands beside it, at `addresses.DOCS`.
-        broken: Pages that could not be made so far, in sentences.
+        documented: Whether the site has the documentation, at `addresses.DOCS`.
+        broken: Sentences on pages that could not be made so far.
     """
 
     base: str
     sources: Sources
-    tables: Mapping[Trended, Table]
-    events: Mapping[Trended, Events]
+    tables: Mapping[TableKey, Table]
+    events: Mapping[TableKey, Events]
     nights: Mapping[str, Night]
     newest: tuple[RunSummary, ...]
     changes: tuple[Change, ...]
@@ -168,31 +167,31 @@ class Site:
     broken: list[str] = field(default_factory=list)
 
     @property
-    def pictured(self) -> bool:
-        """Whether pages have cards: whoever shows these wants an address, and Pillow draws them."""
+    def has_cards(self) -> bool:
+        """Whether pages have cards, which need the site's address, and Pillow."""
         return bool(self.base) and find_spec("PIL") is not None
 
     @property
     def runs(self) -> Mapping[str, Path]:
-        """Run id → its file, oldest first. Nights that were made up have none."""
+        """Run id → its file, oldest first. Nights of points have none."""
         return self.sources.runs
 
     @property
     def open_changes(self) -> tuple[Change, ...]:
-        """Worse before better, and what is furthest beyond its relevance floor first."""
+        """Open changes: slower first, then by size in relation to the relevance threshold."""
         ongoing = (record for record in self.changes if record.status == "open")
         return tuple(sorted(ongoing, key=_weight, reverse=True))
 
     @property
     def closed_changes(self) -> tuple[Change, ...]:
-        """The newest first."""
+        """Closed changes, newest first."""
         return tuple(record for record in self.changes if record.status == "closed")
 
     @property
     def choices(self) -> tuple[Comparison, ...]:
-        """Comparisons of two settings, or two interpreters, under load; the newest first."""
-        every = (one for one in self.comparisons.values() if one.cross)
-        return tuple(one for one in every if not one.start and not one.counts_only)
+        """Comparisons of two settings, or two interpreters, under load; newest first."""
+        crosses = (comparison for comparison in self.comparisons.values() if comparison.cross)
+        return tuple(cross for cross in crosses if not cross.start and not cross.counts_only)
 
     def explanations(
         self,
@@ -200,18 +199,18 @@ class Site:
         comparison: str = "",
         release: tuple[str, str] | None = None,
     ) -> list[AttributionText]:
-        """Attributions of these changes, of a comparison, or of a release alone; newest first."""
-        explained = {record.id for record in changes}
+        """Return attributions of changes, of a comparison, or of a release alone; newest first."""
+        ids = {record.id for record in changes}
         return [
             AttributionText(record)
             for record in self.attributions.values()
-            if record.change in explained
+            if record.change in ids
             or (comparison and record.comparison == comparison)
             or {(move.package, move.head) for move in record.packages} == {release}
         ]
 
     def files_of(self, run: str) -> list[str]:
-        """Addresses of the raw files of a night; one that was made up has none."""
+        """Return the addresses of a night's raw files, if it has any."""
         if run in self.runs:
             return [addresses.run_file(run)]
         anchored = run in self.nights and self.nights[run].ratio
@@ -223,9 +222,9 @@ class Site:
         return tuple(sorted(of_runs, key=lambda table: (-table.nights[-1].time, table.machine)))
 
     def cases(self) -> dict[str, tuple[Table, ...]]:
-        """Every case of a trend and the tables that have it, by kind (`KINDS`), longest first.
+        """Return each case of a trend with its tables, by kind (`KINDS`), longest first.
 
-        A kind of which a case has no more than a point comes last: there is no line to be seen.
+        A kind with only one point of a case comes last, as it has no line to show.
         """
         kinds = list(KINDS)
         lengths = {
@@ -235,15 +234,15 @@ class Site:
         }
         series = {(case, table.kind) for (case, table), nights in lengths.items() if nights > 1}
 
-        def place(one: tuple[str, Table]) -> tuple[bool, int, int, str]:
-            case, table = one
-            alone = (case, table.kind) not in series
-            return alone, kinds.index(table.kind), -lengths[one], table.machine
+        def place(entry: tuple[str, Table]) -> tuple[bool, int, int, str]:
+            case, table = entry
+            short = (case, table.kind) not in series
+            return short, kinds.index(table.kind), -lengths[entry], table.machine
 
         return grouped(sorted(lengths, key=place))
 
     def changes_by_case(self) -> dict[str, tuple[Change, ...]]:
-        """The changes that moved each case, newest first."""
+        """Return the changes that moved each case, newest first."""
         return grouped(
             (case, record)
             for record in self.changes
@@ -251,7 +250,7 @@ class Site:
         )
 
     def experiments(self) -> tuple[str, ...]:
-        """Names of the experiments: those that are declared, then others that have cases."""
+        """Return the names of experiments: declared ones, then others that have cases."""
         measured = {case.partition("/")[0] for table in self.newest_tables for case in table.cases}
         declared = {*self.published, *(suite.page for suite in self.suites if suite.source)}
         return (*sorted(declared), *sorted(measured - declared))
@@ -274,7 +273,7 @@ def render(
     addresses), and the functions and filters of `words`.
     """
     path = addresses.file(address)
-    card = card if site.pictured else None
+    card = card if site.has_cards else None
     html = filled(
         template,
         site=site,
@@ -292,9 +291,9 @@ def render(
 def barred(
     site: Site, address: str, title: str, make: Callable[[], Iterable[PageFile]]
 ) -> Iterator[PageFile]:
-    """Make the pages of one thing; where that fails, whatever goes wrong, a page that says so.
+    """Make the pages of one thing; if that fails in any way, make a page that says so.
 
-    What a file says may be of the right types, and make no sense: all others do.
+    A file may be well-formed and make no sense: it must not stop the pages of others.
     """
     try:
         yield from [*make()]
@@ -304,7 +303,7 @@ def barred(
 
 
 def json_file(address: str, document: Mapping[str, Any]) -> PageFile:
-    """Make a file of strict JSON without a space."""
+    """Make a file of strict JSON without whitespace."""
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return PageFile(addresses.file(address), text)
 
@@ -318,25 +317,25 @@ def gather(
     downloads: Mapping[str, str],
     documented: bool = False,
 ) -> Site:
-    """Gather what a `Site` has; DeclarationError: a declaration of the checkout is wrong."""
-    wrong: list[str] = []
-    snapshots = asv_results.read(results / "asv", wrong)
-    wrong = [problem.replace(f"{results}/", "") for problem in wrong]
-    sources = replace(sources, problems=(*sources.problems, *wrong))
-    every = {(table.machine, table.kind): table for table in tables(sources.nights)}
-    # Runs are named by when they were made.
-    nights = {night.run: night for night in sorted(sources.nights, key=lambda one: one.run)}
-    changes = sorted(sources.changes, key=lambda one: (one.when, one.id), reverse=True)
+    """Gather a `Site`; raises DeclarationError if a declaration of the checkout is wrong."""
+    problems: list[str] = []
+    snapshots = asv_results.read(results / "asv", problems)
+    problems = [problem.replace(f"{results}/", "") for problem in problems]
+    sources = replace(sources, problems=(*sources.problems, *problems))
+    tables_by_key = {(table.machine, table.kind): table for table in tables(sources.nights)}
+    # The id of a run begins with its time.
+    nights = {night.run: night for night in sorted(sources.nights, key=lambda night: night.run)}
+    changes = sorted(sources.changes, key=lambda change: (change.when, change.id), reverse=True)
     return Site(
         base=base,
         sources=sources,
-        tables=every,
-        events={key: events(table) for key, table in every.items()},
+        tables=tables_by_key,
+        events={key: events(table) for key, table in tables_by_key.items()},
         nights=nights,
-        newest=tuple(one for one in reference_runs(results) if one.run.id in sources.runs),
+        newest=tuple(s for s in reference_runs(results) if s.run.id in sources.runs),
         changes=tuple(changes),
-        comparisons={one.id: one for one in reversed(sources.comparisons)},
-        attributions={one.id: one for one in reversed(sources.attributions)},
+        comparisons={record.id: record for record in reversed(sources.comparisons)},
+        attributions={record.id: record for record in reversed(sources.attributions)},
         published=load_published(root),
         suites=read_suites(root),
         snapshots=snapshots,
@@ -357,10 +356,11 @@ def _weight(record: Change) -> tuple[bool, float]:
 def _packages(
     sources: Sources, nights: Iterable[Night], changes: Iterable[Change]
 ) -> dict[str, ReleasedPackage]:
-    """All packages that locks have had, or that were measured or named, by name."""
-    measured = axes(sources.points)
+    """Return all packages that locks have had, or that were measured or named, by name."""
+    axes_of = axes(sources.points)
     stacks: dict[str, Mapping[str, str]] = {}
-    names = {*measured, *(one.package for each in sources.comparisons for one in each.packages)}
+    moves = (move for record in sources.comparisons for move in record.packages)
+    names = {*axes_of, *(move.package for move in moves)}
     for night in sorted(nights, key=lambda night: night.time):
         stacks |= night.packages
         names.update(*night.packages.values())
@@ -372,21 +372,21 @@ def _packages(
     )
     versions = grouped(
         (package, release.version)
-        for package, measured_on in measured.items()
-        for axis in measured_on
+        for package, package_axes in axes_of.items()
+        for axis in package_axes
         for release in axis.releases
     )
-    caused = grouped(
+    culprits = grouped(
         (cause.package, cause.version) for record in changes for cause in record.releases
     )
     metadata = {record.id: record for record in sources.packages}
     return {
         name: ReleasedPackage(
             name,
-            measured.get(name, ()),
+            axes_of.get(name, ()),
             {stack: lock[name] for stack, lock in sorted(stacks.items()) if name in lock},
             mentions.get(name, ()),
-            tuple(sorted({*versions.get(name, ()), *caused.get(name, ())}, key=order)),
+            tuple(sorted({*versions.get(name, ()), *culprits.get(name, ())}, key=order)),
             metadata.get(name),
         )
         for name in sorted({*names, *mentions})

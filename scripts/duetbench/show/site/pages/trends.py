@@ -1,4 +1,4 @@
-"""A case's series for people and for scripts: names, cells, and the file that its page draws."""
+"""A case's series for readers and scripts: titles, table cells, and the page's data file."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,42 +22,42 @@ from duetbench.trend.summary import too_few
 from duetbench.trend.table import KINDS, STATES, Figures, Point, Table
 
 FORMAT: Final = 3
-"""Version of the data files; goes up with every change of what they mean."""
+"""Version of the data files; it rises with every change of their meaning."""
 AROUND: Final = 45
-"""So many nights before a change and after it are on its page, which is frozen then."""
+"""Nights on a change's page, both before and after it; later nights do not alter the page."""
 YEAR: Final = 400
-"""Newest nights that are on the first page."""
+"""Newest nights on the first page."""
 _SKETCH: Final = 90
 """Newest nights of a sparkline."""
 
 _DIGITS: Final = 5
-"""Of figures in data files; ends of absolute figures have one less."""
+"""Digits of figures in data files; ends of absolute figures have one less."""
 
 Nights = npt.NDArray[np.intp]
 
 
 def metrics(table: Table, case: str) -> tuple[str, ...]:
-    """Metrics of which the case has a figure, the one that is shown first first."""
-    there = ~np.isnan(table.figures[:, table.cases.index(case), :, 0]).all(axis=0)
-    names = [table.metrics[column] for column in np.flatnonzero(there).tolist()]
+    """Return the metrics that a case has figures of, beginning with its main metric."""
+    present = ~np.isnan(table.figures[:, table.cases.index(case), :, 0]).all(axis=0)
+    names = [table.metrics[column] for column in np.flatnonzero(present).tolist()]
     first = next((name for name in HEADLINES if name in names), None)
     return tuple(sorted(names, key=lambda name: name != first))
 
 
 def nights(table: Table, case: str) -> Nights:
-    """The nights that planned a case, by their place in the table."""
+    """Return the nights that planned a case, as indexes into the table."""
     return np.flatnonzero(table.status[:, table.cases.index(case)])
 
 
 def newest(table: Table, case: str, metric: str) -> Point:
-    """What the last night that planned a case measured."""
+    """Return the point of the last night that planned a case."""
     return history.points(table, case, metric, [int(nights(table, case)[-1])])[0]
 
 
 def title(metric: str, table: Table | None = None) -> str:
-    """A metric in words; of benchmarks inside the process, whose metrics are units, what it is.
+    """Return the title of a metric, or of an in-process benchmark's unit.
 
-    With its table it says, too, whether the figures are ratios.
+    With its table, the title also says whether the figures are ratios.
     """
     other = {"seconds": "time", "instructions": "instructions/request"}
     text = METRICS[metric].title if metric in METRICS else other.get(metric, metric or "figure")
@@ -65,7 +65,7 @@ def title(metric: str, table: Table | None = None) -> str:
 
 
 def reading(table: Table) -> str:
-    """How a trend is to be read."""
+    """Explain how to read a trend."""
     if not table.ratio:
         return ""
     return (
@@ -75,17 +75,17 @@ def reading(table: Table) -> str:
 
 
 def quantity(table: Table, metric: str) -> Quantity:
-    """The quantity of a metric, of the unit that asv gives to a benchmark, or of a ratio."""
+    """Return the quantity of a metric, of an asv benchmark's unit, or of a ratio."""
     if metric in METRICS and not table.ratio:
         return Quantity.of(metric)
-    unit = "×" if table.ratio else metric
+    unit, name = "×" if table.ratio else metric, title(metric, table)
     if unit == "seconds":
-        return Quantity(title(metric, table), units.seconds, unit)
-    return Quantity(title(metric, table), lambda one: f"{units.significant(one, 4)} {unit}", unit)
+        return Quantity(name, units.seconds, unit)
+    return Quantity(name, lambda figure: f"{units.significant(figure, 4)} {unit}", unit)
 
 
 def cells(table: Table, metric: str, point: Point) -> tuple[str, str, str]:
-    """A night's figure, its interval, and its flags or why there is no figure."""
+    """Return a night's figure, its interval, and its flags or why the figure is missing."""
     if (figure := point.figure) is None:
         return formats.MISSING, "", point.reason
     axis, case = quantity(table, metric), point.case
@@ -95,7 +95,7 @@ def cells(table: Table, metric: str, point: Point) -> tuple[str, str, str]:
 
 
 def newest_figure(case: str, tables: Sequence[Table]) -> tuple[str, str]:
-    """A case's newest figure, absolute if it has one; its interval, or why it is in doubt."""
+    """Return a case's newest figure, absolute if it has one, and its interval or its doubt."""
     table = next((table for table in tables if not table.ratio), next(iter(tables), None))
     metric = next(iter(metrics(table, case)), "") if table else ""
     if table is None or not metric:
@@ -108,7 +108,7 @@ def newest_figure(case: str, tables: Sequence[Table]) -> tuple[str, str]:
 
 
 def spark(case: str, tables: Sequence[Table]) -> Markup:
-    """Draw the series that the case's page shows first as a sparkline; empty: it has none."""
+    """Draw a sparkline of the series that the case's page shows first; empty if it has none."""
     table = next(iter(tables), None)
     if table is None or not (metric := next(iter(metrics(table, case)), "")):
         return Markup("")
@@ -118,7 +118,7 @@ def spark(case: str, tables: Sequence[Table]) -> Markup:
 
 
 def _values(table: Table, case: str, metric: str, of: Nights) -> list[float | None]:
-    """A figure for each night; None: it has none that counts."""
+    """Return a figure for each night; None if it is missing or may not be judged."""
     return [
         point.figure.estimate if point.figure and point.case.status == "measured" else None
         for point in history.points(table, case, metric, of.tolist())
@@ -128,19 +128,19 @@ def _values(table: Table, case: str, metric: str, of: Nights) -> list[float | No
 def document(
     site: Site, case: str, series: Mapping[Table, Nights], changes: Sequence[Change], only: str = ""
 ) -> dict[str, Any]:
-    """The data file of a case: all series of these nights, or of one metric, and what happened."""
-    every = (_table(site, table, case, of, changes, only) for table, of in series.items())
-    return {"format": FORMAT, "case": case, "tables": [*every]}
+    """Make a case's data file: its series in these nights, or one metric's, with events."""
+    case_tables = [_table(site, table, case, of, changes, only) for table, of in series.items()]
+    return {"format": FORMAT, "case": case, "tables": case_tables}
 
 
 def _table(
     site: Site, table: Table, case: str, of: Nights, changes: Iterable[Change], only: str
 ) -> dict[str, Any]:
-    """A case on one machine."""
+    """Describe a case's series on one machine."""
     row, ratio = table.cases.index(case), table.ratio
     headers = [table.nights[night] for night in of.tolist()]
     first, last = int(of[0]), int(of[-1])
-    happened = site.events[table.machine, table.kind]
+    events = site.events[table.machine, table.kind]
     stack = table.nights[int(nights(table, case)[-1])].cases[case].stack
     anchor = headers[-1].profile if ratio else None
     return {
@@ -161,25 +161,25 @@ def _table(
             for metric in metrics(table, case)
             if only in {"", metric}
         ],
-        "gaps": [table.nights[night].time for night, _ in happened.gaps if first < night <= last],
+        "gaps": [table.nights[night].time for night, _ in events.gaps if first < night <= last],
         "breaks": [
             {
                 "time": table.nights[event.night].time,
                 "label": f"{event.what}: {event.before} → {event.after}",
             }
-            for event in happened.breaks.get(case, ())
+            for event in events.breaks.get(case, ())
             if first < event.night <= last
         ],
         "bumps": [
             {
                 "time": table.nights[bump.night].time,
-                "label": f"{bump.stack}: {words.moved(bump.packages) or 'hashes only'}",
-                # Of the one package that moved; where several did, nowhere.
+                "label": f"{bump.stack}: {words.package_changes(bump.packages) or 'hashes only'}",
+                # The page of the package that moved, if only one did.
                 "href": addresses.package(bump.packages[0].package)
                 if len(bump.packages) == 1
                 else "",
             }
-            for bump in happened.bumps
+            for bump in events.bumps
             if bump.stack == stack and first < bump.night <= last
         ],
         "changes": [
@@ -194,40 +194,40 @@ def _table(
 
 
 def _metric(table: Table, metric: str, of: Nights, row: int) -> dict[str, Any]:
-    column, known, ratio = table.metrics.index(metric), METRICS.get(metric), table.ratio
+    column, definition, ratio = table.metrics.index(metric), METRICS.get(metric), table.ratio
     ends = _DIGITS if ratio else _DIGITS - 1
     mean, low, high, launches = table.figures[of, row, column].T
     return {
         "name": metric,
         "title": title(metric, table),
-        "unit": "1" if ratio else known.unit if known else metric,
+        "unit": "1" if ratio else definition.unit if definition else metric,
         "format": quantity(table, metric).script,
-        "better": known.better if known else "lower",
-        "mean": _rounded(mean, _DIGITS),
-        "low": _rounded(low, ends),
-        "high": _rounded(high, ends),
+        "better": definition.better if definition else "lower",
+        "mean": _round(mean, _DIGITS),
+        "low": _round(low, ends),
+        "high": _round(high, ends),
         "launches": launches.astype(int).tolist(),
     }
 
 
-def _rounded(figures: Figures, digits: int) -> list[float | None]:
-    """Figures with so many digits; None: there is none."""
+def _round(figures: Figures, digits: int) -> list[float | None]:
+    """Round figures to some significant digits; None stands for a missing figure."""
     return [
         None if math.isnan(number) else float(f"{number:.{digits}g}") for number in figures.tolist()
     ]
 
 
 def _change(site: Site, record: Change, name: SeriesName) -> dict[str, Any]:
-    """A mark, with what the evidence says of this series; without it, with no size."""
+    """Describe the mark of a change in a series: with a size, if the evidence has one."""
     change, evidence = describe(record), site.comparisons.get(record.evidence or "")
-    judged = judgement_on(evidence, name) if evidence else None
+    judgement = judgement_on(evidence, name) if evidence else None
     verdict, size = record.verdict, record.interval if name == record.series else None
-    if size is None and judged is not None:
-        verdict, size = judged.verdict, judged.interval
+    if size is None and judgement is not None:
+        verdict, size = judgement.verdict, judgement.interval
     mark = formats.MARKS[verdict]
     word = formats.verdict(name.metric if name.metric in METRICS else "", verdict)
-    moved = f"{word} {formats.percent(size.estimate)} ({formats.ends(size)})" if size else ""
-    parts = (moved.removeprefix(f"{mark} ") or f"with this: {change.sentence}", change.cause)
+    effect = f"{word} {formats.percent(size.estimate)} ({formats.ends(size)})" if size else ""
+    parts = (effect.removeprefix(f"{mark} ") or f"together with: {change.sentence}", change.cause)
     return {
         "metric": name.metric,
         "time": int(record.when.timestamp()),
@@ -240,7 +240,7 @@ def _change(site: Site, record: Change, name: SeriesName) -> dict[str, Any]:
 
 
 def trend(case: str, table: Table) -> Markup:
-    """The chart of a case, which a script draws from its data file; `table` is the first in it."""
+    """Make a case's chart, which a script draws from its data file; `table` is the first there."""
     metric = next(iter(metrics(table, case)), "")
     about = Caption("trend", title(metric, table), reading(table))
     data = {"source": addresses.data_file(case)}
@@ -248,7 +248,7 @@ def trend(case: str, table: Table) -> Markup:
 
 
 def year(site: Site, about: Caption, case: str, tables: Sequence[Table]) -> Markup:
-    """The newest year of a case's first metric on every machine, with its data in the page."""
+    """Chart a case's main metric in the newest year on every machine, with data in the page."""
     first = tables[0]
     metric = metrics(first, case)[0]
     series = {
@@ -261,7 +261,7 @@ def year(site: Site, about: Caption, case: str, tables: Sequence[Table]) -> Mark
 
 
 def trend_around(site: Site, record: Change) -> Markup | None:
-    """The nights around a change, with their data in the page; None: the series is not here."""
+    """Chart the nights around a change, with data in the page; None without the series."""
     name = record.series
     if (around := _around(site, record)) is None:
         return None
@@ -269,14 +269,14 @@ def trend_around(site: Site, record: Change) -> Markup | None:
     about = Caption(
         "around",
         f"{title(name.metric, table)} before and after",
-        f"Up to {AROUND} nights on either side, as they were measured, one by one.",
+        f"Up to {AROUND} nights on either side, each as it was measured.",
     )
     data = {"document": document(site, name.case, {table: near}, [record], name.metric)}
     return _chart(about, data, name.case, table, name.metric, near)
 
 
 def change_card(site: Site, record: Change) -> Card:
-    """What is shown of a change elsewhere."""
+    """Make the card of a change."""
     text, name, values, step = describe(record), record.series, [], 0
     how = record.method.partition(", ")[2].partition(" between ")[0] or "measured"
     if around := _around(site, record):
@@ -297,12 +297,12 @@ def change_card(site: Site, record: Change) -> Card:
 
 
 def _around(site: Site, record: Change) -> tuple[Table, Nights, int] | None:
-    """The nights around a change, and the place of the first one after it."""
+    """Return the nights around a change, and the index of the first one after it."""
     name = record.series
-    there = filter(None, (site.tables.get((name.machine, kind)) for kind in KINDS))
-    # The series that it was found in, where several kinds have the case.
+    tables = filter(None, (site.tables.get((name.machine, kind)) for kind in KINDS))
+    # If several kinds have the case: the table with the change's own run comes first.
     for table in sorted(
-        there, key=lambda table: all(night.run != record.after_run for night in table.nights)
+        tables, key=lambda table: all(night.run != record.after_run for night in table.nights)
     ):
         if name.case in table.cases and name.metric in table.metrics:
             planned = nights(table, name.case)
@@ -320,7 +320,7 @@ def _chart(
 
 
 def _rows(table: Table, case: str, metric: str, of: Nights) -> Iterator[Sequence[str]]:
-    """Points of a series for the table below its chart, the newest first."""
+    """Return the rows of the table below a chart, newest first."""
     for point in reversed(history.points(table, case, metric, of.tolist())):
         day = f"{datetime.fromtimestamp(point.night.time, UTC):%Y-%m-%d}"
         yield day, point.night.run, "", *cells(table, metric, point)

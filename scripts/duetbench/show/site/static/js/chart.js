@@ -1,35 +1,35 @@
 // @ts-check
 /**
- * A chart of lines: intervals, points, what happened, axes; read by pointer and by keyboard.
+ * A line chart: intervals, points, events, axes; readable by pointer and by keyboard.
  *
- * It is an SVG in the page's own colours, so that light, dark and forced colours, zoom and paper need
- * nothing here. What is pointed at is said in a live region below the plot.
+ * It is an SVG in the page's own colours, so light, dark and forced colours, zoom and paper need no
+ * code here. A live region below the plot describes the selected point.
  */
 
 import { day, interval, named } from "./formats.js";
 
 /**
- * One figure, or why there is none.
+ * One figure, or why it is missing.
  * @typedef {object} Datum
  * @property {number} x
  * @property {number | null} [mean]
  * @property {number | null} [low]
  * @property {number | null} [high]
- * @property {boolean} [hollow] Shown, and not judged.
- * @property {boolean} [cut] No line leads here from the figure before.
+ * @property {boolean} [hollow] Shown, but not judged.
+ * @property {boolean} [cut] No line joins it to the figure before.
  * @property {string} [note]
  * @property {string} [href]
- * @property {number | null} [beside] What was published.
+ * @property {number | null} [beside] The published figure.
  */
 /** @typedef {{name: string, slot: number, points: Datum[]}} Series */
 /**
- * Something that happened.
+ * An event.
  * @typedef {object} Mark
  * @property {number} x
  * @property {"change" | "break" | "bump"} kind
  * @property {string} label
- * @property {string} [short] What is written at its line.
- * @property {string} [by] What is added to that where there is room.
+ * @property {string} [short] The text at its line.
+ * @property {string} [by] More text, if there is room.
  * @property {string} [tone]
  * @property {string} [href]
  */
@@ -39,7 +39,7 @@ import { day, interval, named } from "./formats.js";
  * @property {{title: string, format: string, log?: boolean, zero?: boolean}} y
  * @property {Series[]} series
  * @property {Mark[]} marks
- * @property {number} [from] Ends of what is shown.
+ * @property {number} [from] Ends of the visible range.
  * @property {number} [to]
  */
 /** @typedef {{x: number, y: number, says: string, href: string}} Spot */
@@ -47,10 +47,10 @@ import { day, interval, named } from "./formats.js";
 const DAY = 86_400;
 const LINE = 16; // px, of a label
 const LETTER = 7;
-const DOTTED = 130; // so many points of all series have a dot each
-const LEAST = 0.01; // to each side of the middle: noise must not look like a landslide
+const DOTTED = 130; // most points of all series that have a dot each
+const LEAST = 0.01; // to each side of the middle: noise must not look large
 const FAR = 2.5; // times the largest figure
-const HELP = "Arrow keys read this chart: ← → along a line, ↑ ↓ to another; Enter opens what is read.";
+const HELP = "Arrow keys read this chart: ← → along a line, ↑ ↓ to another; Enter opens the point's page.";
 const MARKERS = [
   "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z", "M-3-3h6v6h-6z", "M0-4.5L4 3H-4z",
   "M0 4.5L4-3H-4z", "M-3-3h6L-3 3h6z",
@@ -61,16 +61,16 @@ const MARKERS = [
  * @param {string} tag @param {Record<string, string | number>} attributes @param {...(Node | string)} children
  */
 function shape(tag, attributes, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
-  made.append(...children);
-  return made;
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  element.append(...children);
+  return element;
 }
 
 /** @param {number} value */
 const px = (value) => value.toFixed(1);
 
-/** A chart in its figure. */
+/** A chart in a figure element. */
 export class Chart {
   /** @type {Model | null} */
   #model = null;
@@ -95,7 +95,7 @@ export class Chart {
     });
   }
 
-  /** Say something of the chart: below its plot, and to those who listen. @param {string} text @param {string} [href] */
+  /** Show a sentence below the plot, which screen readers announce. @param {string} text @param {string} [href] */
   say(text, href = "") {
     this.says.textContent = text;
     if (href) {
@@ -109,25 +109,25 @@ export class Chart {
     this.#at = null;
     const width = Math.max(260, this.place.clientWidth);
     this.#width = this.place.clientWidth;
-    const height = width < 560 ? 270 : width < 900 ? 340 : 400; // as the stylesheet keeps free
+    const height = width < 560 ? 270 : width < 900 ? 340 : 400; // as the stylesheet reserves
     const write = named(model.y.format);
     const [from, to] = range(model);
-    const seen = model.series.map((one) => one.points.filter(({ x }) => from <= x && x <= to));
+    const seen = model.series.map((line) => line.points.filter(({ x }) => from <= x && x <= to));
     const marks = model.marks.filter(({ x }) => from <= x && x <= to);
     const [low, high] = limits(model, seen.flat());
     const ticks = model.y.log ? logTicks(low, high) : niceTicks(low, high, 6);
     // Ticks are round: `0.9000 ×` is `0.9 ×`.
     const round = (/** @type {number} */ tick) => write(tick).replace(/(\.\d*?)0+(?!\d)/, "$1").replace(/\.(?!\d)/, "");
-    const left = 12 + LETTER * Math.max(3, ...ticks.map((one) => round(one).length));
+    const left = 12 + LETTER * Math.max(3, ...ticks.map((tick) => round(tick).length));
     const scaleX = (/** @type {number} */ x) =>
       left + 8 + ((width - left - 20) * (x - from)) / (to - from || 1);
-    const written = marks.filter((one) => one.short).map((one) =>
-      ({ ...one, short: width < 560 || !one.by ? one.short : `${one.short} ${one.by}` }));
-    const labels = placed(written, scaleX, left, width);
-    const top = 10 + LINE * (1 + Math.max(-1, ...labels.map((one) => one.row)));
+    const texts = marks.filter((mark) => mark.short).map((mark) =>
+      ({ ...mark, short: width < 560 || !mark.by ? mark.short : `${mark.short} ${mark.by}` }));
+    const labels = placed(texts, scaleX, left, width);
+    const top = 10 + LINE * (1 + Math.max(-1, ...labels.map((label) => label.row)));
     const bottom = height - (model.x.title ? 40 : 24);
     const grow = model.y.log ? Math.log : Number;
-    // What is beyond the axis stays at its edge.
+    // Figures beyond the axis stay at its edge.
     const scaleY = (/** @type {number} */ y) =>
       bottom - (bottom - top) * Math.max(0, Math.min(1, (grow(y) - grow(low)) / (grow(high) - grow(low) || 1)));
     const many = seen.flat().length > DOTTED;
@@ -149,16 +149,16 @@ export class Chart {
       svg.append(shape("text", { class: "faint", x: (left + width) / 2, y: bottom + 34, "text-anchor": "middle" }, model.x.title));
     }
     svg.append(shape("line", { class: "axis", x1: left, x2: width - 8, y1: bottom, y2: bottom }));
-    for (const one of marks.filter(({ kind }) => kind !== "bump")) {
-      const x = px(scaleX(one.x));
-      svg.append(shape("line", { class: `${one.kind} ${one.tone ?? ""}`, x1: x, x2: x, y1: top - 4, y2: bottom }));
+    for (const mark of marks.filter(({ kind }) => kind !== "bump")) {
+      const x = px(scaleX(mark.x));
+      svg.append(shape("line", { class: `${mark.kind} ${mark.tone ?? ""}`, x1: x, x2: x, y1: top - 4, y2: bottom }));
     }
-    for (const one of marks.filter(({ kind }) => kind === "bump")) {
-      svg.append(shape("path", { class: "bump", d: `M${px(scaleX(one.x))} ${bottom - 6}l3.5 6h-7z` }));
+    for (const mark of marks.filter(({ kind }) => kind === "bump")) {
+      svg.append(shape("path", { class: "bump", d: `M${px(scaleX(mark.x))} ${bottom - 6}l3.5 6h-7z` }));
     }
-    model.series.forEach((one, row) => {
-      const group = shape("g", { class: `s${one.slot % 5} d${Math.floor(one.slot / 5) % 2}` });
-      const drawn = seen[row].filter(({ mean }) => mean != null);
+    model.series.forEach((series, row) => {
+      const group = shape("g", { class: `s${series.slot % 5} d${Math.floor(series.slot / 5) % 2}` });
+      const figures = seen[row].filter(({ mean }) => mean != null);
       for (const piece of pieces(seen[row])) {
         const banded = model.x.kind === "time" && piece.length > 1 && piece.every((p) => p.low != null);
         if (banded) {
@@ -169,7 +169,7 @@ export class Chart {
         const line = piece.map((p) => `${px(scaleX(p.x))} ${px(scaleY(Number(p.mean)))}`);
         group.append(shape("path", { class: "line", d: `M${line.join("L")}` }));
       }
-      for (const point of drawn) {
+      for (const point of figures) {
         const x = scaleX(point.x);
         const y = scaleY(Number(point.mean));
         if (point.low != null && point.high != null && (model.x.kind !== "time" || lone(point, seen[row]))) {
@@ -179,7 +179,7 @@ export class Chart {
           group.append(shape("path", { class: "published", d: `M${px(x)} ${px(scaleY(point.beside))}m0-5l5 5-5 5-5-5z` }));
         }
         if (!many || point.hollow || lone(point, seen[row])) {
-          const d = MARKERS[one.slot % MARKERS.length];
+          const d = MARKERS[series.slot % MARKERS.length];
           group.append(shape("path", { class: point.hollow ? "dot hollow" : "dot", d, transform: `translate(${px(x)} ${px(y)})` }));
         }
       }
@@ -204,8 +204,8 @@ export class Chart {
           href: point.href ?? "",
         }))),
       ...["change", "break", "bump"].map((kind) =>
-        marks.filter((one) => one.kind === kind).map((one) => ({
-          x: scaleX(one.x), y: top, says: `${place(model, one.x)}: ${one.label}`, href: one.href ?? "",
+        marks.filter((mark) => mark.kind === kind).map((mark) => ({
+          x: scaleX(mark.x), y: top, says: `${place(model, mark.x)}: ${mark.label}`, href: mark.href ?? "",
         }))),
     ].filter((row) => row.length);
     this.#listen(svg, guide, { width, top, bottom });
@@ -215,13 +215,13 @@ export class Chart {
   /** @param {SVGElement} svg @param {SVGElement} guide @param {{width: number, top: number, bottom: number}} area */
   #listen(svg, guide, { width, top, bottom }) {
     const tip = Object.assign(document.createElement("p"), { className: "chart-tip", hidden: true });
-    tip.setAttribute("aria-hidden", "true"); // what the keyboard reads is said elsewhere
+    tip.setAttribute("aria-hidden", "true"); // keyboard readers get the live region
     this.place.append(tip);
     const at = (/** @type {MouseEvent} */ event) => event.clientX - svg.getBoundingClientRect().left;
     const near = (/** @type {MouseEvent} */ event) => {
       const y = event.clientY - svg.getBoundingClientRect().top;
-      const away = (/** @type {Spot} */ one) => Math.hypot(3 * (one.x - at(event)), one.y - y);
-      return this.#rows.flat().reduce((best, one) => (away(one) < away(best) ? one : best));
+      const away = (/** @type {Spot} */ spot) => Math.hypot(3 * (spot.x - at(event)), spot.y - y);
+      return this.#rows.flat().reduce((best, spot) => (away(spot) < away(best) ? spot : best));
     };
     this.point = (/** @type {Spot | null} */ spot) => {
       guide.setAttribute("d", spot ? `M${px(spot.x)} ${top}V${bottom}M${px(spot.x - 6)} ${px(spot.y)}h12` : "");
@@ -278,9 +278,9 @@ export class Chart {
     const dot = (/** @type {string} */ kind, /** @type {number} */ slot) =>
       shape("path", { class: kind, d: MARKERS[slot % MARKERS.length], transform: "translate(14 7)" });
     const all = model.series.length > 1 ? model.series : [];
-    const has = (/** @type {string} */ kind) => marks.some((one) => one.kind === kind);
+    const has = (/** @type {string} */ kind) => marks.some((mark) => mark.kind === kind);
     this.legend.replaceChildren(
-      ...all.map((one) => key(`s${one.slot % 5} d${Math.floor(one.slot / 5) % 2}`, dot("dot", one.slot), one.name)),
+      ...all.map((line) => key(`s${line.slot % 5} d${Math.floor(line.slot / 5) % 2}`, dot("dot", line.slot), line.name)),
       ...(points.some(({ low }) => low != null)
         ? [key("s0", model.x.kind === "time" ? shape("rect", { class: "band", y: 2, width: 28, height: 10 }) : line("whisker"), "95 % interval")]
         : []),
@@ -298,7 +298,7 @@ export class Chart {
 const place = (model, x) =>
   model.x.kind === "time" ? day(x) : model.x.names?.[x] || `${x} ${model.x.title}`;
 
-/** What is said of a figure. @param {Model} model @param {Series} series @param {Datum} point */
+/** Describe a figure in a sentence. @param {Model} model @param {Series} series @param {Datum} point */
 export function sentence(model, series, point) {
   const where = place(model, point.x);
   const write = named(model.y.format);
@@ -314,7 +314,7 @@ export function sentence(model, series, point) {
 }
 
 /**
- * Where a key leads; null if it is not one of ours.
+ * The spot that a key moves to; null for other keys.
  * @param {string} key @param {[number, number] | null} from @param {unknown[][]} rows
  * @returns {[number, number] | null}
  */
@@ -336,35 +336,35 @@ export function step(key, from, rows) {
   }
 }
 
-/** What is shown of x. @param {Model} model @returns {[number, number]} */
+/** The visible range of x. @param {Model} model @returns {[number, number]} */
 function range(model) {
-  const every = [...model.series.flatMap((one) => one.points.map(({ x }) => x)), ...model.marks.map(({ x }) => x)];
-  const [low, high] = [Math.min(...every), Math.max(...every)];
+  const places = [...model.series.flatMap((line) => line.points.map(({ x }) => x)), ...model.marks.map(({ x }) => x)];
+  const [low, high] = [Math.min(...places), Math.max(...places)];
   const air = model.x.kind === "time" ? DAY : (high - low) * 0.03 || 1;
   const alone = low === high ? air : 0;
-  if (!every.length) return [0, 1];
+  if (!places.length) return [0, 1];
   return [
     model.from ?? low - alone - (model.x.kind === "time" ? 0 : air),
     model.to ?? high + alone + (model.x.kind === "time" ? 0 : air),
   ];
 }
 
-/** Ends of the upright axis. @param {Model} model @param {Datum[]} points @returns {[number, number]} */
+/** Ends of the vertical axis. @param {Model} model @param {Datum[]} points @returns {[number, number]} */
 export function limits(model, points) {
   const log = model.y.log;
   const known = points.filter(({ mean }) => mean != null && (!log || mean > 0));
   const means = known.map(({ mean }) => Number(mean));
   if (!means.length) return log ? [0.1, 1] : [0, 1];
-  // Published figures further out would squeeze the rest.
+  // Published figures farther out would squeeze the others.
   const most = log ? Infinity : FAR * Math.max(...means);
-  const every = [...means, ...known.map((one) => Number(one.beside)).filter((one) => one > 0 && one <= most)];
-  let [low, high] = [Math.min(...every), Math.max(...every)];
+  const published = known.map((point) => Number(point.beside)).filter((figure) => figure > 0 && figure <= most);
+  let [low, high] = [Math.min(...means, ...published), Math.max(...means, ...published)];
   if (log) return [low / 1.3, high * 1.3];
   const halves = known
-    .filter((one) => one.low != null && one.high != null)
-    .map((one) => (Number(one.high) - Number(one.low)) / 2)
-    .sort((one, other) => one - other);
-  const half = halves[Math.floor(0.9 * halves.length)] ?? 0; // few wide ones would squeeze the rest
+    .filter((point) => point.low != null && point.high != null)
+    .map((point) => (Number(point.high) - Number(point.low)) / 2)
+    .sort((a, b) => a - b);
+  const half = halves[Math.floor(0.9 * halves.length)] ?? 0; // a few wide ones would squeeze the others
   [low, high] = [low - half, high + half];
   const lack = Math.max(0, LEAST * Math.abs(low + high) - (high - low)) / 2;
   const air = 0.06 * (high - low + 2 * lack) || 1;
@@ -375,19 +375,19 @@ export function limits(model, points) {
 /** Stretches of figures that a line joins. @param {Datum[]} points */
 export function pieces(points) {
   /** @type {Datum[][]} */
-  const found = [[]];
+  const stretches = [[]];
   for (const point of points) {
-    if (point.cut || point.mean == null) found.push([]);
-    if (point.mean != null && !point.hollow) found[found.length - 1].push(point);
+    if (point.cut || point.mean == null) stretches.push([]);
+    if (point.mean != null && !point.hollow) stretches[stretches.length - 1].push(point);
   }
-  return found.filter((piece) => piece.length);
+  return stretches.filter((stretch) => stretch.length);
 }
 
-/** Whether no line leads to a figure. @param {Datum} point @param {Datum[]} points */
+/** Whether no line joins a figure to another. @param {Datum} point @param {Datum[]} points */
 function lone(point, points) {
   const place = points.indexOf(point);
   const [before, after] = [points[place - 1], points[place + 1]];
-  const joined = (/** @type {Datum | undefined} */ one) => one && one.mean != null && !one.hollow;
+  const joined = (/** @type {Datum | undefined} */ next) => next && next.mean != null && !next.hollow;
   return !(joined(before) && !point.cut) && !(joined(after) && !after.cut);
 }
 
@@ -395,25 +395,25 @@ function lone(point, points) {
 export function niceTicks(low, high, most) {
   const rough = (high - low) / most;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const size = [1, 2, 5, 10].map((factor) => factor * power).find((one) => one >= rough * 0.999) ?? rough;
-  const found = [];
+  const size = [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= rough * 0.999) ?? rough;
+  const ticks = [];
   for (let n = Math.ceil(low / size - 1e-9); n * size <= high * (1 + 1e-12); n++) {
-    found.push(Number((n * size).toPrecision(12)));
+    ticks.push(Number((n * size).toPrecision(12)));
   }
-  return found;
+  return ticks;
 }
 
 /** 1, 2 and 5 times powers of ten. @param {number} low @param {number} high */
 function logTicks(low, high) {
-  const found = [];
+  const ticks = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++) {
     for (const factor of [1, 2, 5]) {
       const tick = Number((factor * 10 ** power).toPrecision(3));
-      if (low <= tick && tick <= high) found.push(tick);
+      if (low <= tick && tick <= high) ticks.push(tick);
     }
   }
-  const whole = found.filter((one) => /^1/.test(one.toExponential()));
-  return found.length > 8 && whole.length > 1 ? whole : found;
+  const powers = ticks.filter((tick) => /^1/.test(tick.toExponential()));
+  return ticks.length > 8 && powers.length > 1 ? powers : ticks;
 }
 
 /** Days, months or years. @param {number} from @param {number} to @param {number} room @returns {[number, string][]} */
@@ -422,38 +422,38 @@ export function timeTicks(from, to, room) {
   const days = (to - from) / DAY;
   const names = new Intl.DateTimeFormat("en", { month: "short", timeZone: "UTC" });
   /** @type {[number, string][]} */
-  const found = [];
-  const close = [1, 2, 7, 14].find((one) => days / one <= most);
-  if (close) {
-    for (let n = Math.ceil(from / DAY / close); n * close * DAY <= to; n++) found.push([n * close * DAY, day(n * close * DAY)]);
-    return found;
+  const ticks = [];
+  const step = [1, 2, 7, 14].find((count) => days / count <= most);
+  if (step) {
+    for (let n = Math.ceil(from / DAY / step); n * step * DAY <= to; n++) ticks.push([n * step * DAY, day(n * step * DAY)]);
+    return ticks;
   }
-  const size = [1, 2, 3, 6, 12, 24, 60].find((one) => days / 30.4 / one <= most) ?? 120;
+  const size = [1, 2, 3, 6, 12, 24, 60].find((months) => days / 30.4 / months <= most) ?? 120;
   const first = new Date(from * 1000);
   for (let n = Math.ceil((first.getUTCFullYear() * 12 + first.getUTCMonth()) / size) * size; ; n += size) {
     const date = new Date(Date.UTC(Math.floor(n / 12), n % 12, 1));
     const time = date.getTime() / 1000;
-    if (time > to) return found;
-    if (time >= from) found.push([time, size >= 12 ? `${date.getUTCFullYear()}` : `${names.format(date)} ${date.getUTCFullYear()}`]);
+    if (time > to) return ticks;
+    if (time >= from) ticks.push([time, size >= 12 ? `${date.getUTCFullYear()}` : `${names.format(date)} ${date.getUTCFullYear()}`]);
   }
 }
 
 /**
- * The values of x that were measured, as many as have room.
+ * The measured values of x, as many as there is room for.
  * @param {Model} model @param {Datum[]} points @param {(x: number) => number} scale @returns {[number, string][]}
  */
 function valueTicks(model, points, scale) {
   const text = (/** @type {number} */ x) =>
     model.x.names?.[x] ?? x.toLocaleString("en", { maximumSignificantDigits: 3 });
-  const found = /** @type {[number, string][]} */ ([]);
+  const ticks = /** @type {[number, string][]} */ ([]);
   let end = Infinity;
-  for (const x of [...new Set(points.map((one) => one.x))].sort((one, other) => other - one)) {
+  for (const x of [...new Set(points.map((point) => point.x))].sort((a, b) => b - a)) {
     const half = (LETTER * text(x).length) / 2;
     if (scale(x) + half + 8 > end) continue;
-    found.push([x, text(x)]);
+    ticks.push([x, text(x)]);
     end = scale(x) - half;
   }
-  return found;
+  return ticks;
 }
 
 /**
@@ -463,7 +463,7 @@ function valueTicks(model, points, scale) {
 export function placed(marks, scale, left, right) {
   /** @type {number[]} */
   const ends = [];
-  return [...marks].sort((one, other) => one.x - other.x).map((mark) => {
+  return [...marks].sort((a, b) => a.x - b.x).map((mark) => {
     const wide = LETTER * (mark.short ?? "").length + 6;
     const from = Math.max(left, Math.min(scale(mark.x) - wide / 2, right - wide));
     let row = ends.findIndex((end) => end <= from);

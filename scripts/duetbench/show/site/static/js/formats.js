@@ -1,5 +1,5 @@
 // @ts-check
-/** How figures are written: the same as `core/units.py` and `show/formats.py`. SI units come in. */
+/** Formats of figures, as in `core/units.py` and `show/formats.py`, from values in SI units. */
 
 /** @typedef {(value: number) => string} Formatter */
 
@@ -9,7 +9,7 @@ const SPREAD = 0.25;
 const ROUNDING = 1e-9; // of means over logarithms, relative
 
 /**
- * So many significant digits, without exponent, with thousands separators.
+ * A number with some significant digits, without exponent, with thousands separators.
  * @param {number} value @param {number} [digits]
  */
 export function significant(value, digits = 3) {
@@ -42,12 +42,12 @@ const KNOWN = {
   significant: (value) => significant(value),
 };
 
-/** The formatter of this name; of others it is the unit. @param {string} name @returns {Formatter} */
+/** The formatter of this name; for any other name, the name is the unit. @param {string} name @returns {Formatter} */
 export function named(name) {
   return KNOWN[name] ?? ((value) => `${significant(value, 4)} ${name}`.trim());
 }
 
-/** A ratio as a signed change, `+1.23 %`; from doubling on a factor. @param {number} ratio */
+/** A ratio as a signed change, `+1.23 %`, or from 2 on as a factor. @param {number} ratio */
 export function percent(ratio) {
   if (ratio >= 2) return `${significant(ratio)}×`;
   const size = Math.abs(100 * (ratio - 1));
@@ -55,7 +55,7 @@ export function percent(ratio) {
 }
 
 /**
- * The interval: `±1.2 %`, or `lo…hi` where it is wide; empty when there is none.
+ * The interval: `±1.2 %`, or `lo…hi` if it is wide; empty if there is none.
  * @param {number} mean @param {number | null | undefined} low @param {number | null | undefined} high
  * @param {Formatter} write
  */
@@ -80,14 +80,14 @@ export function day(seconds_) {
 /** @typedef {{mean?: number | null, low?: number | null, high?: number | null}} Estimate */
 
 /**
- * One figure over another one. Both stand against one anchor and have nothing else in common, so
- * that their errors add in quadrature, on the logarithmic scale.
+ * One figure over another. Both are ratios to one anchor and independent otherwise, so their errors
+ * add in quadrature on the logarithmic scale.
  * @param {Estimate} base @param {Estimate} head
  */
 export function quotient(base, head) {
-  const half = (/** @type {Estimate} */ one) => Math.log(Number(one.high) / Number(one.low)) / 2;
-  const found = Number(head.mean) / Number(base.mean);
+  const half = (/** @type {Estimate} */ figure) => Math.log(Number(figure.high) / Number(figure.low)) / 2;
+  const ratio = Number(head.mean) / Number(base.mean);
   const factor = Math.exp(Math.hypot(half(base), half(head)));
-  const ends = `${significant(found / factor, 4)}…${significant(found * factor, 4)}`;
-  return `${significant(found, 4)} × (95 % interval ${ends}), ${percent(found)}`;
+  const ends = `${significant(ratio / factor, 4)}…${significant(ratio * factor, 4)}`;
+  return `${significant(ratio, 4)} × (95 % interval ${ends}), ${percent(ratio)}`;
 }

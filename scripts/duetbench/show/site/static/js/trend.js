@@ -1,8 +1,8 @@
 // @ts-check
 /**
- * The charts of a page: those whose figures it holds, and trends, whose figures are in a file.
+ * The charts of a page: plots, whose figures are in the page, and trends, whose figures are in a file.
  *
- * What cannot be fetched or read is said, and the table below the chart stays as the page was built.
+ * If a file cannot be fetched or read, the page says so, and keeps the table that it was built with.
  */
 
 import { Chart } from "./chart.js";
@@ -43,18 +43,18 @@ const FORMAT = 3;
 const ROWS = 150;
 const root = new URL(document.body.dataset.root ?? "./", document.baseURI);
 
-/** What is wrong with a data file, in a sentence for people. */
+/** A problem of a data file, in a sentence for readers. */
 class DataError extends Error {}
 
 /** @param {string} address @returns {Promise<Document>} */
 async function load(address) {
   const response = await fetch(new URL(address, root)).catch(() => null);
   if (!response?.ok) throw new DataError(`${address} is missing`);
-  const found = await response.json().catch(() => null);
-  if (found?.format !== FORMAT || !Array.isArray(found.tables)) {
-    throw new DataError(`${address} is damaged, or of another version of this page: reload it`);
+  const content = await response.json().catch(() => null);
+  if (content?.format !== FORMAT || !Array.isArray(content.tables)) {
+    throw new DataError(`${address} is damaged, or belongs to another version of this page: reload the page`);
   }
-  return found;
+  return content;
 }
 
 /** @param {string} [address] */
@@ -62,8 +62,8 @@ const absolute = (address) => (address ? new URL(address, root).href : "");
 
 /** @param {Table} table @param {string} metric @param {string} name @param {number} slot @returns {Series} */
 function series(table, metric, name, slot) {
-  const figures = table.metrics.find((one) => one.name === metric);
-  const edges = [...(table.anchor ? [] : table.breaks.map((one) => one.time)), ...table.gaps.map((time) => time + 1)];
+  const figures = table.metrics.find(({ name }) => name === metric);
+  const edges = [...(table.anchor ? [] : table.breaks.map(({ time }) => time)), ...table.gaps.map((time) => time + 1)];
   /** @type {Datum[]} */
   const points = table.time.map((time, place) => ({
     x: time,
@@ -80,11 +80,11 @@ function series(table, metric, name, slot) {
 
 /** A trend with its controls. */
 class Trend {
-  /** @param {HTMLElement} figure @param {Config} config @param {Document} found */
-  constructor(figure, config, found) {
+  /** @param {HTMLElement} figure @param {Config} config @param {Document} content */
+  constructor(figure, config, content) {
     this.figure = figure;
     this.config = config;
-    this.found = found;
+    this.content = content;
     this.chart = new Chart(figure);
     const forms = figure.parentElement?.querySelectorAll("form") ?? [];
     /** @type {HTMLFormElement | undefined} */
@@ -98,32 +98,32 @@ class Trend {
     this.#draw();
   }
 
-  /** Every metric of every kind of figures, each once. */
+  /** Each metric of each kind of figures, once. */
   #choices() {
     /** @type {Map<string, string>} */
-    const found = new Map();
-    for (const table of this.found.tables) {
+    const titles = new Map();
+    for (const table of this.content.tables) {
       for (const { name, title } of table.metrics) {
-        const value = table.kind === this.found.tables[0].kind ? name : `${table.kind}:${name}`;
-        if (!found.has(value)) found.set(value, title);
+        const value = table.kind === this.content.tables[0].kind ? name : `${table.kind}:${name}`;
+        if (!titles.has(value)) titles.set(value, title);
       }
     }
-    return [...found].map(([value, title]) => ({ value, title }));
+    return [...titles].map(([value, title]) => ({ value, title }));
   }
 
   /** @returns {[string, string]} Kind and metric. */
-  #chosen() {
-    const [kind, metric] = this.view.metric.includes(":") ? this.view.metric.split(":", 2) : [this.found.tables[0].kind, this.view.metric];
+  #selection() {
+    const [kind, metric] = this.view.metric.includes(":") ? this.view.metric.split(":", 2) : [this.content.tables[0].kind, this.view.metric];
     return [kind, metric];
   }
 
   /** @param {string} kind @param {string} metric */
   #tables(kind, metric) {
-    return this.found.tables.filter((one) => one.kind === kind && one.metrics.some(({ name }) => name === metric));
+    return this.content.tables.filter((table) => table.kind === kind && table.metrics.some(({ name }) => name === metric));
   }
 
   #draw() {
-    const [kind, metric] = this.#chosen();
+    const [kind, metric] = this.#selection();
     const tables = this.#tables(kind, metric);
     const first = tables[0];
     if (!first) return;
@@ -135,10 +135,10 @@ class Trend {
       y: { title: figures.title, format: figures.format },
       series: lines,
       marks: [
-        ...tables.flatMap((table) => table.changes).filter((one) => one.metric === metric).map((one) => ({ ...one, kind: /** @type {const} */ ("change") })),
-        ...first.breaks.map((one) => ({ ...one, label: `${first.anchor ? "" : "not comparable with before: "}${one.label}`, kind: /** @type {const} */ ("break") })),
-        ...first.bumps.map((one) => ({ ...one, kind: /** @type {const} */ ("bump") })),
-      ].map((one) => ({ ...one, x: one.time, href: absolute(one.href) })),
+        ...tables.flatMap((table) => table.changes).filter((change) => change.metric === metric).map((change) => ({ ...change, kind: /** @type {const} */ ("change") })),
+        ...first.breaks.map((event) => ({ ...event, label: `${first.anchor ? "" : "not comparable with before: "}${event.label}`, kind: /** @type {const} */ ("break") })),
+        ...first.bumps.map((event) => ({ ...event, kind: /** @type {const} */ ("bump") })),
+      ].map((mark) => ({ ...mark, x: mark.time, href: absolute(mark.href) })),
       ...(this.view.from && { from: Date.parse(this.view.from) / 1000 }),
       ...(this.view.to && { to: Date.parse(this.view.to) / 1000 + 86_399 }),
     };
@@ -160,7 +160,7 @@ class Trend {
     this.figure.querySelector("tbody")?.replaceChildren(...rows.map(({ point, place }) => {
       const row = document.createElement("tr");
       const head = Object.assign(document.createElement("th"), { scope: "row", textContent: day(point.x) });
-      const run = this.#tables(...this.#chosen())[0].run[place];
+      const run = this.#tables(...this.#selection())[0].run[place];
       const mean = point.mean ?? null;
       const cells = [
         run, mean === null ? "—" : write(mean), mean === null ? "" : interval(mean, point.low, point.high, write), point.note ?? "",
@@ -172,14 +172,14 @@ class Trend {
     }));
   }
 
-  /** Two dates of a series against one anchor, as a ratio. @param {HTMLFormElement} form @param {Table} table @param {Series} line */
+  /** Compare two dates of a series against one anchor, as a ratio. @param {HTMLFormElement} form @param {Table} table @param {Series} line */
   #compare(form, table, line) {
-    const known = line.points.filter((one) => one.mean && one.low && one.high && !one.hollow);
+    const known = line.points.filter((point) => point.mean && point.low && point.high && !point.hollow);
     form.hidden = !table.anchor || known.length < 2;
     if (form.hidden) return;
     const [a, b] = ["a", "b"].map((name) => /** @type {HTMLSelectElement} */ (form.elements.namedItem(name)));
-    for (const [field, chosen] of /** @type {[HTMLSelectElement, number][]} */ ([[a, 0], [b, known.length - 1]])) {
-      field.replaceChildren(...known.map((one, place) => new Option(day(one.x), String(place), false, place === chosen)));
+    for (const [field, selection] of /** @type {[HTMLSelectElement, number][]} */ ([[a, 0], [b, known.length - 1]])) {
+      field.replaceChildren(...known.map((point, place) => new Option(day(point.x), String(place), false, place === selection)));
     }
     const output = /** @type {HTMLOutputElement} */ (form.querySelector("output"));
     const answer = () => {
@@ -196,7 +196,7 @@ class Trend {
     metric.replaceChildren(...this.choices.map(({ value, title }) => new Option(title, value)));
     const dropped = this.#read();
     const note = form.querySelector(".trend-note");
-    if (note && dropped.length) note.textContent = `The address says ${dropped.join(", ")}, which this page does not know.`;
+    if (note && dropped.length) note.textContent = `The address has ${dropped.join(", ")}, which this page does not know.`;
     form.addEventListener("change", (event) => {
       const field = event.target;
       if (field instanceof HTMLInputElement || field instanceof HTMLSelectElement) this.#go({ [field.name]: field.value });
@@ -206,12 +206,12 @@ class Trend {
     this.#fill();
   }
 
-  /** The view of the address; what it says that is not known. */
+  /** Read the view from the address; return the parts that are not known. */
   #read() {
     const dropped = [];
     for (const [name, value] of new URLSearchParams(location.search)) {
       const date = /^\d{4}-\d\d-\d\d$/.test(value) && !Number.isNaN(Date.parse(value));
-      if (name === "metric" ? this.choices.some((one) => one.value === value) : date && name in this.view) this.view[name] = value;
+      if (name === "metric" ? this.choices.some((choice) => choice.value === value) : date && name in this.view) this.view[name] = value;
       else dropped.push(`“${name}=${value}”`);
     }
     if (dropped.length) this.#remember();
@@ -227,8 +227,8 @@ class Trend {
   }
 
   #remember() {
-    const kept = Object.entries(this.view).filter(([name, value]) => value && !(name === "metric" && value === this.choices[0].value));
-    const query = new URLSearchParams(kept).toString();
+    const settings = Object.entries(this.view).filter(([name, value]) => value && !(name === "metric" && value === this.choices[0].value));
+    const query = new URLSearchParams(settings).toString();
     history.replaceState(null, "", `${location.pathname}${query && `?${query}`}${location.hash}`);
   }
 
@@ -240,7 +240,7 @@ class Trend {
   }
 }
 
-/** Why there is no chart, in words. @param {unknown} problem */
+/** Say why there is no chart. @param {unknown} problem */
 function why(problem) {
   if (problem instanceof DataError) return `${problem.message}.`;
   console.error(problem);
@@ -258,7 +258,7 @@ async function start(figure) {
   } catch (problem) {
     figure.classList.add("without");
     const says = figure.querySelector(".chart-says");
-    if (says) says.textContent = `${why(problem)} The table below has its figures.`;
+    if (says) says.textContent = `${why(problem)} The table below has the figures.`;
   }
   table?.classList.add("ready");
 }
