@@ -297,7 +297,10 @@ def test_counts_are_told_before_any_duet_and_say_where_duets_go(compare: Compare
     fake = Blind(slower={grown: 0.25})
     of = {case.case.id: case for case in compare(fake, every, 100.0, told).cases}
     assert {name for name, _ in fake.played} >= {grown, blind}
-    assert f"{grown} executes 25.0 % more instructions per request (exact to ±0.1 %)" in told.notes
+    assert (
+        f"{grown} executes 25.0 % more instructions per request (exact to ±0.1 %), counted in 15 s"
+        in told.notes
+    )
     assert any(f"{blind}: instructions not counted: it hung" in note for note in told.notes)
     assert (of[blind].count, of[blind].no_count) == (None, "it hung")
     verdicts_ = [one.count and one.count.verdict for one in (of[same], of[grown], of[other])]

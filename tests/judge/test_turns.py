@@ -353,7 +353,22 @@ def test_two_threads_serve_more_without_the_gil(
         assert gains[-1] > 1.2
 
 
-def unequal(base: Case, head: Case, speed: dict[str, float], folder: Path) -> Comparison:
+def test_a_turn_takes_as_long_for_unequal_sides_as_for_a_case_that_scales() -> None:
+    """Both are a launch and a load of each side, one after the other; a duet shares its launch."""
+    endpoint = make_case("x/y").endpoint.model_copy(update={"floor": 0.0})
+    scales = make_case("one/a", cores="shared", endpoint=endpoint, workers=2, ceiling=None)
+    plain, testbed = scales.model_copy(update={"cores": "split"}), side("head", ()).testbed
+    few = plain.model_copy(update={"workers": 1})
+    turn, unequal_, duet_ = (
+        duet_loop.DuetSeconds().of(Pair(SideCase(base, testbed), SideCase(head, testbed)))
+        for base, head in ((scales, scales), (few, plain), (plain, plain))
+    )
+    assert turn == unequal_ == sum(duet_loop.duet_seconds(scales)) > duet_
+
+
+def unequal(
+    base: Case, head: Case, speed: dict[str, float], folder: Path, seconds: float = 600
+) -> Comparison:
     """Two settings of one application, or two states, on a server core of their own."""
     before, after = side("base", (base,)), side("head", (head,))
     pair = Pair(SideCase(base, before.testbed), SideCase(head, after.testbed), "a choice")
@@ -363,9 +378,9 @@ def unequal(base: Case, head: Case, speed: dict[str, float], folder: Path) -> Co
     sides = Sides(before, after, Path(), (pair,), (), cross=pair.unequal)
     fake = Machine(speed)
     found = session.compare(
-        Question(sides, seconds=600), SilentReporter(), fake, folder, lambda: fake.now
+        Question(sides, seconds=seconds), SilentReporter(), fake, folder, lambda: fake.now
     )
-    assert set(fake.order) == {"base", "head"}  # no duet at all
+    assert "duet" not in fake.order
     return found
 
 
@@ -412,3 +427,22 @@ def test_what_several_threads_compute_on_all_cores_is_judged_by_turns(
     split = case.model_copy(update={"cores": "split"})
     gil = case.model_copy(update={"slots": 1})
     assert [one.scales for one in (case, waits, split, gil)] == [True, False, False, False]
+
+
+@pytest.mark.parametrize("workers", [2, 1])
+def test_turns_that_are_too_few_are_not_called_duets(workers: int, tmp_path: Path) -> None:
+    """A turn takes 10 s: there is time for one, or for none. Base may have fewer workers."""
+    endpoint = make_case("x/y").endpoint.model_copy(update={"floor": 0.0})
+    case = make_case("one/shared", cores="shared", endpoint=endpoint, workers=2, ceiling=None)
+    other = case.model_copy(update={"workers": workers})
+    for sides in ((other, case), (case, other)):
+        for seconds in (16, 1):
+            why = "only 1 turn usable: too few for a look" if seconds > 1 else "no time for a turn"
+            found = unequal(*sides, {"base": 2.0, "head": 1.4}, tmp_path, seconds)
+            view = make_view(found)
+            assert {row.why for row in view.rows if row.awaited} == {why}
+            advice = " ".join(text for _, text in lines(view, "Next"))
+            assert "A turn launches each side alone: it" in advice
+            assert ("it took up to 10 s, and is needed twice or more" in advice) is (seconds > 1)
+            assert "duet" not in advice + "".join(subject for subject, _ in lines(view, ""))
+            assert (len(found.cases[0].duets), exit_code(found)) == (int(seconds > 1), 3)

@@ -57,11 +57,11 @@ NORMAL: Final = 1.959964
 
 
 @cache
-def student(freedom: float) -> float:
-    """The same by Student's t with `freedom` degrees; scipy.stats takes a second more to import."""
+def student(freedom: float, intervals: int = 1) -> float:
+    """The same by Student's t with `freedom` degrees; for several intervals, Bonferroni's."""
     from scipy import special  # noqa: PLC0415 - only readers of intervals wait for its import
 
-    return float(special.stdtrit(freedom, (1 + Interval.confidence) / 2))
+    return float(special.stdtrit(freedom, 1 - (1 - Interval.confidence) / 2 / intervals))
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,28 +147,24 @@ class DuetSeconds:
 
     def _of(self, pair: Pair) -> tuple[float, float]:
         if pair not in self._expected:
-            launch, own = duet_seconds(pair.case)
-            self._expected[pair] = launch, own
+            self._expected[pair] = duet_seconds(pair.case, alone=pair.alone)
         launch, own = self._expected[pair]
         several = len(pair.head.testbed.server_cores(pair.case)) > 1
         if pair.start:
             return 2 * launch, 0.0
-        if pair.case.scales:
-            return launch, own
-        if pair.alone:
-            return launch, launch + 2 * own  # two launches and no duet
-        alone = pair.wide and not pair.duets.hurried
-        if self._turns and several and alone and not pair.case.endpoint.floor:
+        beside = pair.wide and not pair.duets.hurried and not pair.alone
+        if self._turns and several and beside and not pair.case.endpoint.floor:
             own += 2 * (launch + own)
         return launch, own
 
 
-def duet_seconds(case: Case) -> tuple[float, float]:
+def duet_seconds(case: Case, *, alone: bool = False) -> tuple[float, float]:
     """Calculate the seconds of a launch of both sides, and of a case's duet on it.
 
-    For a case that scales these are the seconds of two launches, one after the other.
+    If the sides are launched `alone`, as of any case that scales, these are the seconds of one
+    launch, and of the rest of a turn: two loads, and the other launch.
     """
-    case = case.model_copy(update={"load": duet_load(case)})
+    case, alone = case.model_copy(update={"load": duet_load(case)}), alone or case.scales
     single = max(case.endpoint.takes, case.endpoint.floor)
     slow = single >= SLOW_SECONDS
     verify = (2 if slow else UNIT_REQUESTS + 1) * single
@@ -176,9 +172,9 @@ def duet_seconds(case: Case) -> tuple[float, float]:
     load = case.load.duration + Costs.generator
     # Both sides start and stop at the same time. In between they share the cores, so that each
     # step of one side also waits for the other's, unless the handlers only wait.
-    launch = start(case.workers) + (1 if case.scales else 2) * Costs.probes
+    launch = start(case.workers) + (1 if alone else 2) * Costs.probes
     apart = verify + drain(case)
-    if case.scales:
+    if alone:
         return launch, launch + 2 * (apart + warm_up + load)
     return launch, apart * (1 if case.endpoint.floor else 2) + warm_up + load
 

@@ -84,10 +84,13 @@ class CaseDuets:
         metrics: Judged metrics that enough usable duets have, without memory that grows.
         void: Why the case cannot be compared, by each side's first failure; empty if it can.
         hurried: Whether time is too short for the launches alone that some metrics take.
+        noun: What a sample is called: a turn if each side is launched alone, else a duet.
     """
 
-    def __init__(self, case: Case, *, start: bool = False, timed: bool = False) -> None:
-        self.case = case
+    def __init__(
+        self, case: Case, *, start: bool = False, timed: bool = False, alone: bool = False
+    ) -> None:
+        self.case, self.noun = case, "turn" if alone else "duet"
         self.leading, self.tails = judged(case, start=start, timed=timed)
         self.doubts: dict[str, float] = {}
         self.price: Price | None = None
@@ -187,7 +190,7 @@ class CaseDuets:
 
     def alone(self, metric: str) -> bool:
         """Whether a metric comes from launches of each side alone, by turns."""
-        return any(metric in duet.alone for duet in self.usable)
+        return self.noun == "turn" or any(metric in duet.alone for duet in self.usable)
 
     def drifted(self, metric: str) -> str:
         """Explain why the duets do not show a metric's steady figure; empty if they do."""
@@ -244,7 +247,8 @@ class Pair:
 
     def __post_init__(self) -> None:
         loads = {part.case.load.connections for part in self.sides}
-        self.duets = CaseDuets(self.case, start=self.start, timed=len(loads) > 1)
+        timed, alone = len(loads) > 1, self.alone or self.start
+        self.duets = CaseDuets(self.case, start=self.start, timed=timed, alone=alone)
 
     @property
     def case(self) -> Case:

@@ -358,11 +358,11 @@ def _judge_metrics(key: str, test: SequentialTest, names: Sequence[str]) -> Iter
 
 
 def _lack(samples: CaseDuets, metric: str) -> str:
-    """Say how many duets have a metric, and what it needs."""
+    """Say how many samples have a metric, and what it needs."""
     answers = {name: least for name, _, least in PERCENTILES}.get(metric.rpartition("_")[2], 1)
-    needs = f"; it takes {answers:,} answers of each side in a duet" if answers > 1 else ""
-    share = f"{samples.count(metric)} of {len(samples.usable)} duets have it, {SHARE:.0%} must"
-    return share + needs
+    each = f"{answers:,} answers of each side in a {samples.noun}"
+    share = f"{samples.count(metric)} of {len(samples.usable)} {samples.noun}s have it"
+    return f"{share}, {SHARE:.0%} must{f'; it takes {each}' if answers > 1 else ''}"
 
 
 def _verdict(key: str, metric: str, test: SequentialTest) -> tuple[Verdict, str]:
@@ -370,11 +370,11 @@ def _verdict(key: str, metric: str, test: SequentialTest) -> tuple[Verdict, str]
     samples, state = test.samples[key], test.state(key, metric)
     if not samples.usable:
         total = len(samples.all)
-        reason = f"none of {total} duets was usable: {samples.disturbances()}"
-        return Verdict.INCONCLUSIVE, reason if total else "no time for a duet"
+        reason = f"none of {total} {samples.noun}s was usable: {samples.disturbances()}"
+        return Verdict.INCONCLUSIVE, reason if total else f"no time for a {samples.noun}"
     sample = test.evidence(key, metric).sample
     fewer = samples.count(metric) < len(samples.usable)
-    part = f"from the duets that have it: {_lack(samples, metric)}" if fewer else ""
+    part = f"from the {samples.noun}s that have it: {_lack(samples, metric)}" if fewer else ""
     if state == "open" or sample is None:
         luck = test.adjusted()[key, metric] <= test.rate
         return Verdict.INCONCLUSIVE, _LUCK if luck else part

@@ -20,6 +20,7 @@ from duetbench.core.errors import RecordError
 from duetbench.core.metrics import CPU, MATERIAL, Concern
 from duetbench.core.model import Missing
 from duetbench.core.units import utc_now
+from duetbench.host.console import duration
 from duetbench.host.machine import Cores
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import counted, growth
@@ -294,13 +295,14 @@ class _Session:
 
     def _tell(self, cases: Sequence[str]) -> None:
         """Report new counts: the largest changes, and how many cases did not move."""
+        took = f"counted in {duration(self.clock() - self.began)}"
         counts = {name: tally for name in cases if (tally := self.counts.of(name))}
         moved = sorted((name for name in counts if differ(counts[name])), key=self._size)
         shown = moved[::-1][:_NAMED] if len(counts) > _NAMED else [*counts]
         for name in shown:
             pair = self.candidates.get(name)
             title = names.of(pair.case).what if pair else self.jobs[name].name
-            self.reporter.note(f"{title} {executes(counted.judge(counts[name]))}")
+            self.reporter.note(f"{title} {executes(counted.judge(counts[name]))}, {took}")
         if more := len(counts) - len(shown):
             self.reporter.note(f"{more} more counted, {len(moved) - len(shown)} of which moved")
 

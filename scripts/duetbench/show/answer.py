@@ -136,7 +136,8 @@ class ViewRow:
         if self.judged.reason:
             return self.judged.reason
         if self.judged.ratio is None:
-            count = formats.quantity(self.judged.duets, "duet" if self.metric else "process pair")
+            kind = "process pair" if not self.metric else "turn" if self.judged.alone else "duet"
+            count = formats.quantity(self.judged.duets, kind)
             return f"only {count} usable: too few for a look"
         if not self.awaited:
             return "not decided by these duets; it gets no more"

@@ -216,7 +216,7 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
     yield Section("Packages that differ", (), head, packages, folded=True)
     because = ((case.because, case.case.id) for case in comparison.cases)
     yield Section("Why these were judged", _by_reason(because), folded=True)
-    yield Section("Validity flags", [*_flags(comparison)], folded=True)
+    yield Section("Validity flags", [*_flags(comparison, rows)], folded=True)
     command = rebuilt(comparison) or ""
     left_out = [note for note in comparison.notes if note.startswith(TO_REPEAT)]
     notes = [note for note in comparison.notes if note not in (*left_out, sentence)]
@@ -252,9 +252,9 @@ def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
     judged = [case.judgements for case in comparison.cases if case.judgements]
     if unused := sum(judgements[0].excluded for judgements in judged):
         used = sum(max(judgement.duets for judgement in judgements) for judgements in judged)
-        yield "duets", f"{used} usable, {unused} not: disturbed or failed"
+        yield f"{_sample(rows)}s", f"{used} usable, {unused} not: disturbed or failed"
     if noisy := sum(duet.kept for case in comparison.cases for duet in case.duets):
-        yield "noise", f"affected both sides of {noisy} of the duets used: see the flags"
+        yield "noise", f"affected both sides of {noisy} of the {_sample(rows)}s used: see the flags"
     if comparison.noise is not None:
         scatter = f"of base against itself scatters by {formats.size(comparison.noise)}"
         yield "noise", f"{formats.title(CPU)} {scatter} from duet to duet (standard deviation)"
@@ -361,15 +361,16 @@ def _steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
     if short_of_time := lacking["time"]:
         yield (
             f"Too little time for {number_of(short_of_time, comparison)}: a larger --budget or "
-            "fewer cases (--select) would decide."
+            f"fewer cases (--select) would decide.{_turn(comparison, short_of_time)}"
         )
     if noisy := lacking["quiet"]:
         cases = {row.case for row in noisy}
         duets = (duet for case in comparison.cases if case.case.id in cases for duet in case.duets)
         flags = sorted({flag for duet in duets for flag in duet.disturbed})
         yield (
-            f"Too few duets were usable in {number_of(noisy, comparison)}: {', '.join(flags)}. Fix "
-            "what these flags report; more time on this machine may not help."
+            f"Too few {_sample(noisy)}s were usable in {number_of(noisy, comparison)}: "
+            f"{', '.join(flags)}. Fix what these flags report; more time on this machine may not "
+            "help."
         )
     if sampled := lacking["nothing"]:
         yield (
@@ -474,7 +475,21 @@ def _verdict(count: Judgement | None) -> tuple[str, ...]:
     return formats.ends(count.interval), formats.verdict(INSTRUCTIONS, count.verdict)
 
 
-def _flags(comparison: Comparison) -> Iterator[tuple[str, str]]:
+def _sample(rows: Iterable[ViewRow]) -> Literal["turn", "duet"]:
+    """Name what rows are judged by: launches of each side alone, in turn, or duets."""
+    return "turn" if {row.judged.alone for row in rows if row.metric} == {True} else "duet"
+
+
+def _turn(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
+    """Say how long turns take: two launches, one after the other, with a load each."""
+    alone = {row.case for row in rows if row.judged.alone}
+    duets = (duet for case in comparison.cases if case.case.id in alone for duet in case.duets)
+    longest = max((duet.seconds for duet in duets), default=0)
+    took = f" took up to {formats.duration(longest)}, and" if longest else ""
+    return f" A turn launches each side alone: it{took} is needed twice or more." if alone else ""
+
+
+def _flags(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[str, str]]:
     counts = Counter(
         name
         for case in comparison.cases
@@ -482,4 +497,4 @@ def _flags(comparison: Comparison) -> Iterator[tuple[str, str]]:
         for name in {flag.name: None for flag in (*duet.flags_base, *duet.flags_head)}
     )
     for name, times in counts.most_common():
-        yield f"{name} in {formats.quantity(times, 'duet')}", name.meaning
+        yield f"{name} in {formats.quantity(times, _sample(rows))}", name.meaning

@@ -97,7 +97,7 @@ class ImportTime(Frozen):
     base: Amount
     head: Amount
     moved: Figure = Field(description="Mean of head minus base, pair by pair.")
-    error: Amount = Field(description="Half of its 95 % interval.")
+    error: Amount = Field(description="Half of its 95 % interval, which holds for all at once.")
 
 
 class Totals(Frozen):
