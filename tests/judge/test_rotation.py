@@ -21,20 +21,29 @@ print(sorted({line.split()[-1] for line in open("/proc/self/maps") if "x" in lin
 """
 
 
-def test_each_duet_has_another_pair_of_copies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Three copies: 0 0, 1 1, 2 2, then each with its neighbour."""
-    interpreter, stack = Project.here().interpreter("3.14"), Project.here().lock("current")
-    python = stacks.executable(stack, interpreter)
+def both_in(python: Path, program: Path) -> tuple[SideCase, SideCase]:
+    """Both sides in one environment of an interpreter with this program."""
+    interpreter = Project.here().interpreter("3.14").model_copy(update={"executable": program})
     case = make_case("a/b/py3.14")
     testbed = replace(
         side("base", (case,)).testbed, pythons={("current", "3.14"): python},
         interpreters={"3.14": interpreter},
     )  # fmt: skip
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return SideCase(case, testbed), SideCase(case, testbed)
+
+
+def test_each_duet_has_another_pair_of_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three copies: 0 0, 1 1, 2 2, then each with its neighbour."""
+    (tmp_path / "environment" / "bin").mkdir(parents=True)
+    (tmp_path / "environment" / "bin" / "program").touch()
+    (tmp_path / "environment" / "pyvenv.cfg").write_text("home = elsewhere\n")
+    python = tmp_path / "environment" / "bin" / "python"
+    python.symlink_to(tmp_path / "python3.14")
+    both = both_in(python, tmp_path / "python3.14")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     rotation = Rotation(copies=3)
-    both = SideCase(case, testbed), SideCase(case, testbed)
     turns = [rotation.turn(*both) for _ in range(6)]
     used = [tuple(one.pythons["current", "3.14"] for one in turn) for turn in turns]
     base, head = zip(*used, strict=True)
@@ -44,8 +53,20 @@ def test_each_duet_has_another_pair_of_copies(
     lane = Cores((0,), (1,), pinned=True)  # which shares no memory with what runs beside it
     beside = rotation.turn(*(one.on(lane) for one in both))
     assert not {one.pythons["current", "3.14"] for one in beside} & {*base, *head}
+
+
+def test_a_copy_maps_nothing_of_the_original(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interpreter, stack = Project.here().interpreter("3.14"), Project.here().lock("current")
+    python = stacks.executable(stack, interpreter)
+    both = both_in(python, interpreter.executable)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    rotation = Rotation(copies=1)
+    made = [one.pythons["current", "3.14"] for one in rotation.turn(*both)]
+    assert len({python, *made}) == 3
     said = subprocess.run(
-        [base[0], "-c", MAPPED], capture_output=True, text=True, check=True
+        [made[0], "-c", MAPPED], capture_output=True, text=True, check=True
     ).stdout
     (copies,) = tmp_path.rglob("rotation-*")
     for name in ("bin/python3.14", "_asyncio", "_pydantic_core", "_granian"):

@@ -1,15 +1,18 @@
 """Contracts of the applications: every declared one is started and asked, so new ones are covered.
 
-Each app runs under each interpreter, stack, server and loop that any case names, as a real server.
+Each app runs in each environment, and behind each server, that any case names, as a real server.
 """
 
 import json
 import math
 import re
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,21 +36,32 @@ READY_SECONDS = 30.0
 EXPERIMENTS = {experiment.name: experiment for experiment in Project.here().experiments}
 
 
+@cache
 def arrangements() -> dict[str, list[Case]]:
-    """All cases by what is started for them; among equal endpoints the one that waits least."""
-    found: dict[str, dict[str, Case]] = {}
+    """Cases by what is started for them; among equal endpoints the one that waits least.
+
+    In pairs: every application behind each server with its loop, each of these in each environment,
+    and all applications in what set-up makes. A launch asks before it measures, whatever meets.
+    """
+    found: dict[tuple[str, ...], dict[str, Case]] = {}
     for experiment in EXPERIMENTS.values():
         for profile in PROFILES:
             for case in filter(_can_be_served, experiment.cases[profile]):
-                key = " ".join(
-                    (case.experiment, case.endpoint.app, case.stack, case.python, case.server,
-                     case.loop)
-                )  # fmt: skip
-                endpoints = found.setdefault(key, {})
+                app, environment = (case.experiment, case.endpoint.app), (case.stack, case.python)
+                endpoints = found.setdefault((*app, *environment, case.server, case.loop), {})
                 other = endpoints.get(case.endpoint.name)
                 if other is None or _effort(case) < _effort(other):
                     endpoints[case.endpoint.name] = case
-    return {key: list(endpoints.values()) for key, endpoints in found.items()}
+    chosen, tried = {}, set[tuple[object, ...]]()
+    for key, endpoints in found.items():
+        program, place, server = key[:2], key[2:4], key[4:]
+        pairs = {(program, server), (server, place), *((program, name) for name in endpoints)}
+        if place[1] in Project.here().settings.usual:
+            pairs.add((program, place))
+        if not pairs <= tried:
+            tried |= pairs
+            chosen[" ".join(key)] = list(endpoints.values())
+    return chosen
 
 
 def _can_be_served(case: Case) -> bool:
@@ -133,54 +147,61 @@ HOOKS = {"orders:app": ["RequestLog", "CORSMiddleware", "GZipMiddleware"]}
 
 _STATIC = "/static/<path:filename>"
 _LOOK = """
-import importlib, json, sys
-name, attribute = sys.argv[1].split(":")
-app = getattr(importlib.import_module(name), attribute)
-if hasattr(app, "url_map"):
-    rules = [rule.rule for rule in app.url_map.iter_rules()]
-    hooks = [*app.before_request_funcs, *app.after_request_funcs, *app.teardown_request_funcs]
-    wrapped = "wsgi_app" in vars(app)
-else:
-    rules = [route.path for route in app.routes]
-    hooks, wrapped = [one.cls.__name__ for one in app.user_middleware], False
-print(json.dumps({"rules": rules, "hooks": hooks, "wrapped": wrapped}))
+import importlib, json, os, sys
+found = {}
+for called, folder, variables in json.load(sys.stdin):
+    os.chdir(folder)
+    os.environ.update(variables)
+    sys.path[:0] = variables["PYTHONPATH"].split(os.pathsep)
+    name, attribute = called.split(":")
+    app = getattr(importlib.import_module(name), attribute)
+    if hasattr(app, "url_map"):
+        rules = [rule.rule for rule in app.url_map.iter_rules()]
+        hooks = [*app.before_request_funcs, *app.after_request_funcs, *app.teardown_request_funcs]
+        wrapped = "wsgi_app" in vars(app)
+    else:
+        rules = [route.path for route in app.routes]
+        hooks, wrapped = [one.cls.__name__ for one in app.user_middleware], False
+    found[called] = {"rules": rules, "hooks": hooks, "wrapped": wrapped}
+print(json.dumps(found))
 """
 
 
-@pytest.mark.parametrize(
-    ("experiment", "app"),
-    sorted({(n, t.app) for n, e in EXPERIMENTS.items() for t in e.declared.endpoints.values()}),
-)
-def test_nothing_of_ours_is_in_the_request_path(
-    experiment: str, app: str, state_home: Path
-) -> None:
+def test_nothing_of_ours_is_in_the_request_path(state_home: Path) -> None:
     """No middleware or hook but a real application's own, and no route that nobody declares."""
-    case = next(
-        case
-        for profile in PROFILES
-        for case in EXPERIMENTS[experiment].cases[profile]
-        if case.endpoint.app == app
-    )
-    prepared = assemble(Project.here(), [case], state_home / "logs")
-    done = subprocess.run(
-        [prepared.pythons[case.stack, case.python], "-c", _LOOK, app],
-        env=prepared.environment(case), cwd=prepared.folder(case),
-        capture_output=True, check=True, text=True,
-    )  # fmt: skip
-    found = json.loads(done.stdout)
-    assert (found["hooks"], found["wrapped"]) == (HOOKS.get(app, []), False)
-    declared = EXPERIMENTS[experiment].declared.endpoints.values()
-    paths = {
-        path.partition("?")[0]
-        for table in declared
-        if table.app == app
-        for path in requests.paths((table.path, *table.paths), prepared.folder(case))
-    }
+    declared = [t for e in EXPERIMENTS.values() for t in e.declared.endpoints.values()]
+    cases: dict[str, Case] = {}
+    for experiment in EXPERIMENTS.values():
+        for case in (case for profile in PROFILES for case in experiment.cases[profile]):
+            cases.setdefault(case.endpoint.app, case)
+    assert cases.keys() == {table.app for table in declared}
+    prepared = assemble(Project.here(), list(cases.values()), state_home / "logs")
+    looks: dict[Path, list[tuple[str, str, dict[str, str]]]] = defaultdict(list)
+    for app, case in cases.items():
+        python = prepared.pythons[case.stack, case.python]
+        looks[python].append((app, str(prepared.folder(case)), prepared.environment(case)))
+    found: dict[str, Any] = {}
+    for python, wanted in looks.items():
+        done = subprocess.run(
+            [python, "-c", _LOOK], input=json.dumps(wanted), env=prepared.inherited,
+            capture_output=True, check=True, text=True,
+        )  # fmt: skip
+        found |= json.loads(done.stdout)
     framework = {"/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc", _STATIC}
-    rules = [re.compile(re.sub(r"{\w+}", r"\\w+", rule)) for rule in found["rules"]]
-    assert [path for path in paths if not any(rule.fullmatch(path) for rule in rules)] == []
-    unused = {rule.pattern for rule in rules if not any(map(rule.fullmatch, paths))}
-    assert unused <= framework
+    for app, case in cases.items():
+        seen = found[app]
+        assert (seen["hooks"], seen["wrapped"]) == (HOOKS.get(app, []), False), app
+        paths = {
+            path.partition("?")[0]
+            for table in declared
+            if table.app == app
+            for path in requests.paths((table.path, *table.paths), prepared.folder(case))
+        }
+        rules = [re.compile(re.sub(r"{\w+}", r"\\w+", rule)) for rule in seen["rules"]]
+        unknown = [path for path in paths if not any(rule.fullmatch(path) for rule in rules)]
+        assert unknown == [], app
+        unused = {rule.pattern for rule in rules if not any(map(rule.fullmatch, paths))}
+        assert unused <= framework, app
 
 
 def test_waits_reach_the_handlers() -> None:

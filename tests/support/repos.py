@@ -77,11 +77,13 @@ def write(root: Path, name: str, text: str) -> None:
 
 
 def make_repository(root: Path) -> Path:
-    """Make a repository with our own applications, locks and settings as its first commit."""
+    """Make a repository with two of our experiments, all locks and settings, in one commit."""
     root.mkdir(parents=True)
     shutil.copy(PROJECT / "pyproject.toml", root)
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(PROJECT / "apps", root / "apps", ignore=ignored)
+    for folder in ("asgi-wsgi", "gil-endpoints", "stacks"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(PROJECT / "apps" / folder, root / "apps" / folder, ignore=ignored)
+    shutil.copy(PROJECT / "apps" / "pyproject.toml", root / "apps")
     write(root, "README.md", "# A checkout\n")
     write(root, ".gitignore", "__pycache__/\n")
     write(root, "results/runs/one.json", "{}\n")
