@@ -135,10 +135,7 @@ def test_a_gate_can_trust_a_recorded_comparison(recorded: str, reference_results
         (("HEAD", "--with", "granian==1"), "BASE and --with were given: choose one kind"),
         (("--python", "3.14", "3.13"), "no interpreter '3.13'"),
         (("nowhere",), "'nowhere' is no revision here"),
-        (
-            ("--material", "speed=5%"),
-            "one of cpu, throughput, latency, tail, memory, start",
-        ),
+        (("--material", "speed=5%"), "one of cpu, throughput, latency, tail, memory, start"),
         (("--material", "memory=5"), "expected a size such as 2.5%, found '5'"),
     ],
 )

@@ -67,7 +67,7 @@ def test_no_file_of_any_kind_stops_what_comes_after_it(
     paths = mutating.small_history(results)
     assert {kinds.kind_of(path.relative_to(results).as_posix()) for path in paths} == {*kinds.KINDS}
     assert mutating.use(root, results, site) == ()
-    number = int(os.environ.get("DUETBENCH_MUTATIONS", "99")) // 3
+    number = int(os.environ.get("DUETBENCH_MUTATIONS", "66")) // 3
     told = 0
     for seed in range(part * number, (part + 1) * number):
         source = random.Random(seed)

@@ -49,11 +49,7 @@ def test_the_generator_gets_the_last_core(
 
 @pytest.mark.parametrize(
     ("name", "slug"),
-    [
-        (XEON, "xeon"),
-        ("Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz", "core-i7-8650u"),
-        ("(R)", "cpu"),
-    ],
+    [(XEON, "xeon"), ("Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz", "core-i7-8650u"), ("(R)", "cpu")],
 )
 def test_ids_can_be_read(name: str, slug: str) -> None:
     assert machine.slug(name) == slug

@@ -52,9 +52,7 @@ def cores(
     ],
 )  # fmt: skip
 def test_places_share_no_physical_core(
-    described: list[Physical],
-    places: list[tuple[tuple[int, ...], tuple[int, ...]]],
-    loaded: int,
+    described: list[Physical], places: list[tuple[tuple[int, ...], tuple[int, ...]]], loaded: int
 ) -> None:
     plan = topology.plan(described[::-1])
     assert plan.places == tuple(Cores(*place, True) for place in places)

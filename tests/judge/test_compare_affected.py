@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 from packaging.requirements import Requirement
 
+from bench import all_cases
 from duetbench.core.model import Case, InterpreterRecord, Load, LoadModel
 from duetbench.host import paths
 from duetbench.judge import affected, dependencies
@@ -32,13 +33,8 @@ PLATFORM = MappingProxyType(dependencies.marker_environment("3.14.7"))
 
 @pytest.fixture(scope="module")
 def cases() -> tuple[Case, ...]:
-    declared = {
-        case.id: case
-        for experiment in Project(ROOT).experiments
-        for profile in ("quick", "nightly")
-        for case in experiment.cases[profile]
-        if case.python in Project(ROOT).settings.usual
-    }
+    usual = Project(ROOT).settings.usual
+    declared = {case.id: case for case in all_cases("quick", "nightly") if case.python in usual}
     return tuple(declared.values())
 
 

@@ -169,13 +169,10 @@ def test_base_is_where_head_left_main(repository: Path) -> None:
         git(root, "update-ref", "refs/remotes/origin/main", origin)
         assert left_main(root) == origin
 
-
-def test_the_main_branch_is_whatever_origin_calls_it(repository: Path) -> None:
-    root = repository
-    left = git(root, "rev-parse", "HEAD")
-    git(root, "branch", "--move", "master")
-    git(root, "switch", "--quiet", "--create", "feature")
-    commit(root, "Feature", apps__a="1")
+    # Whatever it is called; what origin says comes first.
+    git(root, "branch", "--move", "main", "master")
+    git(root, "update-ref", "-d", "refs/remotes/origin/main")
+    git(root, "switch", "--quiet", "feature")
     assert left_main(root) == left
     git(root, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/next/2")
     git(root, "update-ref", "refs/remotes/origin/next/2", left)
@@ -373,7 +370,7 @@ def packages(both: Sides) -> list[dict[str, str]]:
     return [side.testbed.stacks["one"].packages for side in (both.base, both.head)]
 
 
-def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: Scope) -> None:
+def test_stacks_of_other_dates_and_versions_are_installed(tiny: Path, everything: Scope) -> None:
     lock = Project.here().lock_file("one").read_bytes()
     both = sides.of_dates(Project(tiny), date(2026, 1, 31), None, everything)
     assert packages(both) == [{"alpha": "1.0", "beta": "1.0"}, {"alpha": "1.0", "beta": "1.5"}]
@@ -390,8 +387,7 @@ def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: 
     (move,) = found.packages
     assert (move.stack, move.package, move.base, move.head) == ("one", "beta", "1.0", "1.5")
 
-
-def test_one_package_in_another_version_moves_nothing_else(tiny: Path, everything: Scope) -> None:
+    # One package in another version moves nothing else.
     both = sides.of_packages(Project(tiny), [], ["beta==1.0"], everything)
     assert packages(both) == [{"alpha": "1.0", "beta": "1.5"}, {"alpha": "1.0", "beta": "1.0"}]
     assert (both.base.record.label, both.head.record.label) == ("stacks as locked", "beta==1.0")

@@ -220,14 +220,14 @@ def test_of_two_leaks_head_is_to_blame_for_what_is_more() -> None:
 
 def test_a_soak_of_a_server(bench: Bench) -> None:
     """One that keeps 40,033 bytes for every request, and one that keeps none."""
-    leaking = bench("soak", "--for", "8s", "--select", "badapps/keep", "--json")
+    leaking = bench("soak", "--for", "5s", "--select", "badapps/keep", "--json")
     assert leaking.code == 1, leaking
     assert "it leaks" in leaking.err
     found = json.loads(leaking.out)
     assert found["course"] == "constant"
     assert found["low"] <= found["estimate"] <= found["high"]
     assert math.isclose(found["estimate"], 40_033, rel_tol=0.1)
-    ordinary = bench("soak", "--for", "8s", "--select", "badapps/truthful")
+    ordinary = bench("soak", "--for", "5s", "--select", "badapps/truthful")
     assert ordinary.code == 0, ordinary
     assert "no leak: nothing measurable" in ordinary.out
     assert not bench.alive()

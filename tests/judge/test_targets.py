@@ -169,7 +169,7 @@ def test_a_variable_of_one_side_is_seen_by_its_servers_alone(
     done = bench(
         "compare", "--app", "shop.main:app", "--path", "/items/7", "--env", "TURNS=7",
         "--base-env", f"TURNS={turns[0]}", "--head-env", f"TURNS={turns[1]}",
-        "--budget", "10s", "--output", out,
+        "--budget", "7s", "--output", out,
     )  # fmt: skip
     assert (done.code in {0, 3}, done.err) == (True, ""), done
     found = files.read(Comparison, out)

@@ -115,6 +115,8 @@ PAYLOAD = """
         if target == "draws":
             steps = 100 + os.urandom(1)[0]
             return Unit(lambda: loop(steps))
+        if target == "wanders":
+            return Unit(lambda: loop(os.urandom(1)[0] * 8))
         if target == "waits":
             return Unit(lambda: time.sleep(0.05))
         if target == "slow":
@@ -140,7 +142,7 @@ def payload(tmp_path: Path) -> list[str]:
     return ["-P", "-S", str(file)]
 
 
-TARGETS = ["raises", "1000", "dies", "threads", "cycles", "json", "2000", "draws"]
+TARGETS = ["raises", "1000", "dies", "threads", "cycles", "json", "2000", "draws", "wanders"]
 
 
 def figures(outcomes: dict[str, InstructionCount | Uncounted]) -> dict[str, float]:
@@ -155,7 +157,7 @@ def figures(outcomes: dict[str, InstructionCount | Uncounted]) -> dict[str, floa
 @needs_valgrind
 @pytest.mark.real
 def test_counts_repeat_and_a_target_that_fails_spoils_none(payload: list[str]) -> None:
-    """Two runs give the same figures, and reasons for what raises, dies or starts threads."""
+    """Two runs give the same figures, and reasons for what raises, dies, varies or has threads."""
     executable = Project.here().interpreter("3.14").executable
     with ExitStack() as stack:
         runs = [
@@ -168,6 +170,7 @@ def test_counts_repeat_and_a_target_that_fails_spoils_none(payload: list[str]) -
         assert isinstance(unfit, Uncounted)
         assert unfit.unfit
         assert "it starts threads" in unfit.reason
+        assert "units differ by" in str(found.pop("wanders"))
         assert found.pop("raises") == Uncounted("ValueError: no such thing")
         assert found.pop("dies") == Uncounted("its process ended with signal 9")
     once = figures(first)

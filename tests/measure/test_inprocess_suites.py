@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from bench import all_cases, experiments
 from duetbench.host import paths
 from duetbench.measure import asv_runs as runs
 from duetbench.project import stacks
 from duetbench.project.project import Project
-from duetbench.project.schema import PROFILES
 
 ROOT = paths.project_root()
 sys.path.append(str(ROOT))
@@ -90,11 +90,7 @@ def attempt(
             json.dumps(extra),
         ],
         env=runs.runner_variables(
-            os.environ,
-            executable=executable,
-            python=python,
-            stack=stack,
-            checkout=commit or suites,
+            os.environ, executable=executable, python=python, stack=stack, checkout=commit or suites
         ),
         cwd=folder,
         capture_output=True,
@@ -147,12 +143,11 @@ def test_the_suites_know_every_declared_endpoint() -> None:
     """The same ids and stacks as the harness finds; waits are cut, except where they are fixed."""
     declared = endpoints.declared(ROOT)
     loaded: dict[str, set[str]] = {}
-    for experiment in Project.here().experiments:
+    for experiment in experiments():
         for name in experiment.declared.endpoints:
             loaded.setdefault(f"{experiment.name}/{name}", set())
-        for profile in PROFILES:
-            for case in experiment.cases[profile]:
-                loaded[f"{case.experiment}/{case.endpoint.name}"].add(case.stack)
+    for case in all_cases():
+        loaded[f"{case.experiment}/{case.endpoint.name}"].add(case.stack)
     assert declared.keys() == loaded.keys()
     for name, on in loaded.items():
         assert declared[name].stacks == on or not on, name
@@ -191,8 +186,7 @@ def test_requests_are_timed_many_at_a_time(
     """asv_runner chooses how many; handlers that wait have CPU time only; others are left out."""
     short = [
         *("driver/asgi", "driver/wsgi", "asgi-wsgi/asgi-json", "asgi-wsgi/wsgi-json"),
-        *("gil-endpoints/greet", "await-patterns/async_concurrent"),
-        *("pydantic-v1-v2/services", "pydantic-v1-v2/refused"),
+        *("await-patterns/async_concurrent", "pydantic-v1-v2/refused"),
     ]
     wall = {name: indexed(listed, "handlers.Wall.time_request", repr(name)) for name in short}
     waiting = indexed(listed, "handlers.Wall.time_request", "'asgi-wsgi/asgi-io'")
@@ -219,9 +213,7 @@ def test_requests_are_timed_many_at_a_time(
 
 
 @pytest.mark.real
-def test_a_commit_is_asked_for_what_it_declares(
-    tmp_path: Path, copied: Path, listed: dict[str, dict[str, Any]]
-) -> None:
+def test_a_commit_is_asked_for_what_it_declares(tmp_path: Path, copied: Path) -> None:
     """A newcomer is measured without a line in the suites, a wrong answer and an old commit not."""
     folder = copied / "apps" / "echo"
     folder.mkdir()
@@ -237,24 +229,23 @@ def test_a_commit_is_asked_for_what_it_declares(
     wrong = "[endpoints.two]" + right.partition("[endpoints.one]")[2].partition("[defaults]")[0]
     (folder / "experiment.toml").write_text(right + wrong.replace("/good", "/bad"), "utf-8")
     names = list(endpoints.declared(copied))
-    good, bad = (2 + names.index(f"echo/{name}") for name in ("one", "two"))
-    figures, _ = run(tmp_path, [f"handlers.Wall.time_request-{good}"], suites=copied)
-    ((figure),) = figures.values()
-    assert figure["number"] > 1
+    good, bad, gone = (
+        f"handlers.Wall.time_request-{2 + names.index(name)}"
+        for name in ("echo/one", "echo/two", "await-patterns/async_concurrent")
+    )
+    # The suites list what their own tree has; the commit under test may not have it yet.
+    commit = tmp_path / "commit"
+    shutil.copytree(copied / "apps", commit / "apps")
+    shutil.rmtree(commit / "apps" / "await-patterns")
+    figures, log = run(tmp_path, [good, gone], suites=copied, commit=commit)
+    assert figures[good]["number"] > 1
+    assert math.isnan(figures[gone])
+    assert "this commit declares no endpoint await-patterns/async_concurrent" in log
 
-    done = attempt(copied, [f"handlers.Wall.time_request-{bad}"], suites=copied)
+    done = attempt(copied, [bad], suites=copied)
     assert done.returncode != 0
     assert "echo/two: expected {'status': 200" in done.stderr
     assert not (copied / "result.json").exists()
-
-    # The suites list what their own tree has; the commit under test may not have it yet.
-    commit = tmp_path / "commit"
-    shutil.copytree(ROOT / "apps", commit / "apps")
-    shutil.rmtree(commit / "apps" / "await-patterns")
-    gone = indexed(listed, "handlers.Wall.time_request", "'await-patterns/async_concurrent'")
-    figures, log = run(tmp_path, [gone], commit=commit)
-    assert math.isnan(figures[gone])
-    assert "this commit declares no endpoint await-patterns/async_concurrent" in log
 
 
 def pydantic_names(listed: dict[str, dict[str, Any]]) -> dict[str, str]:

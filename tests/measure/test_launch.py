@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from bench import PROJECT, Bench, declared, eventually, failures, shortened
+from bench import PROJECT, Bench, all_cases, declared, eventually, failures, shortened
 from duetbench.core.errors import FlagName, LaunchError, SetupError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Launch, LoadModel
@@ -192,14 +192,8 @@ def test_the_recorded_commands_can_be_repeated(tmp_path: Path) -> None:
 
 
 def test_recorded_commands_name_no_folder_of_this_machine(tmp_path: Path) -> None:
-    cases = [
-        case
-        for experiment in Project(PROJECT).experiments
-        for profile in ("quick", "nightly", "published")
-        for case in experiment.cases[profile]
-    ]
     usual = Project.here().settings.usual
-    cases = [case for case in cases if case.python in usual]
+    cases = [case for case in all_cases() if case.python in usual]
     testbed = assemble(Project.here(), cases, tmp_path)
     for case in cases:
         commands = testbed.commands(case)

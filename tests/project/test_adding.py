@@ -126,10 +126,7 @@ def asked() -> dict[str, Any]:
     slower = dict.fromkeys((server.id, newer.id), 0.05)
     found = compared_by(_Disk(slower=slower), [server, newer], root / "comparing", 3600)
     (root / "comparing" / "comparison.json").write_text(found.model_dump_json(), "utf-8")
-    said |= {
-        "run": verb("show", "latest"),
-        "comparison": verb("show", "comparing/comparison.json"),
-    }
+    said |= {"run": verb("show", "latest"), "comparison": verb("show", "comparing/comparison.json")}
     return {
         **said,
         "command": commands(server, synthetic.MACHINE).server,

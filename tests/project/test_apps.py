@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from bench import all_cases, experiments
 from duetbench.core.errors import SetupError
 from duetbench.core.model import Case, Endpoint
 from duetbench.host import ports
@@ -26,14 +27,13 @@ from duetbench.measure.testbed import Testbed
 from duetbench.project import requests, stacks
 from duetbench.project.experiments import Experiment
 from duetbench.project.project import Project
-from duetbench.project.schema import PROFILES
 from duetbench.project.servers import SERVERS
 
 pytestmark = pytest.mark.real
 
 READY_SECONDS = 30.0
 
-EXPERIMENTS = {experiment.name: experiment for experiment in Project.here().experiments}
+EXPERIMENTS = {experiment.name: experiment for experiment in experiments()}
 
 
 @cache
@@ -44,14 +44,12 @@ def arrangements() -> dict[str, list[Case]]:
     and all applications in what set-up makes. A launch asks before it measures, whatever meets.
     """
     found: dict[tuple[str, ...], dict[str, Case]] = {}
-    for experiment in EXPERIMENTS.values():
-        for profile in PROFILES:
-            for case in filter(_can_be_served, experiment.cases[profile]):
-                app, environment = (case.experiment, case.endpoint.app), (case.stack, case.python)
-                endpoints = found.setdefault((*app, *environment, case.server, case.loop), {})
-                other = endpoints.get(case.endpoint.name)
-                if other is None or _effort(case) < _effort(other):
-                    endpoints[case.endpoint.name] = case
+    for case in filter(_can_be_served, all_cases()):
+        app, environment = (case.experiment, case.endpoint.app), (case.stack, case.python)
+        endpoints = found.setdefault((*app, *environment, case.server, case.loop), {})
+        other = endpoints.get(case.endpoint.name)
+        if other is None or _effort(case) < _effort(other):
+            endpoints[case.endpoint.name] = case
     chosen, tried = {}, set[tuple[object, ...]]()
     for key, endpoints in found.items():
         program, place, server = key[:2], key[2:4], key[4:]
@@ -171,9 +169,8 @@ def test_nothing_of_ours_is_in_the_request_path(state_home: Path) -> None:
     """No middleware or hook but a real application's own, and no route that nobody declares."""
     declared = [t for e in EXPERIMENTS.values() for t in e.declared.endpoints.values()]
     cases: dict[str, Case] = {}
-    for experiment in EXPERIMENTS.values():
-        for case in (case for profile in PROFILES for case in experiment.cases[profile]):
-            cases.setdefault(case.endpoint.app, case)
+    for case in all_cases():
+        cases.setdefault(case.endpoint.app, case)
     assert cases.keys() == {table.app for table in declared}
     prepared = assemble(Project.here(), list(cases.values()), state_home / "logs")
     looks: dict[Path, list[tuple[str, str, dict[str, str]]]] = defaultdict(list)
@@ -205,10 +202,8 @@ def test_nothing_of_ours_is_in_the_request_path(state_home: Path) -> None:
 
 
 def test_waits_reach_the_handlers() -> None:
-    for experiment in EXPERIMENTS.values():
-        for profile in PROFILES:
-            for case in experiment.cases[profile]:
-                if "DUETBENCH_WAIT_S" in case.env:
-                    waits = case.endpoint.floor / float(case.env["DUETBENCH_WAIT_S"])
-                    assert math.isclose(waits, round(waits)), case.id
-                    assert round(waits) in {1, 3}, case.id
+    for case in all_cases():
+        if "DUETBENCH_WAIT_S" in case.env:
+            waits = case.endpoint.floor / float(case.env["DUETBENCH_WAIT_S"])
+            assert math.isclose(waits, round(waits)), case.id
+            assert round(waits) in {1, 3}, case.id

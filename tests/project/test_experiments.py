@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from bench import all_cases
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, LoadModel, Profile
 from duetbench.core.protocol import FormulaError, evaluate
 from duetbench.project.experiments import Experiment, load_experiments
-from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES, InterpreterSpec, StackSpec
 from duetbench.project.servers import SERVERS
 from synthetic import MACHINE, make_testbed
@@ -101,11 +101,7 @@ def load_text(root: Path, text: str) -> Experiment:
 
 
 def declared(profile: Profile) -> dict[str, Case]:
-    return {
-        case.id: case
-        for experiment in Project.here().experiments
-        for case in experiment.cases[profile]
-    }
+    return {case.id: case for case in all_cases(profile)}
 
 
 def ceiling(case: Case, *, unit: float = 0.0, cores: int = 2) -> float:

@@ -18,13 +18,7 @@ from duetbench.core.model import Case, Load, LoadModel, Plan
 from duetbench.host import paths
 from duetbench.judge.duet_loop import duet_seconds
 from duetbench.measure.testbed import server_of
-from duetbench.project.plan import (
-    Costs,
-    drain,
-    expected,
-    make_plan,
-    plan_seconds,
-)
+from duetbench.project.plan import Costs, drain, expected, make_plan, plan_seconds
 from duetbench.project.project import Project
 from duetbench.trend.anchored import NIGHTLY
 from synthetic import make_case

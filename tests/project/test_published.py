@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import synthetic
+from bench import experiments
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, Profile
-from duetbench.project.project import Project
 from duetbench.project.published import load_published
 from duetbench.project.schema import PROFILES
 from duetbench.show import page
@@ -18,7 +18,7 @@ from duetbench.trend.summary import summarise
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = load_published(ROOT)
-EXPERIMENTS = {item.name: item for item in Project(ROOT).experiments}
+EXPERIMENTS = {experiment.name: experiment for experiment in experiments()}
 
 
 def declared(experiment: str) -> dict[str, Case]:

@@ -148,8 +148,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
 @pytest.mark.real
 @pytest.mark.usefixtures("state_home")
 @pytest.mark.parametrize(
-    ("case_id", "workers"),
-    [("asgi/hypercorn", 2), ("asgi/gunicorn", 2), ("wsgi/gunicorn", 1)],
+    ("case_id", "workers"), [("asgi/hypercorn", 2), ("asgi/gunicorn", 2), ("wsgi/gunicorn", 1)]
 )
 def test_servers_of_no_stack_of_ours_are_measured(
     others: Testbed, case_id: str, workers: int, tmp_path: Path

@@ -123,11 +123,7 @@ AGREE = FASTER.model_copy(update={"ratio": 0.8, "low": 0.78, "high": 0.82})
     ("found", "headline", "dispute"),
     [
         (counted_case(0.669, LATE), f"{A} {FEWER}; not judged in 1 of 1 cases.", ""),
-        (
-            counted_case(1.0, OPEN),
-            f"{A} {EQUAL}; not decided in 1 of 1 cases (CPU/request).",
-            "",
-        ),
+        (counted_case(1.0, OPEN), f"{A} {EQUAL}; not decided in 1 of 1 cases (CPU/request).", ""),
         # A part of the CPU time moved by less than all of it: no news, and explained.
         (
             counted_case(0.669, AGREE),

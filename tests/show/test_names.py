@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 
 import synthetic
+from bench import all_cases
 from duetbench.core.units import Interval
 from duetbench.project import names
-from duetbench.project.project import Project
 from duetbench.show import formats
 from duetbench.show.change import describe
 from duetbench.store.change import Release, SeriesName, Share
@@ -16,13 +16,7 @@ JSON = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
 
 
 def test_every_declared_case_has_a_name_of_its_own() -> None:
-    cases = {
-        case.id
-        for one in Project.here().experiments
-        for many in one.cases.values()
-        for case in many
-    }
-    found = {case: names.name(case) for case in cases}
+    found = {case.id: names.name(case.id) for case in all_cases()}
     assert [case for case, name in found.items() if not name.known] == []
     assert [name for name, many in Counter(map(str, found.values())).items() if many > 1] == []
     assert not [name for name in map(str, found.values()) if "{" in name]

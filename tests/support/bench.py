@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -19,7 +20,9 @@ from duetbench.host import proc
 from duetbench.measure import verify
 from duetbench.measure.testbed import Testbed
 from duetbench.project import stacks
+from duetbench.project.experiments import Experiment
 from duetbench.project.project import Project
+from duetbench.project.schema import PROFILES
 from duetbench.store import files, run_files
 
 PROJECT = Path(__file__).parents[2]
@@ -44,13 +47,24 @@ def make_checkout(folder: Path) -> Path:
     return folder
 
 
-def declared(case_id: str, profile: Profile = "quick", root: Path = PROJECT) -> Case:
-    return next(
+@cache
+def experiments(root: Path = PROJECT) -> tuple[Experiment, ...]:
+    """What a checkout declares that no test changes: it is read once."""
+    return Project(root).experiments
+
+
+def all_cases(*profiles: Profile, root: Path = PROJECT) -> list[Case]:
+    """The cases of these profiles, or of all, experiment by experiment."""
+    return [
         case
-        for experiment in Project(root).experiments
+        for experiment in experiments(root)
+        for profile in profiles or PROFILES
         for case in experiment.cases[profile]
-        if case.id == case_id
-    )
+    ]
+
+
+def declared(case_id: str, profile: Profile = "quick", root: Path = PROJECT) -> Case:
+    return next(case for case in all_cases(profile, root=root) if case.id == case_id)
 
 
 def shortened(case: Case, connections: int = 8, duration: float = 0.6) -> Case:

@@ -294,7 +294,7 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
         git(anchored, "init", "--quiet", "--initial-branch=main")
         commit(anchored, "Everything")
         anchor = declare(anchored)
-        wanted = [PastStack(date(2026, month, 20)) for month in (1, 2, 3)]
+        wanted = [PastStack(date(2026, month, 20)) for month in (1, 3)]
         early = PastStack(date(2025, 12, 1))
         later = PastStack(
             date(2026, 2, 10), Release(package="alpha", version="2.0", previous="1.0")
@@ -310,9 +310,7 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
         (single,) = backfilled(anchored, anchor, tmp_path, instruments, later)
         again = backfilled(anchored, anchor, tmp_path, instruments, *wanted, early)
     versions = {one.label: one.stacks[0].packages["alpha"] for one in made.values() if one.stacks}
-    assert versions == {
-        "as of 2026-01-20": "1.0", "as of 2026-02-20": "2.0", "as of 2026-03-20": "3.0",
-    }  # fmt: skip
+    assert versions == {"as of 2026-01-20": "1.0", "as of 2026-03-20": "3.0"}
     assert single.stacks[0].packages == {"alpha": "2.0"}
     assert (single.label, single.release) == ("alpha 2.0", later.release)
     assert made["as of 2025-12-01"].cases == ()

@@ -30,12 +30,7 @@ from duetbench.core.errors import HistoryError
 from duetbench.core.model import Verdict
 from duetbench.project import tools
 from duetbench.store import files
-from duetbench.store.change import (
-    Candidates,
-    Change,
-    SeriesName,
-    judgement_on,
-)
+from duetbench.store.change import Candidates, Change, SeriesName, judgement_on
 from duetbench.store.comparison import Comparison, PackageChange
 from duetbench.trend import reading
 from duetbench.trend import table as history
@@ -86,10 +81,7 @@ def test_a_step_may_be_seen_a_night_early_or_late(
     ("figures", "options"),
     [
         # Nights in which somebody else was busy decide nothing.
-        (
-            pieces((20, 1e-4), (6, 1.1e-4)),
-            {"states": dict.fromkeys(range(20, 26), "disturbed")},
-        ),
+        (pieces((20, 1e-4), (6, 1.1e-4)), {"states": dict.fromkeys(range(20, 26), "disturbed")}),
         # Up to the relevance floor (0.2 %) nothing has moved, however surely it is seen.
         (pieces((20, 1e-4), (6, 1.0015e-4), scatter=1e-6), {"error": 1e-5}),
         # No figures at all.

@@ -26,11 +26,7 @@ from duetbench.measure.testbed import SideCase
 from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.store.change import Change, SeriesName, StackState
-from duetbench.store.comparison import (
-    Comparison,
-    Duet,
-    PackageChange,
-)
+from duetbench.store.comparison import Comparison, Duet, PackageChange
 from duetbench.trend import bisect
 from duetbench.trend.confirm import compare_stacks
 from fake_sessions import played
@@ -137,7 +133,7 @@ def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None
 
 
 def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
-    """At the commit that was measured, elsewhere in the history, or fetched into a shallow one."""
+    """At the commit that was measured, elsewhere, fetched into a shallow history, or resolved."""
     base = StackState(stack="one", digest=bumps.digests[0])
     right = lock_text(Project(bumps.root), base, bumps.commits[0])
     assert right is not None
@@ -154,9 +150,7 @@ def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
     assert lock_text(Project(shallow), base, None) is None
     assert lock_text(Project(shallow), base, bumps.commits[0]) == right
 
-
-def test_a_lock_that_is_gone_is_resolved_again(bumps: Bumps) -> None:
-    """With the versions that the run recorded, and said so; without either lock nothing can be."""
+    # One that is gone is resolved again, with the versions that the run recorded.
     lost = StackState(stack="one", digest="0" * 64)
     found = find_locks(Project(bumps.root), bumps.candidate(base=lost), QUIET)
     assert "beta==1.0 --hash" in found.base
