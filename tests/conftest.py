@@ -35,13 +35,13 @@ if TYPE_CHECKING:  # most tests need no browser
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Hear Ctrl-C: a shell's background jobs ignore it, and so would all that tests start.
+    """Prepare a worker. It has its own lock for measuring, as tests measure at the same time.
 
-    Tests measure beside each other, so each process of theirs has a lock of its own for that.
-    Version managers' shims are no programs of ours: uv asks each what it is, for three seconds.
-    Compiled modules are kept, whatever holds elsewhere: hundreds of processes begin with them.
-    Git is nobody's: it reads no configuration but that of the repositories which tests make.
-    Of several workers each begins to collect elsewhere: what one has compiled, the others read.
+    - Workers begin to collect in different places, and read what others have compiled.
+    - Python keeps compiled modules, as hundreds of processes load them.
+    - PATH has no shims of version managers: uv queries each of them for three seconds.
+    - Git reads no configuration except that of the repositories that tests make.
+    - Ctrl-C works: a shell's background jobs ignore it, as would all processes of tests.
     """
     if (worker := getattr(config, "workerinput", None)) and config.args == ["tests"]:
         tests = Path(__file__).parent
@@ -50,10 +50,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.args = places[start:] + places[:start]
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    searched = os.environ["PATH"].split(os.pathsep)
-    own = str(Path(sys.executable).resolve().parent)  # it may have been found by one of them
-    found = [folder for folder in searched if Path(folder).name != "shims"]
-    os.environ["PATH"] = os.pathsep.join((*found, own))
+    folders = os.environ["PATH"].split(os.pathsep)
+    own = str(Path(sys.executable).resolve().parent)  # a shim may have started it
+    programs = [folder for folder in folders if Path(folder).name != "shims"]
+    os.environ["PATH"] = os.pathsep.join((*programs, own))
     os.environ |= dict.fromkeys(("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"), os.devnull)
     os.environ[machine.LOCK] = f"duetbench-tests-{os.getpid()}"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -61,19 +61,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first: at the end a worker that has nothing to do would wait for them."""
+    """Run the longest tests first: at the end, idle workers would wait for them."""
     items.sort(key=lambda item: (item.get_closest_marker("long") is None, item.path))
 
 
 @pytest.fixture
 def patient_verification(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Longer than a launch asks whether requests overlap: several tests share the cores."""
+    """Let launches check longer whether requests overlap: several tests share the cores."""
     monkeypatch.setattr(verify, "_OVERLAP_SECONDS", 30.0)
 
 
 @pytest.fixture
 def unserved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packages that are made up have no server: nothing is loaded beyond what is declared."""
+    """Load nothing beyond what is declared: synthetic packages have no server."""
     monkeypatch.setattr(
         dependencies, "used_files", lambda _, testbed, __: (frozenset(), testbed.apps)
     )
@@ -81,7 +81,7 @@ def unserved(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for logs and session records of this test alone."""
+    """A folder for logs and session records of one test."""
     home = tmp_path / "state"
     monkeypatch.setenv("XDG_STATE_HOME", str(home))
     return home
@@ -97,7 +97,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def new_page(chromium: Browser) -> Iterator[NewPage]:
-    """Makes pages, each with a context of its own and the options of one."""
+    """A function that makes pages, each with its own context and options."""
     with ExitStack() as stack:
 
         def new(width: int = 1280, height: int = 900, **options: Any) -> Page:
@@ -111,13 +111,13 @@ def new_page(chromium: Browser) -> Iterator[NewPage]:
 
 @pytest.fixture
 def sessions(state_home: Path) -> Path:
-    """Where the records of this test's sessions are."""
+    """The folder of session records of this test."""
     return state_home / "duetbench" / "sessions"
 
 
 @pytest.fixture
 def heard() -> io.StringIO:
-    """What the narrator says."""
+    """The narrator's output."""
     return io.StringIO()
 
 
@@ -128,7 +128,7 @@ def narrator(heard: io.StringIO) -> Narrator:
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
-    """A PATH with nothing on it but what a test puts there."""
+    """An empty PATH, for programs of the test."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -137,7 +137,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
 
 @pytest.fixture
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache in which nothing was made, and no archive that somebody has named."""
+    """An empty cache, and no archive named in the environment."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(interpreters.ARCHIVE, raising=False)
     return tmp_path / "cache" / "duetbench"
@@ -145,7 +145,7 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Proxies that nobody listens on: every request for the network is refused at once."""
+    """Proxies on a closed port, so every request to the network fails at once."""
     monkeypatch.setenv("UV_OFFLINE", "1")
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.setenv(name, NOBODY)
@@ -156,11 +156,11 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def reference_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The committed results, without what somebody has measured in this checkout; to be read."""
+    """A copy of the committed results, without other runs in this checkout; for reading only."""
     root, folder = paths.project_root(), tmp_path_factory.mktemp("committed")
-    listed = git.run(["-C", str(root), "ls-files", "-z", "--", "results"]).decode()
-    for name in filter(None, listed.split("\0")):
-        if (root / name).is_file():  # it may have been removed, and that not been committed yet
+    names = git.run(["-C", str(root), "ls-files", "-z", "--", "results"]).decode()
+    for name in filter(None, names.split("\0")):
+        if (root / name).is_file():  # an uncommitted change may have removed it
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(root / name, folder / name)
     return folder / "results"
@@ -168,12 +168,12 @@ def reference_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def reference_site(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> Site:
-    """What the pages of the committed results are made from."""
+    """The gathered site of the committed results."""
     import site_builds
 
     folder = tmp_path_factory.mktemp("reference")
     (folder / "results").symlink_to(reference_results)
-    return site_builds.gathered(folder)
+    return site_builds.gather_site(folder)
 
 
 @pytest.fixture(scope="session")
@@ -190,9 +190,9 @@ def bench(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Bench]:
-    """The command line in that checkout; whatever it starts is found, and ended with the test."""
+    """The command line in that checkout; all that it starts ends with the test."""
     assert state_home.parent == tmp_path
-    # Servers and generators inherit PATH, so a folder on it that nobody else has marks them.
+    # Servers and generators inherit PATH, so a folder that only this test has there marks them.
     token = str(tmp_path / "marked")
     monkeypatch.setenv("PATH", os.pathsep.join((os.environ["PATH"], token)))
     monkeypatch.setenv("DUETBENCH_ROOT", str(checkout))
@@ -206,7 +206,7 @@ def bench(
 
 @pytest.fixture(scope="session")
 def github_server() -> Iterator[FakeGitHub]:
-    """A stand-in for GitHub on a real socket, which each step finds as new."""
+    """A stand-in for GitHub on a real socket; each step resets it."""
     with FakeGitHub() as server:
         yield server
 
@@ -218,7 +218,7 @@ def step(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Step]:
-    """A step of a workflow, with a GitHub that knows nothing yet."""
+    """A step of a workflow, with an empty stand-in for GitHub."""
     github_server.reset()
     with Step.on(github_server, tmp_path, monkeypatch, capsys) as step:
         yield step

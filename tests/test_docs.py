@@ -122,6 +122,6 @@ def test_pages_and_history_are_one_site_that_asks_no_other_host(
             loaded = tag in {"script", "link", "img", "source"}
             assert not loaded or "//" not in attrs.get("src", attrs.get("href", "")), name
     new_page = request.getfixturevalue("new_page")  # without a browser the rest is skipped
-    with browsing.served(site) as base:
-        watched = browsing.Watched(new_page(reduced_motion="reduce"), base)
+    with browsing.serve(site) as base:
+        watched = browsing.WatchedPage(new_page(reduced_motion="reduce"), base)
         assert [*browsing.unreadable(watched.open("docs/install/")), *watched.troubles] == []

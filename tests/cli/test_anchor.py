@@ -70,7 +70,7 @@ def read(scene: Scene) -> list[points.Points]:
 
 
 def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
-    done = scene.call("anchor", "play")
+    done = scene.call("anchor", "run")
     assert (done.code, "declare the present state as one" in done.err) == (2, True)
     write(scene.root, "README.md", "# Not committed\n")
     done = scene.call("anchor", "renew", "first")
@@ -83,7 +83,7 @@ def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
     done = scene.call("anchor", "renew", "first")
     assert (done.code, "is the name of the present anchor" in done.err) == (2, True)
 
-    done = scene.call("anchor", "play", "--results", scene.results)
+    done = scene.call("anchor", "run", "--results", scene.results)
     assert done.code == 0, done
     (made,) = read(scene)
     assert (made.anchor, made.origin, made.night, made.shard) == ("first", "night", None, None)
@@ -96,7 +96,7 @@ def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
     text = anchor_file(scene.root).read_text()
     text = text.replace("protocol = 2", 'protocol = 2\ncanary = "tiny/alone/py3.14"')
     commit(scene.root, "Canary", **{"apps/anchor.toml": text})
-    done = scene.call("anchor", "play", "--results", scene.results)
+    done = scene.call("anchor", "run", "--results", scene.results)
     assert done.code == 0, done
     made = max(read(scene), key=lambda one: one.started)
     assert {one.case for one in made.cases} == {*CASES, f"{points.CANARY}tiny/alone/py3.14"}
@@ -117,14 +117,14 @@ def test_an_anchor_that_cannot_be_played_any_more_is_replaced(scene: Scene) -> N
     commit(scene.root, "Other duets", **{
         "apps/anchor.toml": old.replace(f"protocol = {DUET_PROTOCOL}", "protocol = 99"),
     })  # fmt: skip
-    for words in (("play",), ("renew", "second")):
+    for words in (("run",), ("renew", "second")):
         done = scene.call("anchor", *words)
         assert done.code == 4
         assert "needs version 99" in done.err
         assert "duetbench anchor renew NAME --fresh" in done.err
     scene.anchored("second", "--fresh")
     assert load_anchor(scene.root).previous is None
-    assert scene.instruments.played == []
+    assert scene.instruments.duet_log == []
 
 
 def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
     assert night.anchor == "first"
     scene.instruments.failing = frozenset({"tiny/alone/py3.14"})
     given = ("--plan", plan, "--shard", "1")
-    done = scene.call("anchor", "play", *given, "--budget", "40m", "--results", sent / "shard-1")
+    done = scene.call("anchor", "run", *given, "--budget", "40m", "--results", sent / "shard-1")
     assert done.code == 0, done
     (path,) = files.paths(Points, sent / "shard-1")
     made = files.read(Points, path)
@@ -160,15 +160,15 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
 
     # Of each case three duets had been played.
     scene.instruments = FakeInstruments(stop=7)
-    done = scene.call("anchor", "play", *given, "--results", scene.results)
+    done = scene.call("anchor", "run", *given, "--results", scene.results)
     assert done.code == 130, done
     (cut,) = read(scene)
     assert (cut.shard, cut.notes) == (1, ("it was interrupted",))
     assert {one.points[0].duets for one in cut.cases} == {3}  # none is an earlier play's
-    done = scene.call("anchor", "play", *given, "--select", "tiny/*")
+    done = scene.call("anchor", "run", *given, "--select", "tiny/*")
     assert (done.code, "leave --select out" in done.err) == (2, True)
     commit(scene.root, "Something else")
-    done = scene.call("anchor", "play", *given)
+    done = scene.call("anchor", "run", *given)
     assert (done.code, "check that commit out" in done.err) == (2, True)
 
 

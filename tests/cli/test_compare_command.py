@@ -14,7 +14,7 @@ from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.metrics import WORK
 from duetbench.core.model import Missing, Verdict
 from duetbench.judge import counted, session
-from duetbench.judge.session import Question, unmeasured
+from duetbench.judge.session import Question, empty_comparison
 from duetbench.project import settings
 from duetbench.show.answer import exit_code
 from duetbench.store import files
@@ -198,7 +198,7 @@ class _Played:
             for pair in question.sides.pairs
         )
         status = "partial" if self.interrupted else "complete"
-        made = unmeasured(question).model_copy(
+        made = empty_comparison(question).model_copy(
             update={"cases": cases, "status": status, "notes": ()}
         )
         if self.interrupted:

@@ -64,7 +64,7 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_completes_it(bench: Bench) ->
     assert not done.err
     shown = bench(*done.out.splitlines()[-1].partition("duetbench ")[2].split())
     assert (shown.code, f"Run {partial.id}\n" in shown.out) == (0, True), shown
-    run = bench.recorded()
+    run = bench.saved_run()
     assert (run.id, run.status) == (partial.id, RunStatus.COMPLETE)
     assert run.wall_seconds > partial.wall_seconds
     assert run.notes[0].startswith("interrupted by SIGINT at ")

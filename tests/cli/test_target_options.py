@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench import Bench
-from duetbench.cli.target_options import doubled, left_out, repeated
+from duetbench.cli.target_options import left_out, repetition, split_values
 from repos import work_in, write
 
 LACKING = """\
@@ -73,7 +73,7 @@ def test_what_cannot_be_meant_is_refused(
 )
 def test_two_values_of_one_option_are_told_from_a_revision(given: str, read: str) -> None:
     """A parser takes what follows the first for a revision."""
-    assert doubled(given.split()) == read.split()
+    assert split_values(given.split()) == read.split()
 
 
 def test_what_is_private_is_not_repeated() -> None:
@@ -86,9 +86,9 @@ def test_what_is_private_is_not_repeated() -> None:
     }  # fmt: skip
     said = "--app a:b --factory --request /x --request POST /y --workers 2 --connections 8 --env A"
     headers = "--header x-key: {A} --header accept: */* --python 3.13"
-    assert " ".join(repeated(options, ["3.13"])) == f"{said} {headers}"
+    assert " ".join(repetition(options, ["3.13"])) == f"{said} {headers}"
     own = f"{said} --env-file f --before rm x {headers}"
-    assert " ".join(repeated(options, ["3.13"], commands=True)) == own
+    assert " ".join(repetition(options, ["3.13"], commands=True)) == own
     add, unset = left_out(options)
     assert "add --env-file, --before, --header 'authorization: …' again" in add
     assert "set A: values" in unset

@@ -18,7 +18,7 @@ def test_roles_are_queries_of_the_rows() -> None:
     starts = ("start_cpu", "start_time", "import_time")
     assert (*leading, "response_p99", "service_p99", *starts) == metrics.JUDGED
     some = (CPU, "response_p50", "efficiency", "pss_steady")
-    assert metrics.judged({"always", "ceiling", "response"}) == some
+    assert metrics.judged_in({"always", "ceiling", "response"}) == some
 
 
 def test_every_metric_has_bounds() -> None:

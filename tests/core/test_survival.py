@@ -73,9 +73,9 @@ def test_no_file_of_any_kind_stops_what_comes_after_it(
         source = random.Random(seed)
         path = source.choice(paths)
         whole = path.read_bytes()
-        path.write_bytes(mutating.mutated(whole, source))
+        path.write_bytes(mutating.mutate(whole, source))
         try:
-            told += bool(mutating.use(root, results, site, drawn=seed % 20 == 0))
+            told += bool(mutating.use(root, results, site, with_site=seed % 20 == 0))
         except Exception as problem:
             raise AssertionError(f"seed {seed}: {path}") from problem
         path.write_bytes(whole)

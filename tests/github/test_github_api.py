@@ -18,7 +18,7 @@ def test_long_lists_are_read_to_their_end(step: Step) -> None:
     with step.connected() as github:
         result = github.comments(12)
     assert [entry.body for entry in result] == [f"comment {index}" for index in range(230)]
-    assert step.asked("GET") == ["/issues/12/comments"] * 3
+    assert step.requests("GET") == ["/issues/12/comments"] * 3
 
 
 @pytest.mark.parametrize("fault", [{"status": 503}, {"cut": True}])
@@ -38,7 +38,7 @@ def test_patience_ends(step: Step) -> None:
     ):
         github.pull(12)
     assert caught.value.status == 503
-    assert len(step.asked("GET")) == api.ATTEMPTS
+    assert len(step.requests("GET")) == api.ATTEMPTS
 
 
 @pytest.mark.parametrize(

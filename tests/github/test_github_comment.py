@@ -85,10 +85,10 @@ def test_a_comment_grows_from_placeholder_to_report(step: Step) -> None:
         f"<sub>`{HEAD[:12]}` · [the run, with all figures]({RUN}) · {WORDS}."
     )
     assert step.summary.startswith("## Worse in 1 of 1 cases")
-    assert step.asked("POST") == ["/issues/12/comments"]
-    patched = step.asked("PATCH")
+    assert step.requests("POST") == ["/issues/12/comments"]
+    patched = step.requests("PATCH")
     assert told(step).out.startswith("unchanged")
-    assert step.asked("PATCH") == patched
+    assert step.requests("PATCH") == patched
 
 
 def test_a_spoofed_marker_is_not_ours(step: Step) -> None:
@@ -108,7 +108,7 @@ def test_a_lost_answer_doubles_nothing(after: bool, step: Step) -> None:
     step.github.fail(method="POST", path="comments", after=after, cut=True)
     keep(step, compared(SLOWER))
     assert told(step).code == 0
-    assert len(step.asked("POST")) == 2
+    assert len(step.requests("POST")) == 2
     assert len(step.comments()) == 1
 
 
@@ -205,7 +205,7 @@ def test_a_report_always_fits() -> None:
     case = make_case(f"x/{'long' * 40}/py3.14")
     group = tuple(CaseComparison(case=case, because="x", judgements=(SLOWER,)) for _ in range(2000))
     text = comments.report(compared(cases=group, planned=2000))
-    message = comments.signed(text, HEAD, RUN, f"{SITE}method/")
+    message = comments.sign(text, HEAD, RUN, f"{SITE}method/")
     assert len(message) <= comments.LIMIT
     assert message.startswith("## Worse in 1 of 2000 cases")
     assert "the rest did not fit" in message

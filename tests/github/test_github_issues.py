@@ -84,7 +84,7 @@ def test_a_change_becomes_one_issue_and_is_never_announced_twice(step: Step) -> 
     assert "one: opened" in step.summary
     assert tell(step, record()) == ["no news"]
     assert step.github.state.issues == [issue]
-    assert step.asked("PATCH") == []
+    assert step.requests("PATCH") == []
 
 
 @pytest.mark.parametrize("state", ["open", "closed"])
@@ -139,7 +139,7 @@ def test_only_our_announcements_are_ours(step: Step) -> None:
     step.github.state.issues.append(foreign[0])
     before = dict(foreign[0])
     tell(step, record(status="closed"))
-    assert (ours["state"], foreign[0], step.asked("PATCH")) == (
+    assert (ours["state"], foreign[0], step.requests("PATCH")) == (
         "closed",
         before,
         [f"/issues/{ours['number']}"],

@@ -44,7 +44,7 @@ def test_who_may_write_starts_a_comparison(step: Step) -> None:
     ]
     (body,) = step.ours()
     assert "### duetbench: queued" in body
-    posts = step.asked("POST")
+    posts = step.requests("POST")
     assert posts.index("/issues/12/comments") < posts.index(
         "/actions/workflows/bench.yml/dispatches"
     )

@@ -32,7 +32,7 @@ from foreign import (
     NOW,
     comparison,
     inside,
-    judged,
+    judge_candidate,
     night,
     points,
     put,
@@ -297,7 +297,7 @@ def compared(tmp_path: Path, **sent: Artefact | bytes) -> Any:
     for name, value in sent.items():
         content = value if isinstance(value, bytes) else files.encode(value)
         files.replace(tmp_path / "in" / f"{name}.json", content)
-    return incoming.proposed(tmp_path / "in", BASE, HEAD)
+    return incoming.proposal(tmp_path / "in", BASE, HEAD)
 
 
 def side(name: str, **changes: Any) -> Comparison:
@@ -341,7 +341,7 @@ CONFIRMED: Final = f"confirmed-{MACHINES[0].id}"
 
 
 def confirm(tmp_path: Path, *known: str) -> Acceptance:
-    return incoming.confirmed(tmp_path / "in", tmp_path / "out", NOW, known)
+    return incoming.verdicts(tmp_path / "in", tmp_path / "out", NOW, known)
 
 
 def send(tmp_path: Path, *values: Artefact, artifact: str = CONFIRMED) -> None:
@@ -352,7 +352,7 @@ def send(tmp_path: Path, *values: Artefact, artifact: str = CONFIRMED) -> None:
 
 
 def test_confirmed_changes_come_with_their_evidence(tmp_path: Path) -> None:
-    candidate, evidence, record = judged()
+    candidate, evidence, record = judge_candidate()
     assert confirm(tmp_path).exit_code == 0
     send(tmp_path, evidence, record)
     done = confirm(tmp_path, candidate.id)
@@ -361,7 +361,7 @@ def test_confirmed_changes_come_with_their_evidence(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "changes" / f"{record.id}.json").read_bytes() == files.encode(record)
 
 
-_CANDIDATE, _EVIDENCE, _RECORD = judged()
+_CANDIDATE, _EVIDENCE, _RECORD = judge_candidate()
 RECORDS: Final[dict[str, tuple[Callable[[Path], None], str]]] = {
     "without evidence": (lambda place: send(place, _RECORD), "without its evidence"),
     "of no candidate": (

@@ -102,7 +102,7 @@ def test_files_go_in_and_come_out_with_the_exit_code(
         "print('\\033[31mmeasured', os.environ['DUETBENCH_ROOT'], os.environ.get('SECRET'))\n"
         "raise SystemExit(3)\n"
     )
-    words = ("anchor", "play", "--plan", "night.json", "--results", "measured")
+    words = ("anchor", "run", "--plan", "night.json", "--results", "measured")
     assert run(*words) == 3
     written = json.loads((Path("measured") / "runs" / "b.json").read_text())
     assert written == [*words, "earlier"]
@@ -168,7 +168,7 @@ def test_a_verb_that_is_interrupted_hands_out_what_it_has(verb: Path, tmp_path: 
 
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
-        run("anchor", "play", "--results", "out")
+        run("anchor", "run", "--results", "out")
     assert (Path("out") / "a.partial.json").read_text() == "{}"
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from acting import MAKEFILE, PROJECT, TOKEN, Acted, Stage, load, need
+from acting import MAKEFILE, PROJECT, TOKEN, Outcome, Stage, load, need
 from duetbench.host.git import HopelessError, ask, ask_or_none
 from fake_github import BOT
 from linting import actionlint, zizmor
@@ -120,7 +120,7 @@ class Repository:
         pull["head"] |= {"owner": owner} if owner else {}
         return head
 
-    def run(self, event: str, payload: dict[str, Any], workflow: str = "duetbench.yml") -> Acted:
+    def run(self, event: str, payload: dict[str, Any], workflow: str = "duetbench.yml") -> Outcome:
         ours = {f"{OURS}@{self.revision}": self.stage.folder / "ours"}
         return self.stage.act(workflow, event, payload, local=ours)
 

@@ -22,7 +22,7 @@ from duetbench.trend.reading import of_points
 from duetbench.trend.table import tables
 from foreign import MACHINES, commands, conclusion, points
 from repos import commit, git
-from staging import ENDPOINTS, staged
+from staging import ENDPOINTS, set_stage
 from synthetic import make_case
 from tiny_index import Index
 
@@ -50,7 +50,7 @@ CHANGE = Change(
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, Index]]:
     """The stage of tiny nights, one launch per case, and the index of releases."""
     need("act")
-    with staged(tmp_path, monkeypatch) as (stage, index):
+    with set_stage(tmp_path, monkeypatch) as (stage, index):
         stage.variables["DUETBENCH_LAUNCHES"] = "1"
         yield stage, index
 

@@ -29,7 +29,7 @@ CALLED: Final = {"workflow_call"}
 """What starts a workflow that only others of ours call; whoever calls it is held to the same."""
 
 LONGEST: Final = 200  # minutes of a job
-IN_THE_SANDBOX: Final = {"run", "anchor", "play", "inprocess", "detect", "bisect", "compare"}
+IN_THE_SANDBOX: Final = {"run", "anchor", "inprocess", "detect", "bisect", "compare"}
 """Verbs that run others' packages: on machines of ours only as `duetbench ci sandbox -- VERB`."""
 
 CHECKED_OUT: Final = {"", "${{ needs.plan.outputs.commit }}", "${{ needs.detect.outputs.commit }}"}
@@ -96,10 +96,10 @@ def machines(name: str, text: str) -> Iterator[str]:
             yield f"{job_name}: has rights on a machine that runs others' code"
         if re.search(r"secrets\.|github\.token|GITHUB_TOKEN", str(job)):
             yield f"{job_name}: has a token on a machine that runs others' code"
-        plays = "duetbench ci sandbox -- anchor play " in str(job)
+        anchored = "duetbench ci sandbox -- anchor run " in str(job)
         depths = [step.get("with", {}).get("fetch-depth") for step in job.get("steps", [])]
-        if plays and 0 not in depths:
-            yield f"{job_name}: plays against an anchor that the checkout may not have"
+        if anchored and 0 not in depths:
+            yield f"{job_name}: measures against an anchor that the checkout may not have"
         for step in job.get("steps", []):
             setup = step.get("with", {}).get("target") == "setup" or called(step) == ["setup"]
             if set(called(step)[:1]) & IN_THE_SANDBOX or setup:
@@ -245,7 +245,7 @@ BAD = [
     ("limits", "      - uses: actions/upload-artifact", f"{ROOM}      - uses: actions/upload-art"),
     ("machines", "  run:\n", "  other:\n"),
     ("machines", "duetbench ci sandbox -- run", "duetbench run"),
-    ("machines", "-- run --profile", "-- anchor play --profile"),
+    ("machines", "-- run --profile", "-- anchor run --profile"),
     ("machines", "/actions/setup\n", "/actions/setup\n        with:\n          target: setup\n"),
     ("machines", "ubuntu-24.04", "[self-hosted, duetbench]"),
     ("machines", "      contents: read\n", "      contents: write\n"),

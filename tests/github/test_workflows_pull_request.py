@@ -8,7 +8,7 @@ import pytest
 from acting import need
 from fake_github import BOT
 from repos import commit, git
-from staging import staged
+from staging import set_stage
 
 PULL = 7
 NASTY = '$(touch pwned) `touch pwned` ${{ github.token }} <img src=x> **x** "; exit 1 #'
@@ -20,7 +20,7 @@ APP = "apps/short/short.py"
 def test_from_the_question_to_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One comment: a placeholder, then the report; where nothing comes of it, the reason."""
     need("act")
-    with staged(tmp_path, monkeypatch) as (stage, _):
+    with set_stage(tmp_path, monkeypatch) as (stage, _):
         state = stage.github.state
         state.permissions["maintainer"] = "write"
         fork = tmp_path / "fork"

@@ -174,7 +174,7 @@ def test_who_was_started_by_the_holder_measures_for_it() -> None:
 
 
 def test_some_cores_are_a_part_of_all() -> None:
-    online = machine.listed(Path("/sys/devices/system/cpu/online"))
+    online = machine.cpu_set(Path("/sys/devices/system/cpu/online"))
     whole, parts = machine.core_times(), machine.core_times(online)
     assert parts.total == pytest.approx(whole.total, rel=1e-3)
     assert parts.busy == pytest.approx(whole.busy, rel=1e-2)

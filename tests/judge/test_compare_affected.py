@@ -22,7 +22,7 @@ from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.project.stacks import Stack
 from duetbench.store.comparison import PackageChange
-from fake_sessions import paired, side
+from fake_sessions import make_pairs, side
 from synthetic import make_case
 
 ROOT = paths.project_root()
@@ -50,7 +50,7 @@ def selected(
     diff: Diff, cases: Sequence[Case], loaded: Loaded, *, everything: bool = False
 ) -> Sides:
     both = side("base", ()), side("head", tuple(cases))
-    sides = Sides(*both, ROOT, paired(*both), ())
+    sides = Sides(*both, ROOT, make_pairs(*both), ())
     return affected.select(sides, diff, loaded, everything=everything)
 
 
@@ -127,10 +127,10 @@ def test_nothing_to_judge_is_said_in_words(
 ) -> None:
     change = Diff(files=tuple(files.split()), packages=packages, experiments=EXPERIMENTS)
     found = selected(change, cases, loaded)
-    assert found.nothing == f"Nothing to judge: {sentence}"
+    assert found.empty_reason == f"Nothing to judge: {sentence}"
     assert found.untouched == len(cases)
     every = selected(change, cases, loaded, everything=True)
-    assert (len(every.pairs), every.untouched, every.nothing) == (len(cases), 0, "")
+    assert (len(every.pairs), every.untouched, every.empty_reason) == (len(cases), 0, "")
     assert {pair.reason for pair in every.pairs} == {affected.EVERYTHING}
 
 
@@ -182,13 +182,13 @@ def test_around_the_applications_of_others_anything_may_be_read(
         loaded = {case.id: Dependencies(frozenset({"src/shop/api.py"}), frozenset(), doubt)}
         found = selected(Diff(files=(path,), experiments=both, own=False), [case], loaded)
         assert bool(found.pairs) is expected, path
-        assert "harness" not in found.nothing
+        assert "harness" not in found.empty_reason
     # Ours: only what lies at the top of our repository is the harness.
     change = Diff(files=("lib/shop.py",), experiments=both)
     loaded = {case.id: Dependencies(unknown="app.py loads code with exec")}
     assert selected(change, [case], loaded).pairs
     loaded = {case.id: Dependencies()}
-    assert selected(change, [case], loaded).nothing == (
+    assert selected(change, [case], loaded).empty_reason == (
         "Nothing to judge: only files that no application imports differ, "
         "and no measured case depends on them."
     )
@@ -294,7 +294,7 @@ def test_cases_are_compared_with_themselves_only() -> None:
         make_case("one/b", load=load, env={"WAIT": "3"}),
         make_case("one/new"),
     ]
-    pairs, missing = pairs_.paired(base, head)
+    pairs, missing = pairs_.match_cases(base, head)
     assert pairs == ((base[0], head[0]),)
     assert [(one.case, one.reason) for one in missing] == [
         ("one/b", "differs on head: env {} → {'WAIT': '3'}; load.connections 128 → 256"),
@@ -302,7 +302,7 @@ def test_cases_are_compared_with_themselves_only() -> None:
         ("one/old", "only base has it"),
     ]
     both = side("base", ()), side("head", (head[0],))
-    sides = Sides(*both, ROOT, paired(*both), missing)
+    sides = Sides(*both, ROOT, make_pairs(*both), missing)
     found = affected.select(sides, Diff(), {"one/a": Dependencies()})
     assert (found.missing, found.untouched) == (missing, 1)
 

@@ -10,7 +10,7 @@ from comparing import CPU, GROWING, NOISY, SIX, UNSTEADY, WRONG, busy, duet, due
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import COUNTED, METRICS
 from duetbench.core.model import Flag, Verdict
-from duetbench.judge.pairs import CaseDuets, judged
+from duetbench.judge.pairs import CaseDuets, choose_metrics
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.judge.statistics import Method, Sample, interval, moved_p
 from duetbench.store.comparison import Duet, Judgement
@@ -46,12 +46,12 @@ def only(test: SequentialTest, metric: str = CPU) -> Judgement:
 def test_each_kind_of_case_is_judged_by_what_can_move() -> None:
     waiting = (CPU, "response_p50", "pss_steady")
     leading = (CPU, "response_p50", "efficiency", "pss_steady")
-    assert judged(busy(CASE))[0] == (CPU, "throughput", "pss_steady")
-    assert judged(make_case(CASE)) == (leading, ("response_p99", "import_time"))
+    assert choose_metrics(busy(CASE))[0] == (CPU, "throughput", "pss_steady")
+    assert choose_metrics(make_case(CASE)) == (leading, ("response_p99", "import_time"))
     for ceiling in (None, "c / unit"):
-        assert judged(make_case(CASE, ceiling=ceiling))[0] == waiting
+        assert choose_metrics(make_case(CASE, ceiling=ceiling))[0] == waiting
     tails = ("service_p99", "import_time")
-    assert judged(paced(CASE)) == ((CPU, "service_p50", "pss_steady"), tails)
+    assert choose_metrics(paced(CASE)) == ((CPU, "service_p50", "pss_steady"), tails)
 
 
 def test_a_case_is_open_until_its_first_look() -> None:

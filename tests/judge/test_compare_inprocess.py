@@ -127,7 +127,7 @@ def _no_oha(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_jobs_alone_are_judged_without_a_server(tmp_path: Path) -> None:
     fake = FakeInstruments(slower={models()[1].case.id: 0.06})
     comparison = compared(tmp_path / "kept", fake)
-    assert (comparison.status, comparison.planned, comparison.cases, fake.played) == (
+    assert (comparison.status, comparison.planned, comparison.cases, fake.duet_log) == (
         "complete",
         0,
         (),

@@ -111,7 +111,7 @@ def test_a_change_of_somebodys_own_code_is_judged(shop: Path, everything: Scope)
     commit(root, "A test", **{"tests/test_more.py": "import shop\n"})
     found = affected.find(revised(root, "HEAD~1", "HEAD", scope))
     assert (found.pairs, found.untouched) == ((), 1)
-    assert found.nothing == (
+    assert found.empty_reason == (
         "Nothing to judge: only files that no application imports differ, "
         "and no measured case depends on them."
     )
@@ -138,7 +138,7 @@ def test_what_is_not_committed_is_compared_without_being_changed(
     head = revisions.working(repository)
     assert (head.label, head.dirty) == ("working tree", True)
     assert head.commit == git(repository, "rev-parse", "HEAD")
-    changed = revisions.changed(repository, revisions.resolve(repository, "HEAD").tree, head.tree)
+    changed = revisions.changed_files(repository, "HEAD^{tree}", head.tree)
     assert changed == ("README.md", app, "apps/asgi-wsgi/helper.py")
     assert git(repository, "status", "--porcelain") == before
 
@@ -245,7 +245,7 @@ def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
     both = revised(root, "HEAD~1", "HEAD", want(tmp_path))
     found = affected.find(both)
     assert (found.pairs, found.untouched, found.missing) == ((), 1, ())
-    assert found.nothing.startswith("Nothing to judge: only files of applications")
+    assert found.empty_reason.startswith("Nothing to judge: only files of applications")
     assert both.notes == (f"HEAD~1 lacks {lent}: those of HEAD are used on both sides",)
     assert (both.base.root / app).read_text() == (root / app).read_text()
     assert both.base.testbed.pythons == both.head.testbed.pythons
@@ -383,7 +383,7 @@ def test_stacks_of_other_dates_and_versions_are_installed(tiny: Path, everything
 
     found = affected.find(both)
     assert reasons(found) == [("tiny/dependent/py3.14", "beta 1.0 → 1.5")]
-    assert (found.untouched, found.nothing) == (1, "")
+    assert (found.untouched, found.empty_reason) == (1, "")
     (move,) = found.packages
     assert (move.stack, move.package, move.base, move.head) == ("one", "beta", "1.0", "1.5")
 
@@ -395,7 +395,7 @@ def test_stacks_of_other_dates_and_versions_are_installed(tiny: Path, everything
     assert [one["beta"] for one in packages(both)] == ["1.0", "2.0"]
     assert (both.base.record.label, both.head.record.label) == ("beta==1.0", "beta==2.0")
     same = affected.find(sides.of_packages(Project(tiny), [], ["alpha==1.0"], everything))
-    assert same.nothing == "Nothing to judge: base and head do not differ."
+    assert same.empty_reason == "Nothing to judge: base and head do not differ."
 
 
 def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Scope) -> None:

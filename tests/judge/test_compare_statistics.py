@@ -16,7 +16,7 @@ from duetbench.judge.statistics import (
     Looks,
     Prior,
     Sample,
-    adjusted,
+    adjust,
     detectable,
     interval,
     likeliest,
@@ -96,14 +96,14 @@ def test_a_prior_counts_as_so_many_duets() -> None:
 def test_adjusted_p_values_are_benjamini_and_hochbergs() -> None:
     """P m / rank, then the running minimum from the largest: 0.01 * 4 is capped by 0.03 * 4 / 3."""
     ones = [1.0] * 4
-    assert adjusted([0.03, 0.01, 0.5, 0.02], ones) == pytest.approx([0.04, 0.04, 0.5, 0.04])
-    assert adjusted([], []) == []
-    assert adjusted([0.2], [1.0]) == pytest.approx([0.2])
+    assert adjust([0.03, 0.01, 0.5, 0.02], ones) == pytest.approx([0.04, 0.04, 0.5, 0.04])
+    assert adjust([], []) == []
+    assert adjust([0.2], [1.0]) == pytest.approx([0.2])
     many = np.random.default_rng(3).beta(0.3, 2, 200)
     from scipy import stats  # a second for each worker that only collects
 
     theirs = stats.false_discovery_control(many)
-    assert adjusted(many.tolist(), [1.0] * 200) == pytest.approx(theirs.tolist())
+    assert adjust(many.tolist(), [1.0] * 200) == pytest.approx(theirs.tolist())
 
 
 def test_weights_divide_p_values_and_never_make_one_smaller_than_it_was() -> None:
@@ -112,9 +112,9 @@ def test_weights_divide_p_values_and_never_make_one_smaller_than_it_was() -> Non
     Two of four: 0.01 * 4 / 2 = 0.02; then 0.08 * 4 / 3 and 0.6. With a weight of 4 of four the
     second p value alone would count as a quarter of itself, and all of them as less; it stays.
     """
-    found = adjusted([0.02, 0.01, 0.04, 0.3], [2, 1, 0.5, 0.5])
+    found = adjust([0.02, 0.01, 0.04, 0.3], [2, 1, 0.5, 0.5])
     assert found == pytest.approx([0.02, 0.02, 0.04 / 0.375, 0.6])
-    assert adjusted([0.01, 0.04, 0.001, 0.001], [0.4, 2.8, 0.4, 0.4])[1] == pytest.approx(0.04)
+    assert adjust([0.01, 0.04, 0.001, 0.001], [0.4, 2.8, 0.4, 0.4])[1] == pytest.approx(0.04)
 
 
 def test_the_likeliest_mean_allows_for_what_was_needed_to_be_called() -> None:

@@ -84,7 +84,7 @@ class Sleeping(FakeInstruments):
                 self.now = self._latest
         names = (head.case.id for _, head in pairs)
         return tuple(
-            self.drawn(name, order, head_first, random.Random(f"{name} {head_first} {number}"))
+            self.draw(name, order, head_first, random.Random(f"{name} {head_first} {number}"))
             for name, number in zip(names, numbers, strict=True)
         )
 
@@ -170,8 +170,8 @@ def test_launches_alone_find_the_machine_quiet(tmp_path: Path) -> None:
     """Servers that turn out to compute in several threads take turns, after both lanes."""
 
     class Threads(Sleeping):
-        def drawn(self, *args: Any, **more: Any) -> Duet:
-            duet = super().drawn(*args, **more)
+        def draw(self, *args: Any, **more: Any) -> Duet:
+            duet = super().draw(*args, **more)
             used = {"server_cores": 1.5, "threads_computing": 3.0}
             return duet.model_copy(update={"base": duet.base | used, "head": duet.head | used})
 

@@ -24,7 +24,7 @@ from duetbench.show.answer import exit_code
 from duetbench.show.view import make_view
 from duetbench.store import kinds
 from duetbench.store.comparison import Comparison, Instructions
-from fake_sessions import FakeInstruments, SilentReporter, compared_by, paired, side
+from fake_sessions import FakeInstruments, SilentReporter, compared_by, make_pairs, side
 
 MOVED = {Verdict.SLOWER, Verdict.FASTER}
 Compare = Callable[..., Comparison]
@@ -73,9 +73,9 @@ def test_nothing_changed(compare: Compare, tmp_path: Path) -> None:
     assert not fake.launches
     assert saved(tmp_path) == found
     assert told.ended == 1
-    assert [duet.order for duet in told.duets] == list(range(len(fake.played)))
+    assert [duet.order for duet in told.duets] == list(range(len(fake.duet_log)))
     for name in names(4):  # sides are swapped
-        first = [head_first for case, head_first in fake.played if case == name]
+        first = [head_first for case, head_first in fake.duet_log if case == name]
         assert all(one != other for one, other in pairwise(first))
 
 
@@ -175,7 +175,7 @@ def test_a_full_disk_hides_nothing_of_an_interrupted_one(
 def test_too_many_cases_are_left_out_evenly() -> None:
     """750 of 1000 s at 50 s a case: 15 of 24, one of each kind before any second of a kind."""
     names = (f"{kind}/e{number}/py3.14/c1" for kind in "abc" for number in range(8))
-    every = paired(side("base", ()), side("head", tuple(map(busy, names))))
+    every = make_pairs(side("base", ()), side("head", tuple(map(busy, names))))
 
     def chosen(seconds: float) -> list[Pair]:
         return session.affordable(every, lambda *some: 10.0 * len(some), 5, seconds)
@@ -194,8 +194,8 @@ def test_too_many_cases_are_left_out_evenly() -> None:
 def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
     both = side("base", ()), side("head", ())
-    sides = Sides(*both, Path(), (), (), untouched=24, nothing="only documents differ")
-    found = session.unmeasured(Question(sides, seconds=90.0, notes=("before",)))
+    sides = Sides(*both, Path(), (), (), untouched=24, empty_reason="only documents differ")
+    found = session.empty_comparison(Question(sides, seconds=90.0, notes=("before",)))
     assert (found.status, found.planned, found.untouched, found.cases) == ("complete", 0, 24, ())
     assert found.notes == ("before", "only documents differ")
 
@@ -207,8 +207,8 @@ def test_only_the_newest_comparisons_are_kept(
     monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
     for day in (3, 1, 2):
         (tmp_path / f"2026110{day}T000000Z-compare-x.json").touch()
-    sides = Sides(side("base", ()), side("head", ()), Path(), (), (), nothing="nothing differs")
-    found = session.unmeasured(Question(sides, seconds=90.0))
+    sides = Sides(side("base", ()), side("head", ()), Path(), (), (), empty_reason="no change")
+    found = session.empty_comparison(Question(sides, seconds=90.0))
     kinds.save_comparison(found.model_copy(update={"id": "20261104T000000Z-compare-x"}), tmp_path)
     assert sorted(path.name[7] for path in tmp_path.iterdir()) == ["3", "4"]
 
@@ -289,14 +289,14 @@ def test_counts_are_told_before_any_duet_and_say_where_duets_go(compare: Compare
         def instructions(
             self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
         ) -> tuple[Instructions | str, ...]:
-            assert not self.played
+            assert not self.duet_log
             counts = super().instructions(pairs, limit)
             both = zip(pairs, counts, strict=True)
             return tuple("it hung" if p[1].case.id == blind else one for p, one in both)
 
     fake = Blind(slower={grown: 0.25})
     of = {case.case.id: case for case in compare(fake, every, 100.0, told).cases}
-    assert {name for name, _ in fake.played} >= {grown, blind}
+    assert {name for name, _ in fake.duet_log} >= {grown, blind}
     assert (
         f"{grown} executes 25.0 % more instructions per request (exact to ±0.1 %), counted in 15 s"
         in told.notes
@@ -313,7 +313,7 @@ def test_counts_alone_start_no_server(compare: Compare, grown: float, code: int)
     """A rise of 2 % is material."""
     fake = FakeInstruments(slower={names(1)[0]: grown})
     found = compare(fake, names(2), 60.0, counts_only=True)
-    assert not fake.played
+    assert not fake.duet_log
     assert [case.judgements for case in found.cases] == [(), ()]
     assert exit_code(found) == code
     assert "not judged" not in make_view(found).headline

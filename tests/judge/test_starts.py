@@ -30,7 +30,7 @@ from duetbench.show.change import AttributionText
 from duetbench.show.view import make_view
 from duetbench.store.attribution import APPLICATION
 from duetbench.store.comparison import Comparison, Duet, Judgement, command, rebuilt
-from fake_sessions import FakeInstruments, SilentReporter, paired, side
+from fake_sessions import FakeInstruments, SilentReporter, make_pairs, side
 from synthetic import make_case
 
 IMPORT, REST, WAIT = 0.4, 0.3, 0.3
@@ -70,7 +70,7 @@ def compared(fake: Starting, folder: Path, cases: Sequence[str] = ("one/a",)) ->
     """Compare starts, or plainly where the fake gives the import of duets."""
     made = tuple(make_case(name) for name in cases)
     base, head = (side(name, made) for name in ("base", "head"))
-    pairs = paired(base, head, "a package")
+    pairs = make_pairs(base, head, "a package")
     sides = Sides(base, head, Path(), starting(pairs) if fake.alone else pairs, ())
     question = Question(
         sides,

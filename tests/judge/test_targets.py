@@ -91,7 +91,7 @@ def test_revisions_that_declare_nothing_are_prepared(
     assert affected.find(sides.of_revisions(project, "HEAD~1", None, scope)).pairs == ()
     said = {"pyproject.toml": PYPROJECT.replace("0.1", "0.2"), "src/shop/main.py": f"# 2\n{APP}"}
     commit(shop, "A release", **said)
-    assert affected.find(sides.of_revisions(project, "HEAD~1", None, scope)).nothing == (
+    assert affected.find(sides.of_revisions(project, "HEAD~1", None, scope)).empty_reason == (
         "Nothing to judge: same code: only comments, layout or the version differ in "
         "pyproject.toml, src/shop/main.py."
     )

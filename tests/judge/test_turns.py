@@ -30,7 +30,7 @@ from duetbench.project.servers import SERVERS
 from duetbench.show.answer import exit_code
 from duetbench.show.view import make_view
 from duetbench.store.comparison import Comparison, Curve, Duet, Instructions, Judgement, SideName
-from fake_sessions import SilentReporter, played, side
+from fake_sessions import SilentReporter, make_duet, side
 from synthetic import MACHINE, make_case, ok
 
 SPREAD: Final = 0.01
@@ -65,7 +65,7 @@ class Machine:
             given = shared_out(wanted, cores)
             figures = [self.figures(*one) for one in zip(given, wanted, strict=True)]
             case = pair[1].case.id
-            duet_ = played(case, order + number, *figures, head_first=head_first)
+            duet_ = make_duet(case, order + number, *figures, head_first=head_first)
             seen = {"seconds": self.each, "connections": self.few}
             played_.append(duet_.model_copy(update=seen))
         return tuple(played_)
@@ -263,7 +263,7 @@ def test_what_is_answered_after_the_load_is_no_larger_share_of_a_core(
         for share, cpu, cores in zip(shares, (0.0075, 0.052), used, strict=True)
     ]
     for both in (figures, figures[::-1]):
-        assert Pair(part, part).held_back(played("one/a", 0, *both)) is held
+        assert Pair(part, part).held_back(make_duet("one/a", 0, *both)) is held
 
 
 def test_cores_that_others_use_are_not_idle() -> None:
@@ -274,7 +274,7 @@ def test_cores_that_others_use_are_not_idle() -> None:
     )
     for other, held in ((0.8, True), (0.1, False)):
         figures = {"server_cores": 0.5, "host_other": other}
-        assert Pair(part, part).held_back(played("one/a", 0, figures, figures)) is held
+        assert Pair(part, part).held_back(make_duet("one/a", 0, figures, figures)) is held
 
 
 @pytest.mark.parametrize(("shares", "held"), [((0.4, 0.6), True), ((0.5, 0.5), False)])
@@ -284,7 +284,7 @@ def test_two_servers_need_not_get_equal_shares_of_one_core(
     """One that reads sockets in a thread of its own has two that run: it may get more."""
     both = [SideCase(busy("one/a", server=name), side("head", ()).testbed) for name in SERVERS]
     figures = [{"server_cores": share, "threads_computing": 1.2} for share in shares]
-    duet_ = played("one/a", 0, *figures)
+    duet_ = make_duet("one/a", 0, *figures)
     assert Pair(both[1], both[0]).held_back(duet_) is held
     assert not Pair(both[0], both[0]).held_back(duet_)
 
@@ -292,7 +292,7 @@ def test_two_servers_need_not_get_equal_shares_of_one_core(
 def test_a_launch_alone_that_fails_leaves_no_figures() -> None:
     both = {"throughput": 100.0, "server_cpu_per_request": 0.002, "pss_steady": 5e7}
     both["switches_voluntary"] = 0.5  # what explains the CPU stays with it
-    duet = played("one/a", 0, both, both)
+    duet = make_duet("one/a", 0, both, both)
     alone = {
         "throughput": 300.0,
         "server_cpu_per_request": 0.003,

@@ -79,7 +79,7 @@ def test_every_way_to_load_a_package_is_seen(tmp_path: Path) -> None:
         )
         return list(map(Path, json.loads(done.stdout)))
 
-    environment = dependencies.installed(tmp_path / "env" / "bin" / "python")
+    environment = dependencies.read_installed(tmp_path / "env" / "bin" / "python")
     used = files(DUETBENCH_WATCHED="1")
     assert environment.owners(used) == PACKAGES.keys() - {"space-two", "idle"}
     assert tmp_path / "main.py" in used

@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
-from bench import Bench, ask_often, eventually, failures, launches, lives, shortened, swapped, valid
+from bench import Bench, ask_often, eventually, failures, launches, lives, shortened, swap, valid
 from disks import small_disk
 from duetbench.core.model import Case, Launch, Run, RunStatus, Status
 from duetbench.host import ports, process_session
@@ -111,7 +111,7 @@ def bad_days(
     """Let them happen in one plan, beside a case that is right; the reasons."""
     happen(monkeypatch, days)
     done = bench.run("right", *days)
-    run = bench.recorded()
+    run = bench.saved_run()
     assert (done.code, done.err) == (1, ""), done
     (right,) = launches(run)["right"]
     assert valid(right), right
@@ -263,7 +263,7 @@ def test_whatever_else_goes_wrong_gives_no_figure(
             "blocked": Day("not_ready", "uvicorn did not start within 1 s", change=hurry),
             "victim/granian/1": Day("foreign_listener", f"listens on 127.0.0.1:{taken}", change=at),
             "victim/granian/2": Day("foreign_listener", "process ", change=joined),
-            "swapped": Day("version_mismatch", "pydantic: expected 1.10", testbed=swapped),
+            "swapped": Day("version_mismatch", "pydantic: expected 1.10", testbed=swap),
             "victim/uvicorn/1": Day("client_failed", "No such file", testbed=without_oha),
             "victim/uvicorn/2": Day(
                 "client_failed", "expected exit code 0, found -9", change=killed, seconds=20
@@ -304,7 +304,7 @@ def test_liars(bench: Bench, computed: Figures, monkeypatch: pytest.MonkeyPatch)
     honest = ("nothing", "unchanged", "head", "zipped")
     done = bench.run("uneven", "mask", "keep", "quicken", "closing", *honest)
     assert done.code == 1, done
-    launched = {name: one for name, (one,) in launches(bench.recorded()).items()}
+    launched = {name: one for name, (one,) in launches(bench.saved_run()).items()}
     assert not any(failures(launched[name]) for name in honest), done
     found = {name: told(one) for name, one in launched.items() if name not in honest}
     assert {name: LIES & flags.keys() for name, flags in found.items()} == {
@@ -353,7 +353,7 @@ def test_a_server_that_hangs_on_sigterm(
     _short_grace(monkeypatch)
     done = bench.run("hanging")
     assert done.code == 0, done
-    (hanging,) = launches(bench.recorded())["hanging"]
+    (hanging,) = launches(bench.saved_run())["hanging"]
     assert hanging.metrics == pytest.approx(computed["hanging"], rel=1e-4)
     (detail,) = [flag.detail for flag in hanging.flags if flag.name == "stop_timeout"]
     assert "1 of its processes had to be killed" in detail
@@ -422,9 +422,9 @@ def test_kill_9_of_duetbench_itself(bench: Bench) -> None:
     assert sum("--db-url" in note for note in notes) == 1
     assert not {pid for pid in left if lives(pid)}
     assert not rows_of_it.exists()
-    (note,) = bench.recorded().notes
+    (note,) = bench.saved_run().notes
     assert "2 sessions" in note
-    assert valid(launches(bench.recorded())["right"][0])
+    assert valid(launches(bench.saved_run())["right"][0])
     nothing_left(bench)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import numpy as np
 import pytest
 
-from bench import Bench, ask_often, declared, eventually, failures_of, shortened, swapped
+from bench import Bench, ask_often, declared, eventually, failures_of, shortened, swap
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
@@ -20,7 +20,7 @@ from duetbench.host import counters, ports, tree_usage
 from duetbench.host.machine import CoreTimes
 from duetbench.host.process_session import Session
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge.pairs import CaseDuets, judged
+from duetbench.judge.pairs import CaseDuets, choose_metrics
 from duetbench.measure import duet, launch, oha, oha_results
 from duetbench.measure.runner import assemble
 from duetbench.measure.testbed import SideCase, server_of
@@ -52,7 +52,7 @@ def play(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
         testbed = assemble(
             Project.here(), [case for pair in pairs for case in pair], tmp_path / "logs"
         )
-        testbed = swapped(testbed)  # of the stack pydantic-v1 another environment serves
+        testbed = swap(testbed)  # of the stack pydantic-v1 another environment serves
         try:
             return duet.perform(
                 [(SideCase(base, testbed), SideCase(head, testbed)) for base, head in pairs],
@@ -85,7 +85,7 @@ def unfailed(found: Duet, case: Case) -> tuple[dict[str, float], dict[str, float
     assert not failures_of((*found.flags_base, *found.flags_head)), found
     base, head = found.base, found.head
     # Which tails there are depends on how many answers a side has got.
-    assert base.keys() - TAILS == head.keys() - TAILS >= set(judged(case)[0])
+    assert base.keys() - TAILS == head.keys() - TAILS >= set(choose_metrics(case)[0])
     return base, head
 
 
@@ -97,9 +97,9 @@ def test_a_case_against_itself(play: Play, monkeypatch: pytest.MonkeyPatch) -> N
     else the machine does, only in some. Memory is what a side has without the other.
     """
     seen: list[tuple[dict[str, float], int, int]] = []
-    real = duet.unshared
+    real = duet.own_memory
 
-    def unshared(
+    def own_memory(
         metrics: dict[str, float], beside: tree_usage.MemorySample, alone: tree_usage.MemorySample
     ) -> dict[str, float]:
         assert beside.pss is not None
@@ -107,7 +107,7 @@ def test_a_case_against_itself(play: Play, monkeypatch: pytest.MonkeyPatch) -> N
         seen.append((dict(metrics), beside.pss, alone.pss))
         return real(metrics, beside, alone)
 
-    monkeypatch.setattr(duet, "unshared", unshared)
+    monkeypatch.setattr(duet, "own_memory", own_memory)
     monkeypatch.setattr(counters, "EVENTS", {"cycles": counters.TASK_CLOCK})
     case = declared("asgi-wsgi/asgi-json/py3.14/w1/c128")
     ratios = []
@@ -147,12 +147,12 @@ def test_both_sides_gain_what_they_shared() -> None:
         {"pss_steady": 76.5e6, "uss_steady": 66e6, "rss_steady": 1e8},
         {"pss_steady": 80.75e6, "uss_steady": 70.25e6, "rss_steady": 1.0425e8},
     ]
-    base, head = (duet.unshared(side, beside, alone) for side in sides)
+    base, head = (duet.own_memory(side, beside, alone) for side in sides)
     assert base == {"pss_steady": 85.5e6, "uss_steady": 72e6}
     assert head["pss_steady"] / base["pss_steady"] == pytest.approx(1.0497, abs=1e-4)
     gone = tree_usage.MemorySample(1.0, (), 0, 0, 0, 0)
     for unknown in (sample(None, None), gone):
-        assert duet.unshared(sides[0], beside, unknown) == {}
+        assert duet.own_memory(sides[0], beside, unknown) == {}
 
 
 @pytest.mark.real
@@ -194,7 +194,7 @@ def test_a_server_that_is_killed_in_the_second_duet(
     alone: list[tree_usage.MemorySample] = []
     loads: list[oha.Generation] = []
     places: set[frozenset[int]] = set()
-    real_start, real_over, real_unshared = Session.start, oha.Generation.over, duet.unshared
+    real_start, real_over, real_own_memory = Session.start, oha.Generation.over, duet.own_memory
 
     def start(*arguments: Any, **named: Any) -> Session:
         session = real_start(*arguments, **named)
@@ -210,13 +210,13 @@ def test_a_server_that_is_killed_in_the_second_duet(
             os.kill(servers[1].pid, signal.SIGKILL)
         return real_over(self)
 
-    def unshared(*found: Any) -> dict[str, float]:
+    def own_memory(*found: Any) -> dict[str, float]:
         alone.append(found[2])
-        return real_unshared(*found)
+        return real_own_memory(*found)
 
     monkeypatch.setattr(Session, "start", start)
     monkeypatch.setattr(oha.Generation, "over", over)
-    monkeypatch.setattr(duet, "unshared", unshared)
+    monkeypatch.setattr(duet, "own_memory", own_memory)
     case = declared("badapps/right", root=bench.root)
     first, second = play(*[(case, case)] * 3, seconds=0.5)
     unfailed(first, case)

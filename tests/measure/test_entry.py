@@ -170,7 +170,7 @@ def test_it_costs_nothing_that_is_seen(tmp_path: Path) -> None:
     Valgrind half a minute.
     """
     (tmp_path / "payload.py").write_text(PAYLOAD)
-    with counting.started(
+    with counting.start(
         Project.here().interpreter("3.14").executable, ["-S", str(tmp_path / "payload.py")],
         ["asgi", "asgi wrapped", "wsgi", "wsgi wrapped"], rounds=1, switched=True,
         env={"PYTHONPATH": os.pathsep.join(map(str, (ENTRY, PROJECT)))},

@@ -17,10 +17,10 @@ from types import ModuleType
 
 import pytest
 
-from bench import PROJECT, carrying, eventually
+from bench import PROJECT, eventually, processes_with
 from duetbench.core.errors import CountError
 from duetbench.measure.instructions import counting, phases
-from duetbench.measure.instructions.counting import Dump, InstructionCount, Uncounted
+from duetbench.measure.instructions.counting import Dump, InstructionCount, NoCount
 from duetbench.project import stacks
 from duetbench.project.project import Project
 
@@ -79,7 +79,7 @@ def test_the_figure_is_the_difference_of_the_phases() -> None:
 )
 def test_what_gives_no_figure_says_why(counted: tuple[int, ...], reason: str) -> None:
     found = counting.figure(parts(9, 400, *counted), 10, len(counted) // 2)
-    assert found == Uncounted(reason)
+    assert found == NoCount(reason)
 
 
 def test_marks_that_valgrind_did_not_see_are_noticed() -> None:
@@ -145,7 +145,7 @@ def payload(tmp_path: Path) -> list[str]:
 TARGETS = ["raises", "1000", "dies", "threads", "cycles", "json", "2000", "draws", "wanders"]
 
 
-def figures(outcomes: dict[str, InstructionCount | Uncounted]) -> dict[str, float]:
+def figures(outcomes: dict[str, InstructionCount | NoCount]) -> dict[str, float]:
     assert all(isinstance(one, InstructionCount) for one in outcomes.values()), outcomes
     return {
         name: one.per_unit for name, one in outcomes.items() if isinstance(one, InstructionCount)
@@ -161,18 +161,18 @@ def test_counts_repeat_and_a_target_that_fails_spoils_none(payload: list[str]) -
     executable = Project.here().interpreter("3.14").executable
     with ExitStack() as stack:
         runs = [
-            stack.enter_context(counting.started(executable, payload, TARGETS, rounds=2))
+            stack.enter_context(counting.start(executable, payload, TARGETS, rounds=2))
             for _ in range(2)
         ]
         first, second = (collect(counting.TIMEOUT_S) for collect in runs)
     for found in (first, second):
         unfit = found.pop("threads")
-        assert isinstance(unfit, Uncounted)
+        assert isinstance(unfit, NoCount)
         assert unfit.unfit
         assert "it starts threads" in unfit.reason
         assert "units differ by" in str(found.pop("wanders"))
-        assert found.pop("raises") == Uncounted("ValueError: no such thing")
-        assert found.pop("dies") == Uncounted("its process ended with signal 9")
+        assert found.pop("raises") == NoCount("ValueError: no such thing")
+        assert found.pop("dies") == NoCount("its process ended with signal 9")
     once = figures(first)
     assert set(once) == {"1000", "cycles", "json", "2000", "draws"}
     assert figures(second) == once
@@ -191,9 +191,9 @@ def test_slow_calls_have_the_count_of_quick_ones_or_are_given_up_at_once(
     """There is no time for 290 calls of half a second, which are 145 s, nor for one of an hour."""
     executable, ends = Project.here().interpreter("3.14").executable, time.monotonic() + 200
     targets = ["hangs", "slow", "20000"]
-    with counting.started(executable, payload, targets, switched=True, ends=ends) as collect:
+    with counting.start(executable, payload, targets, switched=True, ends=ends) as collect:
         hangs, slow, quick = collect(counting.TIMEOUT_S).values()
-    assert isinstance(hangs, Uncounted)
+    assert isinstance(hangs, NoCount)
     assert "one takes 3.6e+03 s under Valgrind, so 3 of them exceed" in hangs.reason
     assert isinstance(slow, InstructionCount)
     assert isinstance(quick, InstructionCount)
@@ -218,16 +218,16 @@ def test_as_many_calls_as_there_is_time_for(
     unit = phases.Unit(int, least=least)
     if sizes is None:
         with pytest.raises(phases.SlowError, match=r"0\.1 s under Valgrind, so 12 of them exceed"):
-            phases.planned(unit, 3, 0.1, left, 28)
+            phases.plan_calls(unit, 3, 0.1, left, 28)
     else:
-        assert phases.planned(unit, 3, 0.1, left, 28) == sizes
+        assert phases.plan_calls(unit, 3, 0.1, left, 28) == sizes
 
 
 def test_slow_calls_take_half_of_the_time_or_are_counted_one_by_one() -> None:
     """298 calls of 0.1 s are 29.8 s; in 4 s there are three rounds of 13."""
     unit = phases.Unit(int, seconds=phases.SLOW)
-    assert phases.planned(unit, 3, 0.1, 60, 28) == (30, 60)
-    assert phases.planned(unit, 3, 0.1, 59, 28) == (0, 13)
+    assert phases.plan_calls(unit, 3, 0.1, 60, 28) == (30, 60)
+    assert phases.plan_calls(unit, 3, 0.1, 59, 28) == (0, 13)
 
 
 def test_a_compiler_that_fails_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +275,7 @@ def spinning(tmp_path: Path) -> Path:
 @pytest.mark.real
 def test_a_handler_that_is_one_percent_heavier_shows_as_one_percent(spinning: Path) -> None:
     """A tenth of what 1,000 steps cost, about 1 % of a request, is found to 0.2 % of a request."""
-    with counting.started(
+    with counting.start(
         stacks.executable(
             Project.here().lock("gil-in-process"), Project.here().interpreter("3.14")
         ),
@@ -346,7 +346,7 @@ def test_what_takes_too_long_is_ended(tmp_path: Path, payload: list[str]) -> Non
             Project.here().interpreter("3.14").executable, payload, ["waits"],
             env={"TOKEN": str(tmp_path)}, timeout=2,
         )  # fmt: skip
-    eventually("nothing lives", lambda: not carrying(str(tmp_path)))
+    eventually("nothing lives", lambda: not processes_with(str(tmp_path)))
 
 
 @needs_valgrind
@@ -384,10 +384,10 @@ def test_nothing_survives_the_process_that_counts(
         env={**os.environ, "TMPDIR": str(tmp_path)},
         start_new_session=True,
     )
-    eventually("a target works", lambda: len(carrying(token)) >= 2)
+    eventually("a target works", lambda: len(processes_with(token)) >= 2)
     os.killpg(counter.pid, signal.SIGKILL)
     counter.wait()
-    eventually("nothing lives", lambda: not carrying(token))
+    eventually("nothing lives", lambda: not processes_with(token))
     assert len(list(tmp_path.glob("duetbench-count-*"))) == 1
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     pretend(tmp_path / "bin", monkeypatch, "exit 1")

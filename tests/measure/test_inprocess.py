@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bench import carrying
+from bench import processes_with
 from duetbench.cli import inprocess as cli
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
@@ -113,7 +113,7 @@ def run_inprocess(root: Path, home: Path, *arguments: str) -> tuple[int, str, st
         output, messages = process.communicate(timeout=250)
         return process.returncode, output, messages
     finally:
-        for leftover in carrying(str(home)):  # none, unless the test has failed
+        for leftover in processes_with(str(home)):  # none, unless the test has failed
             leftover.kill()
         process.kill()
         process.communicate()

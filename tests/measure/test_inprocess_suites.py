@@ -144,7 +144,7 @@ def test_the_suites_know_every_declared_endpoint() -> None:
     declared = endpoints.declared(ROOT)
     loaded: dict[str, set[str]] = {}
     for experiment in experiments():
-        for name in experiment.declared.endpoints:
+        for name in experiment.declaration.endpoints:
             loaded.setdefault(f"{experiment.name}/{name}", set())
     for case in all_cases():
         loaded[f"{case.experiment}/{case.endpoint.name}"].add(case.stack)

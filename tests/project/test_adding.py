@@ -55,7 +55,7 @@ _SERVER: Final = """\
 """
 _METRIC: Final = """\
     Metric("disk_per_request", size, "Bytes written to disk per request.", "disk/request",
-           lower=0.004, rank=13, judged="always", compared=True, column=True),
+           lower=0.004, rank=13, situation="always", compared=True, column=True),
 """
 _INTERPRETER: Final = """\
 [tool.duetbench.interpreters."3.16"]

@@ -84,7 +84,7 @@ def verify_only(experiment: Experiment, app: str) -> list[Endpoint]:
             method=table.method, headers=table.headers, body=table.body, expect=table.expect,
             floor=0,
         )
-        for name, table in experiment.declared.endpoints.items()
+        for name, table in experiment.declaration.endpoints.items()
         if table.verify_only and table.app == app
     ]  # fmt: skip
 
@@ -167,7 +167,7 @@ print(json.dumps(found))
 
 def test_nothing_of_ours_is_in_the_request_path(state_home: Path) -> None:
     """No middleware or hook but a real application's own, and no route that nobody declares."""
-    declared = [t for e in EXPERIMENTS.values() for t in e.declared.endpoints.values()]
+    declared = [t for e in EXPERIMENTS.values() for t in e.declaration.endpoints.values()]
     cases: dict[str, Case] = {}
     for case in all_cases():
         cases.setdefault(case.endpoint.app, case)

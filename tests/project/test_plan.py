@@ -18,7 +18,7 @@ from duetbench.core.model import Case, Load, LoadModel, Plan
 from duetbench.host import paths
 from duetbench.judge.duet_loop import duet_seconds
 from duetbench.measure.testbed import server_of
-from duetbench.project.plan import Costs, drain, expected, make_plan, plan_seconds
+from duetbench.project.plan import Costs, drain, launch_seconds, make_plan, plan_seconds
 from duetbench.project.project import Project
 from duetbench.trend.anchored import NIGHTLY
 from synthetic import make_case
@@ -84,7 +84,7 @@ def test_a_floor_bound_launch_is_verified_and_warmed_up_in_whole_floors() -> Non
     one = case(floor=3, overlap=5, ceiling=BLOCKING, connections=10, duration=30)
     start, verify, warm_up = Costs.first_worker, Costs.probes + 2 * 3, Costs.generator + 3
     load, finish = Costs.generator + 30, Costs.stop + Costs.row * 30 * 10 / 3
-    assert expected(one, "nightly") == pytest.approx(start + verify + warm_up + load + finish)
+    assert launch_seconds(one, "nightly") == pytest.approx(start + verify + warm_up + load + finish)
 
 
 def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None:

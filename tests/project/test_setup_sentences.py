@@ -179,7 +179,7 @@ def test_what_may_not_be_installed_is_told(
         "valgrind is not installed; duetbench counts instructions with it: "
         "`apt-get install --no-install-recommends valgrind`\n"
     )
-    assert programs.said("called") is None
+    assert programs.read("called") is None
 
 
 @pytest.mark.usefixtures("empty_cache")
@@ -208,8 +208,8 @@ def test_in_ci_sudo_makes_us_root(
     programs.write("apt-get", f"printf '#!/bin/sh\\n' > {made}; /bin/chmod +x {made}")
     monkeypatch.delenv("CI", raising=False)
     assert ensure_valgrind(narrator) is None
-    assert programs.said("asked") is None
+    assert programs.read("asked") is None
     monkeypatch.setenv("CI", "true")
     assert ensure_valgrind(narrator) is True
     asked = "--non-interactive env DEBIAN_FRONTEND=noninteractive\n"
-    assert programs.said("asked") == asked
+    assert programs.read("asked") == asked

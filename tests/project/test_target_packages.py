@@ -113,17 +113,17 @@ def test_locked_versions_are_kept_and_a_server_is_added(
     found = given(root, python)
     assert found.label == kind
     assert found.packages == {"alpha": "1.0", "beta": "1.0"}  # no Windows, no group, no extra
-    stack = target_locks.locked(root, found, ["granian"], python, QUIET)
+    stack = target_locks.lock_copy(root, found, ["granian"], python, QUIET)
     assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "2.0"}
     assert deployed(root).lock("project") == stack
     assert index.address not in stack.lock.read_text()
     # The other side takes the server that this one has got, whatever is out by then.
     index.add("granian", "3.0", "2026-04-01", ("beta",))
     base = laid(root.parent / "base")
-    same = target_locks.locked(base, found, ["granian"], python, QUIET, stack)
+    same = target_locks.lock_copy(base, found, ["granian"], python, QUIET, stack)
     assert (same.digest, same.lock.parent.parent) == (stack.digest, base)
     written = replace(found, text=found.text.replace("alpha==1.0", "alpha == 1.0"))
-    other = target_locks.locked(base, written, ["granian"], python, QUIET, stack)
+    other = target_locks.lock_copy(base, written, ["granian"], python, QUIET, stack)
     assert other.packages["granian"] == "2.0"
 
 
@@ -144,7 +144,7 @@ def test_other_versions_are_resolved_from_what_the_project_asks_for(
     """As `--with` and a search do: one package moves, all else stays."""
     uv(root, "lock")
     newer(index)
-    target_locks.locked(root, given(root, python), ["granian"], python, QUIET)
+    target_locks.lock_copy(root, given(root, python), ["granian"], python, QUIET)
     project = deployed(root)
     keep = project.lock_file("project").read_text()
     text = project.resolve("project", None, keep=keep, pins=["granian==1.0"])
@@ -200,18 +200,18 @@ def test_packages_that_are_folders_and_commits_are_built(
         ("-e ./libs/lib ; python_full_version >= '3.10'", "2.0"),
         ("./libs/lib", "2.0"),
     ):
-        text = wheels.hashed(f"{lines}{line}\n", root, python, QUIET)
+        text = wheels.add_wheels(f"{lines}{line}\n", root, python, QUIET)
         assert stacks.parse(text, "it", python.version) == {"alpha": "1.0", "lib": version}, line
-        assert wheels.hashed(text, root, python, QUIET) == text
+        assert wheels.add_wheels(text, root, python, QUIET) == text
     # The same files are the same wheel, others are not.
     wheel = wheels.build(root / "libs" / "lib", python, QUIET)
     assert wheels.build(root / "libs" / "lib", python, QUIET) == wheel
     write(root, "libs/lib/more.py", "")
     assert wheels.build(root / "libs" / "lib", python, QUIET) != wheel
     with pytest.raises(SetupError, match=r"lock has 'lib' without a hash"):
-        wheels.hashed("lib @ https://me:secret@x/lib.zip\n", root, python, QUIET)
+        wheels.add_wheels("lib @ https://me:secret@x/lib.zip\n", root, python, QUIET)
     with pytest.raises(SetupError, match="expected a whole commit behind @"):
-        wheels.hashed("lib @ git+https://x/lib@main\n", root, python, QUIET)
+        wheels.add_wheels("lib @ git+https://x/lib@main\n", root, python, QUIET)
 
 
 @pytest.mark.parametrize(

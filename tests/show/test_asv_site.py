@@ -15,7 +15,7 @@ from rich.console import Console
 import asv_files
 import repos
 from asv_files import Bench
-from browsing import NewPage, Watched, served
+from browsing import NewPage, WatchedPage, serve
 from duetbench.core.errors import SetupError
 from duetbench.host import paths
 from duetbench.host.console import Narrator
@@ -125,9 +125,9 @@ def test_every_copy_is_what_was_taken_and_comes_with_its_licence() -> None:
 
 @pytest.mark.real
 def test_the_site_in_a_browser(site: Path, new_page: NewPage) -> None:
-    with served(site) as base:
+    with serve(site) as base:
         page = new_page()
-        watched = Watched(page, base)
+        watched = WatchedPage(page, base)
         page.goto(base)
         page.wait_for_selector(".benchmark-container")
         assert page.locator(".benchmark-container").count() == 4

@@ -145,13 +145,13 @@ def test_colours_say_whether_a_function_moved_itself() -> None:
 def test_what_an_attribution_explains_leads_to_it(tmp_path: Path) -> None:
     """The change and the comparison that proves it, and the release that is all that differs."""
     results, case = tmp_path / "results", "asgi-wsgi/asgi-json/py3.14/w1/c128"
-    comparison = site_builds.compared(case)
+    comparison = site_builds.make_comparison(case)
     files.save(results, comparison)
     files.save(results, synthetic.change_record(id="c", evidence=comparison.id))
-    site_builds.released(results)
+    site_builds.save_releases(results)
     record = attribution(change="c")
     files.save(results, record)
-    site = site_builds.built(tmp_path)
+    site = site_builds.build(tmp_path)
     for place in ("c/c", f"cmp/{comparison.id}", "p/fastapi/0.11.0"):
         page = (site / place / "index.html").read_text()
         assert f'why/{record.id}/">All rows' in page

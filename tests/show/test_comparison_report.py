@@ -41,7 +41,7 @@ from duetbench.store.comparison import (
     Judgement,
     PackageChange,
     rebuilt,
-    weighed,
+    set_material,
 )
 
 ROOT: Final = Path(__file__).parents[2]
@@ -109,7 +109,7 @@ def test_what_the_report_may_not_import_is_what_decides() -> None:
 def counted_case(ratio: float, *judgements: Judgement, **more: Any) -> CaseComparison:
     """A case whose head executes so many times 300,000 instructions, exactly."""
     counts = Instructions(base=3e5, head=3e5 * ratio, spread=0.0, scatter=0.0)
-    judged = weighed(counted.judge(counts), {})
+    judged = set_material(counted.judge(counts), {})
     return judged_case(A, *judgements, instructions=counts, count=judged, **more)
 
 
@@ -311,11 +311,11 @@ def test_an_event_is_one_sentence() -> None:
 def test_no_stored_comparison_contradicts_itself(path: Path) -> None:
     comparison = files.read(Comparison, path)
     rows = make_view(comparison).rows
-    moved = [row for row in rows if row.judged.moved]
+    moved = [row for row in rows if row.judgement.moved]
     bases = {case.case.id: case.absolute_base for case in comparison.cases}
     shown = 0
     for row in moved:
-        low, high, ratio = row.judged.low, row.judged.high, row.judged.ratio
+        low, high, ratio = row.judgement.low, row.judgement.high, row.judgement.ratio
         assert low and high and ratio  # noqa: PT018 - all three are there
         assert low > 1 or high < 1
         if row.figures:
@@ -345,7 +345,7 @@ def every_block() -> Comparison:
             absolute_base={CPU: 1.0e-4},
             absolute_head={CPU: 0.97e-4},  # a launch alone scatters: not shown
             instructions=(counts := Instructions(base=303_012.0, head=309_072.0, spread=0.0001)),
-            count=weighed(counted.judge(counts), {}),
+            count=set_material(counted.judge(counts), {}),
         ),
         judged_case("x/b/py3.14", SAME),
         judged_case("x/c/py3.14", BROKEN),

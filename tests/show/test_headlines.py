@@ -21,7 +21,7 @@ from duetbench.show.site.pages.evidence import one_file
 from duetbench.show.tidy import as_csv, tables
 from duetbench.show.view import make_view
 from duetbench.store import files
-from duetbench.store.comparison import Comparison, Judgement, weighed
+from duetbench.store.comparison import Comparison, Judgement, set_material
 
 RECORDED: Final[list[dict[str, Any]]] = json.loads(
     (Path(__file__).parents[1] / "data" / "headlines.json").read_text("utf-8")
@@ -38,7 +38,7 @@ def made(judged: list[list[Any]], *, swapped: bool = False, **more: Any) -> Comp
         if swapped:
             verdict, ratio, low, high = FLIPPED.get(verdict, verdict), 1 / ratio, 1 / high, 1 / low
         one = Judgement(metric=metric, verdict=verdict, ratio=ratio, low=low, high=high, duets=16)
-        judgements.append(weighed(one, more.get("method", {})))
+        judgements.append(set_material(one, more.get("method", {})))
     return comparison_of(judged_case(A, *judgements), **more)
 
 

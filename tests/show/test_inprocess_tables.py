@@ -269,7 +269,7 @@ def test_a_suite_is_added_by_its_declaration_alone(
         figures = {(n + 1,): [time, time] for n, time in enumerate(times)}
         asv_files.write(results / "asv", python, "current", [(bench, figures)])
     asv_files.list_benchmarks(results / "asv", [bench])
-    sites.made(tmp_path, results=results, root=root)
+    sites.build_site(tmp_path, results=results, root=root)
     page = sites.read(tmp_path / "site" / "x" / "sorting-threads" / "index.html")
     # 2.0 / 1.0; the source's 4.0 / 5.0
     assert "two threads take no longer ≤ 1 — 0.500 (0.500…0.500) holds" in page.text

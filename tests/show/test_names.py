@@ -64,7 +64,7 @@ def test_a_name_says_what_is_served_by_what_and_under_which_load() -> None:
 def test_a_move_is_said_in_plain_words(
     metric: str, ratio: float, ends: tuple[float | None, float | None], said: str
 ) -> None:
-    assert formats.moved(metric, Interval(ratio, *ends)) == said
+    assert formats.effect(metric, Interval(ratio, *ends)) == said
 
 
 def test_a_change_is_a_sentence_and_names_its_releases() -> None:

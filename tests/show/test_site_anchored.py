@@ -36,13 +36,13 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     points(folder / "results")
     machine = a_file(1).machine
     for day in (18, 19):
-        site_builds.stored(folder / "results", site_builds.a_run(day, machine=machine))
+        site_builds.save_run(folder / "results", site_builds.a_run(day, machine=machine))
     return folder
 
 
 @pytest.fixture(scope="module")
 def site(both: Path) -> Site:
-    return site_builds.gathered(both)
+    return site_builds.gather_site(both)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_a_case_shows_its_ratio_first_and_its_own_figures_below(page: str) -> No
     assert re.search(lead, page, re.DOTALL)
     assert page.index("Newest ratios to the anchor") < page.index("Newest figures on")
     assert "instructions/request" in page
-    assert "duetbench anchor play --select" in page
+    assert "duetbench anchor run --select" in page
 
 
 def test_data_files_tell_ratios_from_own_figures_of_the_same_machine(site: Site) -> None:

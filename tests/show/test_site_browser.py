@@ -17,7 +17,7 @@ from playwright.sync_api import Page, expect
 import browsing
 import made_up
 import site_builds
-from browsing import NewPage, Watched
+from browsing import NewPage, WatchedPage
 from duetbench.show import addresses
 from duetbench.show.change import describe
 from duetbench.store import files
@@ -44,14 +44,14 @@ class Seen:
 def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     folder, imagined = site_builds.history(tmp_path_factory.mktemp("past"))
     (change,) = (record for record in made_up.records(imagined) if record.status == "open")
-    with browsing.served(folder) as base:
+    with browsing.serve(folder) as base:
         yield Seen(folder, base, change)
 
 
 @pytest.fixture
-def watched(new_page: NewPage, past: Seen) -> Iterator[Watched]:
+def watched(new_page: NewPage, past: Seen) -> Iterator[WatchedPage]:
     """A page on which nothing goes wrong, but for what a test expects and clears."""
-    found = Watched(new_page(), past.base)
+    found = WatchedPage(new_page(), past.base)
     yield found
     assert found.troubles == []
 
@@ -85,7 +85,7 @@ def test_every_kind_of_page_can_be_read_by_everybody(new_page: NewPage, past: Se
     """
     found = {}
     for kind, address in kinds(past).items():
-        watched = Watched(new_page(reduced_motion="reduce", color_scheme="light"), past.base)
+        watched = WatchedPage(new_page(reduced_motion="reduce", color_scheme="light"), past.base)
         if problems := [*browsing.unreadable(watched.open(address)), *watched.troubles]:
             found[kind] = problems
         if kind in MOST:
@@ -97,7 +97,7 @@ def test_every_kind_of_page_can_be_read_by_everybody(new_page: NewPage, past: Se
     assert found == {}
 
 
-def test_a_trend_s_view_is_in_its_address(watched: Watched, past: Seen) -> None:
+def test_a_trend_s_view_is_in_its_address(watched: WatchedPage, past: Seen) -> None:
     case = addresses.case(CASE)
     page = watched.open(f"{case}?metric=throughput&from=2025-01-01&zebra=1&to=never")
     note = page.locator(".trend-note")
@@ -117,7 +117,7 @@ def test_a_trend_s_view_is_in_its_address(watched: Watched, past: Seen) -> None:
 
 
 @pytest.mark.parametrize("kind", ["around", "release"])
-def test_charts_are_read_with_the_keyboard(watched: Watched, past: Seen, kind: str) -> None:
+def test_charts_are_read_with_the_keyboard(watched: WatchedPage, past: Seen, kind: str) -> None:
     record = past.change
     chart, address = {
         "around": ("#around", addresses.change(record.id)),
@@ -147,7 +147,7 @@ def test_charts_are_read_with_the_keyboard(watched: Watched, past: Seen, kind: s
 
 def test_charts_use_the_width_and_columns_of_text_do_not(new_page: NewPage, past: Seen) -> None:
     """Where there is room a step names its release; a line of text has 60 to 75 characters."""
-    page = Watched(new_page(), past.base).open(addresses.change(past.change.id))
+    page = WatchedPage(new_page(), past.base).open(addresses.change(past.change.id))
     labels = page.locator("#around text.strong")
     release = describe(past.change).release
     for width, wide, named in ((1280, 1100, True), (390, 340, False)):
@@ -172,8 +172,8 @@ def test_any_two_dates_of_an_anchored_series_are_a_ratio(new_page: NewPage, tmp_
         )
         night = one.model_copy(update={"release": None, "origin": "night", "night": one.id})
         files.save(tmp_path / "results", night)
-    with browsing.served(site_builds.built(tmp_path)) as base:
-        page = Watched(new_page(), base).open(addresses.case(JSON))
+    with browsing.serve(site_builds.build(tmp_path)) as base:
+        page = WatchedPage(new_page(), base).open(addresses.case(JSON))
         answer = page.locator(".two-dates output")
         # t(10) = 2.228 times 0.003 each, in quadrature: 0.00945 on the logarithm.
         expect(answer).to_have_text(
@@ -185,7 +185,7 @@ def test_any_two_dates_of_an_anchored_series_are_a_ratio(new_page: NewPage, tmp_
 
 def test_everything_can_be_read_without_javascript(new_page: NewPage, past: Seen) -> None:
     page = new_page(java_script_enabled=False)
-    watched = Watched(page, past.base)
+    watched = WatchedPage(page, past.base)
     for kind, address in kinds(past).items():
         page.goto(watched.base + address)
         assert page.locator("h1").inner_text(), kind
@@ -198,7 +198,7 @@ def test_everything_can_be_read_without_javascript(new_page: NewPage, past: Seen
 
 @pytest.mark.parametrize("how", ["missing", "damaged"])
 def test_a_file_that_is_missing_or_damaged_is_told(
-    watched: Watched, how: Literal["missing", "damaged"]
+    watched: WatchedPage, how: Literal["missing", "damaged"]
 ) -> None:
     page = watched.page
     body = {"missing": "", "damaged": '{"format": 3, "tables": ['}[how]
@@ -221,8 +221,8 @@ def few_of_a_kind(site: Path) -> list[str]:
 
 def crawled(page: Page, site: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    with browsing.served(site) as base:
-        watched = Watched(page, base)
+    with browsing.serve(site) as base:
+        watched = WatchedPage(page, base)
         for name in few_of_a_kind(site):
             watched.open(quote(name.removesuffix("index.html"), safe="/(),=+@'~"))
             planted = page.evaluate(
@@ -244,7 +244,7 @@ def test_hostile_strings_are_text(new_page: NewPage, tmp_path: Path) -> None:
     """Three pages of each folder: nothing runs, and names of 10 kB make none wider than a phone."""
     site = site_builds.hostile(tmp_path)
     assert crawled(new_page(**PHONE), site) == {}
-    with browsing.served(site) as base:
-        page = Watched(new_page(**PHONE), base).open(addresses.change("20261119-hostile-0"))
+    with browsing.serve(site) as base:
+        page = WatchedPage(new_page(**PHONE), base).open(addresses.change("20261119-hostile-0"))
         for text in site_builds.HOSTILE[:4]:
             expect(page.locator("main")).to_contain_text(text)

@@ -42,7 +42,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asv_files.list_benchmarks(results / "asv", [bench])
     values = {("json",): [0.25, 0.26], ("a b",): [0.5, 0.52]}
     asv_files.write(results / "asv", "3.14", "current", [(bench, values)])
-    sites.made(folder)
+    sites.build_site(folder)
     return folder
 
 
@@ -86,9 +86,9 @@ def test_on_odd_sites_no_link_is_dead_and_nothing_runs_that_is_not_ours(
 
 
 def test_the_same_results_give_the_same_bytes(whole: Path) -> None:
-    again = sites.made(whole)
+    again = sites.build_site(whole)
     assert (again.written, again.removed) == (0, 0)
-    sites.made(whole, "elsewhere")
+    sites.build_site(whole, "elsewhere")
     assert digests(whole / "site") == digests(whole / "elsewhere")
 
 
@@ -96,20 +96,20 @@ def test_one_more_night_gives_the_bytes_of_a_build_from_nothing_and_takes_them_a
     tmp_path: Path,
 ) -> None:
     stored(tmp_path, 1, 2)
-    sites.made(tmp_path)
+    sites.build_site(tmp_path)
     site = tmp_path / "site"
     oldest = site / "runs" / f"{a_night(1).id}.json"
     before, page = oldest.stat().st_mtime_ns, (site / "index.html").read_bytes()
     cut = site / "b" / a_night(2).results[0].case.id / "index.html"
     cut.write_bytes(cut.read_bytes()[:100])
     newest = stored(tmp_path, 3)
-    sites.made(tmp_path)
+    sites.build_site(tmp_path)
     assert oldest.stat().st_mtime_ns == before
     assert (site / "index.html").read_bytes() != page
-    sites.made(tmp_path, "elsewhere")
+    sites.build_site(tmp_path, "elsewhere")
     assert digests(site) == digests(tmp_path / "elsewhere")
     newest.unlink()
-    assert sites.made(tmp_path).removed > 0
+    assert sites.build_site(tmp_path).removed > 0
     assert not (site / "runs" / f"{a_night(3).id}.json").exists()
     assert list(sites.dead_links(site)) == []
 
@@ -120,11 +120,11 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
     precious = site / "data" / "thesis.txt"
     precious.write_text("years of work")
     with pytest.raises(UsageError, match="expected an empty folder, or a site"):
-        sites.made(tmp_path)
+        sites.build_site(tmp_path)
     assert precious.read_text() == "years of work"
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="found a file"):
-        sites.made(tmp_path, "file")
+        sites.build_site(tmp_path, "file")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_file_that_cannot_be_read_costs_itself_only_and_the_first_page_says_so
 ) -> None:
     path = stored(tmp_path, 1, 2)
     path.write_bytes(path.read_bytes().replace(replaced, by))
-    done = sites.made(tmp_path)
+    done = sites.build_site(tmp_path)
     text = text_of(tmp_path)
     assert "1 file of the results could not be read" in text
     assert str(tmp_path) not in text
@@ -149,19 +149,19 @@ def test_a_file_that_cannot_be_read_costs_itself_only_and_the_first_page_says_so
 
 def test_the_page_of_missing_addresses_works_at_any_depth(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
-    sites.made(tmp_path)
+    sites.build_site(tmp_path)
     links = sites.read(tmp_path / "site" / "404.html").links
     assert all(link.startswith(("/", "#")) for link in links)
-    sites.made(tmp_path, "other", base="https://example.org/bench/")
+    sites.build_site(tmp_path, "other", base="https://example.org/bench/")
     links = sites.read(tmp_path / "other" / "404.html").links
     assert all(link.startswith(("/bench/", "#")) for link in links)
 
 
 def test_where_asv_has_no_site_a_page_says_why(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
-    assert asv_site.NONE in sites.made(tmp_path, with_asv=True).notes
+    assert asv_site.NONE in sites.build_site(tmp_path, with_asv=True).notes
     assert asv_site.NONE in text_of(tmp_path, "asv")
-    assert sites.made(tmp_path).notes == ()
+    assert sites.build_site(tmp_path).notes == ()
     assert asv_site.LEFT_OUT in text_of(tmp_path, "asv")
 
 
@@ -199,13 +199,13 @@ def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) ->
         path.write_bytes(files.encode(night))
 
     record(1, "a/one", "a/two")
-    sites.made(tmp_path)
+    sites.build_site(tmp_path)
     text = text_of(tmp_path)
     assert "The night of 1 Nov 2026 is incomplete." in text
     told = "Shard 2 of 2, for the machine m- 2c: 2 of 5 cases missing: the runner was lost"
     assert told in text
     record(2)
-    sites.made(tmp_path)
+    sites.build_site(tmp_path)
     assert "incomplete" not in text_of(tmp_path)
 
 

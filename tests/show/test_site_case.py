@@ -17,18 +17,18 @@ from duetbench.show.site.pages import case, trends
 from duetbench.show.site.pages.site import Site
 from duetbench.store import files, run_files
 from duetbench.store.change import SeriesName
-from made_up import Imagined
+from made_up import History
 from site_builds import JSON, a_run, failed, scattered
 
 CPU = "server_cpu_per_request"
 
 
 @pytest.fixture(scope="module")
-def past(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Imagined]:
+def past(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, History]:
     folder = tmp_path_factory.mktemp("past")
     imagined = made_up.imagine(2, 40, seed=11)
     made_up.write(imagined, folder / "results")
-    return site_builds.gathered(folder), imagined
+    return site_builds.gather_site(folder), imagined
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def real(reference_site: Site) -> dict[str, str]:
     return {page.path.removesuffix("index.html"): page.text for page in case.pages(reference_site)}
 
 
-def test_a_data_file_has_every_night_of_every_series(past: tuple[Site, Imagined]) -> None:
+def test_a_data_file_has_every_night_of_every_series(past: tuple[Site, History]) -> None:
     site, imagined = past
     (table,) = site.tables.values()
     moved = {one.series.case: one for one in site.changes}
@@ -70,8 +70,8 @@ def test_a_data_file_has_every_night_of_every_series(past: tuple[Site, Imagined]
 def test_figures_have_five_digits_and_gaps_are_null_with_a_reason(tmp_path: Path) -> None:
     nights = (a_run(1), a_run(2, failed()), a_run(3, scattered(JSON, 5100.123456)))
     for night in nights:
-        site_builds.stored(tmp_path / "results", night)
-    site = site_builds.gathered(tmp_path)
+        site_builds.save_run(tmp_path / "results", night)
+    site = site_builds.gather_site(tmp_path)
     (table,) = site_builds.data_of(site, JSON)
     (throughput,) = table["metrics"]
     assert throughput["mean"] == [5000.0, None, 5100.1]
@@ -97,11 +97,11 @@ def test_a_case_with_one_point_against_the_anchor_opens_with_its_longer_series(
 ) -> None:
     results = tmp_path / "results"
     for day in (1, 2):
-        site_builds.stored(results, a_run(day))
+        site_builds.save_run(results, a_run(day))
     files.save(results, a_file(1, of(JSON, ratio(1.0))))
 
     def kinds() -> list[str]:
-        return [table.kind for table in site_builds.gathered(tmp_path).cases()[JSON]]
+        return [table.kind for table in site_builds.gather_site(tmp_path).cases()[JSON]]
 
     assert kinds() == ["load", "anchored"]
     files.save(results, a_file(2, of(JSON, ratio(1.0))))
@@ -110,8 +110,8 @@ def test_a_case_with_one_point_against_the_anchor_opens_with_its_longer_series(
 
 def test_one_night_has_figures_and_no_chart(tmp_path: Path) -> None:
     for number, drawn in ((1, False), (2, True)):
-        site_builds.stored(tmp_path / "results", a_run(number))
-        pages = {page.path: page.text for page in case.pages(site_builds.gathered(tmp_path))}
+        site_builds.save_run(tmp_path / "results", a_run(number))
+        pages = {page.path: page.text for page in case.pages(site_builds.gather_site(tmp_path))}
         html = pages[addresses.file(addresses.case(JSON))]
         assert ("data-trend" in html) == drawn
         assert ("One night so far" in html) != drawn
@@ -131,7 +131,7 @@ def test_a_mark_has_the_size_that_the_evidence_has_of_its_own_series(tmp_path: P
     judged = comparing.judged_case(OTHER, comparing.FASTER)
     files.save(results, comparing.comparison_of(judged, id="evidence"))
     record = synthetic.change_record(series=here, others=(there, gone), evidence="evidence")
-    site = site_builds.gathered(tmp_path)
+    site = site_builds.gather_site(tmp_path)
     (table,) = site.tables.values()
 
     def marks(name: str) -> list[tuple[str, str, str]]:

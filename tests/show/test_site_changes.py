@@ -42,7 +42,7 @@ def test_open_changes_come_worst_first(tmp_path: Path) -> None:
     )
     for record in records:
         files.save(tmp_path / "results", record)
-    site = site_builds.gathered(tmp_path)
+    site = site_builds.gather_site(tmp_path)
     assert [record.id for record in site.open_changes] == ["cpu", "tail", "gain"]
     assert [record.id for record in site.closed_changes] == ["old"]
 
@@ -81,7 +81,7 @@ def test_the_commands_measure_both_sides_again(
 def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
     elsewhere = {"note": "fixed in 2.8.8", "status": "closed", "confirmed_on": "beta-4c-000002"}
     files.save(tmp_path / "results", a_record(**elsewhere))
-    site = site_builds.built(tmp_path)
+    site = site_builds.build(tmp_path)
     html = (site / "c" / "20261120-granian-0" / "index.html").read_text("utf-8")
     for told in ("+3.10 %", "+2.50…+3.70 %", "Ten duets.", "fixed in 2.8.8", "Closed."):
         assert told in html
@@ -116,7 +116,7 @@ def test_only_what_a_search_tried_is_innocent(tmp_path: Path) -> None:
     }
     for name, (changed, _) in wanted.items():
         files.save(tmp_path / "results", a_record(id=name, **changed))
-    site = site_builds.built(tmp_path)
+    site = site_builds.build(tmp_path)
     for name, (_, blamed) in wanted.items():
         html = (site / "c" / name / "index.html").read_text()
         rows = dict(re.findall(r">(granian|anyio)</a></th>.*<td>(.*)</td></tr>", html))

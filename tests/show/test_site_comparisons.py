@@ -15,7 +15,7 @@ import synthetic
 from duetbench.show import formats
 from duetbench.store import files
 from duetbench.store.comparison import CaseComparison, Comparison, Judgement, SideRecord
-from fake_sessions import played
+from fake_sessions import make_duet
 
 STORED: Final = "20261120T202652Z-compare-1d8b37a3"
 FASTAPI: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
@@ -25,13 +25,13 @@ FASTAPI: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 def site(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> Path:
     folder = tmp_path_factory.mktemp("reference")
     shutil.copytree(reference_results / "comparisons", folder / "results" / "comparisons")
-    return site_builds.built(folder)
+    return site_builds.build(folder)
 
 
 def put(folder: Path, *stored: Comparison) -> Path:
     for one in stored:
         files.save(folder / "results", one)
-    return site_builds.built(folder)
+    return site_builds.build(folder)
 
 
 def page_of(site: Path, name: str) -> str:
@@ -83,7 +83,7 @@ def test_what_was_found_is_said_as_everywhere(site: Path) -> None:
 
 
 def test_a_change_and_its_evidence_lead_to_each_other(tmp_path: Path) -> None:
-    made = site_builds.compared(FASTAPI)
+    made = site_builds.make_comparison(FASTAPI)
     files.save(tmp_path / "results", synthetic.change_record(evidence=made.id))
     site = put(tmp_path, made)
     assert f'href="../../cmp/{made.id}/"' in (site / "c/20261120-granian-0/index.html").read_text()
@@ -97,7 +97,7 @@ def test_values_that_make_no_sense_have_a_page_that_says_so(tmp_path: Path) -> N
     odd = comparing.judged_case(FASTAPI, comparing.SLOWER.model_copy(update={"metric": "no_such"}))
     huge = comparing.SLOWER.model_copy(update={"ratio": 1e308, "low": 1e307, "high": 1.7e308})
     made = [
-        site_builds.compared(FASTAPI, cases=(case,), id=f"2026111{n}T120000Z-compare-a")
+        site_builds.make_comparison(FASTAPI, cases=(case,), id=f"2026111{n}T120000Z-compare-a")
         for n, case in enumerate((odd, comparing.judged_case(FASTAPI, huge)))
     ]
     site = put(tmp_path, *made)
@@ -134,8 +134,8 @@ def served(*judgements: Judgement, server: str = "granian", name: str = FASTAPI)
     """Three duets, of which the third is not used: 10 → 20 ms of p99, 50 → 75 MB at most."""
     figures = ({"response_p99": 0.01, "pss_peak": 5e7}, {"response_p99": 0.02, "pss_peak": 7.5e7})
     wrong = {"response_p99": 1.0, "pss_peak": 1e9}
-    duets = [played(name, n, *figures) for n in range(2)]
-    duets.append(played(name, 2, wrong, wrong, flags=(comparing.UNSTEADY,)))
+    duets = [make_duet(name, n, *figures) for n in range(2)]
+    duets.append(make_duet(name, 2, wrong, wrong, flags=(comparing.UNSTEADY,)))
     made = comparing.judged_case(
         name, *judgements, duets=tuple(duets), absolute_base={comparing.CPU: 1e-4}
     )
@@ -182,6 +182,6 @@ def test_choices_stand_side_by_side(tmp_path: Path) -> None:
 
 
 def test_without_choices_nothing_stands_side_by_side(tmp_path: Path) -> None:
-    site = put(tmp_path, site_builds.compared(FASTAPI))
+    site = put(tmp_path, site_builds.make_comparison(FASTAPI))
     assert not (site / "x" / "side-by-side").exists()
     assert "side-by-side" not in (site / "x" / "index.html").read_text("utf-8")

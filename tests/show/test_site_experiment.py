@@ -51,8 +51,8 @@ def test_one_dot_is_no_picture_and_a_page_without_statements_begins_with_its_tab
     for day in (1, 2):
         cases = (synthetic.make_case(name) for name in names[:day])
         measured = (synthetic.steady_result(case, {"ready_time": 0.4}) for case in cases)
-        site_builds.stored(tmp_path / "results", site_builds.a_run(day, *measured))
-        page = (site_builds.built(tmp_path) / "x/start-up/index.html").read_text("utf-8")
+        site_builds.save_run(tmp_path / "results", site_builds.a_run(day, *measured))
+        page = (site_builds.build(tmp_path) / "x/start-up/index.html").read_text("utf-8")
         assert page.count('<figure class="chart"') == day - 1
         assert "A start (uvicorn, one process)" in page
         assert ">Answer<" not in page

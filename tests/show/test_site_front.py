@@ -19,12 +19,12 @@ SAID = "needs 3.10 % more CPU per request (2.50…3.70 %)"
 
 
 def front(folder: Path) -> sites.Document:
-    return sites.read(site_builds.built(folder) / "index.html")
+    return sites.read(site_builds.build(folder) / "index.html")
 
 
 def headline(folder: Path) -> str:
     """What stands in the largest type, and nothing else does."""
-    html = (site_builds.built(folder) / "index.html").read_text("utf-8")
+    html = (site_builds.build(folder) / "index.html").read_text("utf-8")
     _, *said = html.split('class="news">')
     document = sites.Document()
     document.feed("".join(one.partition("</p>")[0] for one in said))
@@ -41,7 +41,7 @@ def save(folder: Path, **fields: Any) -> Change:
 
 def nights(folder: Path, number: int) -> None:
     for day in range(1, number + 1):
-        site_builds.stored(folder / "results", a_run(day))
+        site_builds.save_run(folder / "results", a_run(day))
 
 
 def test_without_any_data_it_says_how_to_get_some(tmp_path: Path) -> None:
@@ -103,26 +103,26 @@ def test_the_picture_is_of_the_longest_series_against_the_anchor(tmp_path: Path)
     """More nights of absolute figures do not count, and of two alike that with a change does."""
     results = tmp_path / "results"
     for day in range(1, 6):
-        site_builds.stored(results, a_run(day, site_builds.steady("asgi-wsgi/long/py3.14")))
+        site_builds.save_run(results, a_run(day, site_builds.steady("asgi-wsgi/long/py3.14")))
     for day in (1, 2):
         names = (anchored_files.OTHER, JSON, *(["asgi-wsgi/short/py3.14"] * (day - 1)))
         cases = (anchored_files.of(name, anchored_files.ratio(1.0)) for name in names)
         files.save(results, anchored_files.a_file(day, *cases))
 
     def chosen() -> str:
-        site = site_builds.gathered(tmp_path)
+        site = site_builds.gather_site(tmp_path)
         return headline_case(site, site.cases())
 
     assert chosen() == anchored_files.OTHER
     save(tmp_path)
     assert chosen() == JSON
-    assert headline_case(site_builds.gathered(tmp_path), {}) == ""
+    assert headline_case(site_builds.gather_site(tmp_path), {}) == ""
 
 
 def test_a_shared_link_has_a_card_of_words(tmp_path: Path) -> None:
     nights(tmp_path, 1)
     record = save(tmp_path)
-    page = sites.read(site_builds.built(tmp_path) / "c" / record.id / "index.html")
+    page = sites.read(site_builds.build(tmp_path) / "c" / record.id / "index.html")
     card = {tag["property"]: tag["content"] for _, tag in page.tags if "property" in tag}
     assert card["og:title"] == f"FastAPI's JSON {SAID}"
     assert "+3.10 %, 95 % interval +2.50…+3.70 %" in card["og:description"]
@@ -130,11 +130,11 @@ def test_a_shared_link_has_a_card_of_words(tmp_path: Path) -> None:
 
 def test_rows_begin_with_what_moved_last(tmp_path: Path) -> None:
     names = (JSON, "gil-endpoints/sync_cpu/py3.14")
-    site_builds.stored(tmp_path / "results", a_run(1, *map(site_builds.steady, names)))
+    site_builds.save_run(tmp_path / "results", a_run(1, *map(site_builds.steady, names)))
     for moved in names:
         metric = "server_cpu_per_request"
         save(tmp_path, series=SeriesName(machine="m", case=moved, metric=metric))
-        site = site_builds.gathered(tmp_path)
+        site = site_builds.gather_site(tmp_path)
         rows = [name.id for name, *_ in endpoint_rows(site, site.cases())]
         assert sorted(rows) == sorted(names)
         assert rows[0] == moved

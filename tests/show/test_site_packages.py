@@ -61,11 +61,11 @@ def test_a_release_that_could_not_be_measured_stands_between_two_and_is_no_base(
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("released")
     results = folder / "results"
-    site_builds.stored(results, site_builds.a_run(1))
-    site_builds.released(results)
+    site_builds.save_run(results, site_builds.a_run(1))
+    site_builds.save_releases(results)
     files.save(results, synthetic.change_record())
-    files.save(results, site_builds.compared(JSON))
-    return site_builds.built(folder)
+    files.save(results, site_builds.make_comparison(JSON))
+    return site_builds.build(folder)
 
 
 def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_page_of_what_moved_has_a_picture_of_it(
         return str(address).removeprefix(sites.HOST)
 
     carded, change = site.with_name("carded"), addresses.change(synthetic.change_record().id)
-    sites.made(site.parent, carded.name, base=sites.HOST)
+    sites.build_site(site.parent, carded.name, base=sites.HOST)
     assert card("") == card(change) == f"{change}card.png"
     assert card("p/fastapi") == card("p/fastapi/0.11.0") == "p/fastapi/0.11.0/card.png"
     assert not list(site.rglob("card.png"))  # whose address nobody knows
@@ -150,7 +150,7 @@ def test_a_page_of_what_moved_has_a_picture_of_it(
         pytest.approx((154, 61, 0), abs=8),
     ]
     monkeypatch.setitem(sys.modules, "PIL", None)
-    made = sites.made(site.parent, carded.name, base=sites.HOST)
+    made = sites.build_site(site.parent, carded.name, base=sites.HOST)
     assert made.notes[-1].endswith("from the extra duetbench[cards]")
     assert not list(carded.rglob("card.png"))
 

@@ -100,11 +100,11 @@ def contested(tmp_path_factory: pytest.TempPathFactory) -> Path:
     results = folder / "results"
     measured = [a_run(place) for place in range(NIGHTS)]
     for run in (*measured, a_run(NIGHTS, "other-4c-11111111", launches=1)):
-        site_builds.stored(results, run)
+        site_builds.save_run(results, run)
     for place in MOVED:
         files.save(results, a_record(place, measured))
-    site_builds.released(results)
-    return site_builds.built(folder)
+    site_builds.save_releases(results)
+    return site_builds.build(folder)
 
 
 @pytest.fixture(scope="module", params=["reference", "contested"])
@@ -118,7 +118,7 @@ def site(
         return found
     folder = tmp_path_factory.mktemp("reference")
     (folder / "results").symlink_to(reference_results)
-    return site_builds.built(folder)
+    return site_builds.build(folder)
 
 
 def pages(site: Path) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """Workflows run by act on this host: stand-in actions, a bare repository, a fake of GitHub's API.
 
-Host mode is no sandbox and knows neither permissions nor concurrency; what is tested is that steps,
+Host mode is no sandbox and knows neither permissions nor concurrency. Tests check that steps,
 files, verbs, conditions and results fit together.
 """
 
@@ -38,7 +38,7 @@ PATIENCE: Final = 600.0
 _FORKING: Final = Path(__file__).with_name("forking.py")
 _USES: Final = re.compile(r"uses: +([\w-]+/[\w-]+)(?:/[\w-]+)?@([0-9a-f]{40})\b")
 _runs: Final = count(1)
-_kept: Final[list[subprocess.Popen[bytes]]] = []  # they end when we do, and with us their input
+_forkers: Final[list[subprocess.Popen[bytes]]] = []  # they end with this process
 
 
 def need(name: str) -> Path:
@@ -52,8 +52,8 @@ def need(name: str) -> Path:
 
 
 @dataclass(frozen=True)
-class Acted:
-    """What came of a run: results by job (`job/1` of a matrix; none if skipped), failed steps."""
+class Outcome:
+    """The outcome of a run: results by job (`job/1` of a matrix; none if skipped), failed steps."""
 
     results: dict[str, str]
     failed: dict[str, list[str]]
@@ -63,7 +63,7 @@ class Acted:
 
 @dataclass
 class Stage:
-    """A repository on a stand-in of GitHub, whose workflows can be run."""
+    """A repository on a stand-in of GitHub, which can run its workflows."""
 
     folder: Path
     tree: Path
@@ -79,8 +79,8 @@ class Stage:
 
     def branch(self, name: str) -> dict[str, str]:
         """The files of a branch of the bare repository: path → blob."""
-        listed = self.git("ls-tree", "-r", name).splitlines()
-        return {line.partition("\t")[2]: line.split()[2] for line in listed}
+        lines = self.git("ls-tree", "-r", name).splitlines()
+        return {line.partition("\t")[2]: line.split()[2] for line in lines}
 
     def read(self, name: str, path: str) -> Any:
         return json.loads(self.git("show", f"{name}:{path}"))
@@ -99,8 +99,8 @@ class Stage:
         *,
         variables: Mapping[str, str] = MappingProxyType({}),
         local: Mapping[str, Path] = MappingProxyType({}),
-    ) -> Acted:
-        """Run a workflow to its end; one that takes too long is ended with all it has started."""
+    ) -> Outcome:
+        """Run a workflow to its end; stop one that takes too long, with all that it started."""
         if not (command := self.folder / "duetbench").exists():
             write_command(command)
         number = next(_runs)
@@ -150,11 +150,11 @@ class Stage:
         return read(log.read_text(), number)
 
 
-def read(said: str, number: int) -> Acted:
+def read(output: str, number: int) -> Outcome:
     results: dict[str, str] = {}
     failed: dict[str, list[str]] = {}
     lines = []
-    for line in said.splitlines():
+    for line in output.splitlines():
         try:
             entry = json.loads(line)
         except ValueError:
@@ -168,12 +168,12 @@ def read(said: str, number: int) -> Acted:
             results[job] = entry["jobResult"]
             if entry.get("matrix") and job not in failed:
                 results[job] = "success"  # act gives all jobs of a matrix the worst result so far
-    return Acted(results, failed, "\n".join(lines), number)
+    return Outcome(results, failed, "\n".join(lines), number)
 
 
 def _name(entry: Mapping[str, Any]) -> str:
     matrix = entry.get("matrix") or {}
-    # Jobs of a workflow that a matrix calls have no matrix, but the name of who called them.
+    # Jobs of a workflow that a matrix calls have no matrix, but the caller's name.
     calling = re.match(r"Shard (\d+)", entry.get("job", ""))
     number = calling[1] if calling else matrix.get("shard") or matrix.get("machine")
     return f"{entry.get('jobID', '')}/{number}" if number else str(entry.get("jobID", ""))
@@ -196,18 +196,18 @@ def load(text: str) -> dict[str, Any]:
 
 @functools.cache
 def forker() -> str:
-    """Where a process listens that forks a `duetbench` for each call, while these tests run."""
+    """Start a process that forks a `duetbench` for each call; return the address of its socket."""
     place = Path(tempfile.mkdtemp(prefix="duetbench-forking-")) / "socket"
     argv: list[str | Path] = [sys.executable, "-P", _FORKING, place]
     process = subprocess.Popen(argv, env=_clean(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    _kept.append(process)
+    _forkers.append(process)
     assert process.stdout is not None
     assert process.stdout.readline() == b"listens\n"
     return str(place)
 
 
 def write_command(path: Path) -> None:
-    """Write a `duetbench` that is ours, with state of its own per job, as on as many machines."""
+    """Write a `duetbench` that runs ours, with its own state per job, as on separate machines."""
     path.write_text(
         f"""#!/bin/sh
 export XDG_STATE_HOME="${{RUNNER_TEMP:-/tmp}}/state" DUETBENCH_LOCK="duetbench-tests-$$"
@@ -243,7 +243,7 @@ publish:
 
 
 def _clean() -> dict[str, str]:
-    """Our environment without what belongs to another job or checkout."""
+    """Return our environment without variables of another job or checkout."""
     return {
         name: value
         for name, value in os.environ.items()

@@ -1,4 +1,4 @@
-"""Files of anchored points, of stacks of single days."""
+"""Files of anchored points for tests, each of one day's stack."""
 
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
@@ -29,7 +29,7 @@ def a_file(
     measured: int | None = None,
     **changes: Any,
 ) -> Points:
-    """The points of a stack of a day of November 2026, measured on that day or another."""
+    """The points of a stack as of a day of November 2026, measured on that day or another."""
     machine = changes.pop("machine", "machine-2c")
     kernel = changes.pop("kernel", "6.1")
     base = runs.make_run([])

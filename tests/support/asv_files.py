@@ -30,8 +30,8 @@ class Bench:
     unit: str = "seconds"
     version: str = "1"
 
-    def listed(self) -> dict[str, object]:
-        """Its entry in asv's list."""
+    def entry(self) -> dict[str, object]:
+        """Return its entry in asv's list."""
         return {
             "name": self.name,
             "version": self.version,
@@ -51,7 +51,7 @@ def list_benchmarks(results: Path, benches: Sequence[Bench]) -> None:
     conf = Config()
     conf.results_dir = str(results)
     results.mkdir(parents=True, exist_ok=True)
-    Benchmarks(conf, [bench.listed() for bench in benches]).save()
+    Benchmarks(conf, [bench.entry() for bench in benches]).save()
 
 
 def write(
@@ -66,12 +66,12 @@ def write(
     hour: int = 9,
     committed: int = 1_700_000_000_000,
 ) -> None:
-    """Write one environment's results; combinations that are not named failed."""
-    described = Machine()
-    described.__dict__.update(machine=machine, num_cpu=str(cores), cpu="Synthetic CPU", os="Linux")
-    described.save(str(results))
+    """Write one environment's results; combinations without figures have failed."""
+    record = Machine()
+    record.__dict__.update(machine=machine, num_cpu=str(cores), cpu="Synthetic CPU", os="Linux")
+    record.save(str(results))
     result = Results(
-        {**described.__dict__, "python": python, "stack": stack},
+        {**record.__dict__, "python": python, "stack": stack},
         {"stack": stack},
         commit,
         committed,
@@ -85,7 +85,7 @@ def write(
         ]
         sampled = [list(v) if isinstance(v, Sequence) else None for v in arguments]
         result.add_result(
-            bench.listed(),
+            bench.entry(),
             BenchmarkResult(
                 result=[
                     True if samples else value

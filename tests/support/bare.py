@@ -1,4 +1,4 @@
-"""A machine with nothing on it, for tests of set-up."""
+"""A machine without programs, for tests of set-up."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ NOBODY: Final = "http://127.0.0.1:9"  # the discard port, where nothing listens
 
 @dataclass(frozen=True)
 class Programs:
-    """A folder of programs: the whole PATH, if a test says nothing else."""
+    """A folder of programs, which is the whole PATH by default."""
 
     folder: Path
 
@@ -24,7 +24,7 @@ class Programs:
         program.chmod(0o755)
         return program
 
-    def said(self, name: str) -> str | None:
-        """What a program has left in a file; None: nothing."""
+    def read(self, name: str) -> str | None:
+        """Read what a program has left in a file; None without one."""
         file = self.folder / name
         return file.read_text() if file.exists() else None

@@ -1,4 +1,4 @@
-"""A checkout whose only experiment misbehaves (`badapps`), and the command line run in it."""
+"""A checkout whose only experiment misbehaves (`badapps`), and the command line in it."""
 
 import os
 import shutil
@@ -68,7 +68,7 @@ def declared(case_id: str, profile: Profile = "quick", root: Path = PROJECT) -> 
 
 
 def shortened(case: Case, connections: int = 8, duration: float = 0.6) -> Case:
-    """The same case under a small load: long enough for two rounds of answers."""
+    """Return the case with a small load, long enough for two rounds of answers."""
     takes = max(case.endpoint.takes, case.endpoint.floor)
     load = case.load.model_copy(
         update={
@@ -80,7 +80,7 @@ def shortened(case: Case, connections: int = 8, duration: float = 0.6) -> Case:
 
 
 def ask_often(patch: pytest.MonkeyPatch) -> None:
-    """Spot checks every few milliseconds, so that some meet other requests however busy we are."""
+    """Make spot checks every few milliseconds, so some overlap requests even on a busy machine."""
     patch.setattr(verify, "SPOT_SECONDS", 0.01)
     patch.setattr(verify, "SPOT_SHARE", 20)
 
@@ -92,11 +92,11 @@ def eventually(what: str, found: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def carrying(word: str) -> list[psutil.Process]:
-    """List the live processes, this one not, in whose environment a word occurs.
+def processes_with(word: str) -> list[psutil.Process]:
+    """List the live processes, except this one, whose environment contains a word.
 
-    A program that the kernel is still loading shows no environment yet, though whoever started
-    it goes on already: such descendants of ours are given a second to become themselves.
+    A program that the kernel is still loading has no environment yet: descendants of ours get a
+    second to be loaded.
     """
     deadline = time.monotonic() + 1
     while any(map(_is_loading, psutil.Process().children(recursive=True))):
@@ -115,7 +115,7 @@ def _is_loading(process: psutil.Process) -> bool:
 
 
 def _environment(process: psutil.Process) -> dict[str, str] | None:
-    """What it was started with; None of a process that has ended or is somebody else's."""
+    """Return a process's environment; None if it has ended or belongs to another user."""
     try:
         return process.environ()
     except psutil.Error:
@@ -123,14 +123,14 @@ def _environment(process: psutil.Process) -> dict[str, str] | None:
 
 
 def lives(pid: int) -> bool:
-    """Tell whether a process lives; one that has ended may wait for its parent for a while."""
+    """Whether a process lives; one that has ended may wait for its parent for a while."""
     result = proc.stat(pid)
     return result is not None and result.alive
 
 
 @dataclass(frozen=True)
 class Done:
-    """A command that has ended: exit code and what it said."""
+    """A command that has ended: exit code and output."""
 
     code: int
     out: str
@@ -158,7 +158,7 @@ class Bench:
 
     Attributes:
         root: The checkout.
-        folder: Where everything else is kept.
+        folder: The folder of everything else.
         token: A word in the environment of every process that the commands start.
     """
 
@@ -182,7 +182,7 @@ class Bench:
 
     def run(self, *cases: str) -> Done:
         """Measure cases of `badapps`, by the quick profile, in this process."""
-        return self("run", "--results", self.results, *_selected(cases))
+        return self("run", "--results", self.results, *_select(cases))
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
         """Start `duetbench run` as a process of its own; the environment is this one's."""
@@ -195,7 +195,7 @@ class Bench:
             start_new_session=True,  # a process group of its own, as a shell gives it
         )
 
-    def recorded(self) -> Run:
+    def saved_run(self) -> Run:
         (path,) = run_files.runs(self.results)
         return files.read(Run, path)
 
@@ -204,10 +204,10 @@ class Bench:
         return files.read(Run, paths[0]) if paths else None
 
     def alive(self) -> list[psutil.Process]:
-        return carrying(self.token)
+        return processes_with(self.token)
 
 
-def _selected(cases: tuple[str, ...]) -> list[str]:
+def _select(cases: tuple[str, ...]) -> list[str]:
     return [word for case in cases for word in ("--select", f"badapps/{case}")]
 
 
@@ -226,7 +226,7 @@ def failures_of(flags: Iterable[Flag]) -> set[str]:
 
 
 def valid(launch: Launch) -> bool:
-    """Whether a launch of `right` gave what it must: at most 40/s, nothing below 0.1 s."""
+    """Whether a launch of `right` has possible figures: at most 40/s, nothing below 0.1 s."""
     figures = launch.metrics
     return (
         launch.status is Status.OK
@@ -236,8 +236,8 @@ def valid(launch: Launch) -> bool:
     )
 
 
-def swapped(given: Testbed) -> Testbed:
-    """With the packages of another stack where those of `pydantic-v1` should be."""
+def swap(given: Testbed) -> Testbed:
+    """Return a testbed with another stack's packages in place of those of `pydantic-v1`."""
     project = Project.here()
     other = stacks.executable(project.lock("pydantic-v2"), project.interpreter("3.14"))
     return replace(given, pythons={**given.pythons, ("pydantic-v1", "3.14"): other})

@@ -1,4 +1,4 @@
-"""A site on loopback, Chromium before it, and everything that went wrong on a page."""
+"""A site on loopback, Chromium to open it, and all errors of a page."""
 
 import functools
 import gzip
@@ -21,21 +21,21 @@ expect.set_options(timeout=20_000)
 
 NewPage = Callable[..., Page]
 LOOK: Final = 40
-"""Milliseconds between two looks at what is still being fetched."""
+"""Milliseconds between two looks at pending requests."""
 PATIENCE: Final = 750
-"""Looks, before a page is given up."""
+"""Most looks at one page."""
 
 
 @dataclass
-class Watched:
-    """A page and all that went wrong on it.
+class WatchedPage:
+    """A page and all its errors.
 
     Attributes:
         page: The page.
         base: Address of its site.
-        troubles: Errors and warnings, failed requests, requests to others, in sentences.
-        fetched: Addresses of what was answered.
-        pending: Requests that were not answered yet.
+        troubles: Errors and warnings, failed requests, requests to other hosts, as sentences.
+        fetched: Addresses with an answer.
+        pending: Number of requests without an answer so far.
     """
 
     page: Page
@@ -45,62 +45,62 @@ class Watched:
     pending: int = 0
 
     def __post_init__(self) -> None:
-        self.page.on("console", self._spoke)
+        self.page.on("console", self._on_message)
         self.page.on("pageerror", lambda error: self.troubles.append(f"raised {error}"))
-        self.page.on("dialog", self._opened)
-        self.page.on("request", self._asked)
-        self.page.on("requestfailed", self._failed)
-        self.page.on("response", self._answered)
-        self.page.on("requestfinished", self._finished)
+        self.page.on("dialog", self._on_dialog)
+        self.page.on("request", self._on_request)
+        self.page.on("requestfailed", self._on_failure)
+        self.page.on("response", self._on_response)
+        self.page.on("requestfinished", self._on_finish)
 
-    def _spoke(self, message: Any) -> None:
+    def _on_message(self, message: Any) -> None:
         if message.type in {"error", "warning"}:
             self.troubles.append(f"{message.type}: {message.text}")
 
-    def _opened(self, dialog: Any) -> None:
+    def _on_dialog(self, dialog: Any) -> None:
         self.troubles.append(f"opened a dialog: {dialog.message}")
         dialog.dismiss()
 
     def open(self, address: str) -> Page:
-        """Open a page of the site and let it come to rest: nothing is being fetched any more."""
+        """Open a page of the site and wait until no request is pending."""
         self.pending = 0
         self.page.goto(self.base + address)
         quiet = 0
         for _ in range(PATIENCE):
             self.page.wait_for_timeout(LOOK)
             quiet = 0 if self.pending > 0 else quiet + 1
-            if quiet == 2:  # what was fetched may have asked for more
+            if quiet == 2:  # an answer may have caused more requests
                 return self.page
         pytest.fail(f"{address}: {self.pending} requests without an answer")
 
-    def _asked(self, request: Any) -> None:
+    def _on_request(self, request: Any) -> None:
         self.pending += 1
         if not request.url.startswith((self.base, "data:")):
             self.troubles.append(f"asked another host: {request.url}")
 
-    def _failed(self, request: Any) -> None:
+    def _on_failure(self, request: Any) -> None:
         self.pending -= 1
         if request.failure != "net::ERR_ABORTED":  # the reader went elsewhere meanwhile
             self.troubles.append(f"no {request.url}: {request.failure}")
 
-    def _finished(self, _: object) -> None:
+    def _on_finish(self, _: object) -> None:
         self.pending -= 1
 
-    def _answered(self, response: Any) -> None:
+    def _on_response(self, response: Any) -> None:
         self.fetched.append(response.url)
         if response.status >= 400:
             self.troubles.append(f"{response.status} {response.url}")
 
 
 def unreadable(page: Page) -> Iterator[str]:
-    """What hinders somebody: in light on a screen, in dark on a phone, and at 200 % zoom."""
+    """List barriers: in light on a screen, in dark on a phone, and at 200 % zoom."""
     themes: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 1280), ("dark", 390))
     page.evaluate(Axe().axe_script)
     for scheme, width in themes:
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 844})
-        for one in page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]:
-            yield f"{scheme}: {one['id']}: {one['nodes'][0]['html'][:200]}"
+        for rule in page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]:
+            yield f"{scheme}: {rule['id']}: {rule['nodes'][0]['html'][:200]}"
         for room in (width, 640):
             page.set_viewport_size({"width": room, "height": 844})
             wide = page.evaluate("document.documentElement.scrollWidth")
@@ -109,8 +109,8 @@ def unreadable(page: Page) -> Iterator[str]:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """Serve a folder on loopback; its address."""
+def serve(folder: Path) -> Iterator[str]:
+    """Serve a folder on loopback, at the address that is returned."""
 
     class Silent(http.server.SimpleHTTPRequestHandler):
         protocol_version = "HTTP/1.1"  # connections are kept, as on any host of pages
@@ -127,7 +127,7 @@ def served(folder: Path) -> Iterator[str]:
 
 
 def program() -> Path:
-    """The system's Chromium; without it the test is skipped, but not in CI."""
+    """Return the system's Chromium; without it the test is skipped, or fails in CI."""
     result = shutil.which("chromium") or shutil.which("chromium-browser")
     if result is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("Debian's chromium is not here")
@@ -147,7 +147,7 @@ def browser() -> Iterator[Browser]:
 
 
 def compressed(folder: Path, base: str, addresses: list[str]) -> dict[str, int]:
-    """Bytes over the network of what a page fetched, gzipped as hosts of pages do it, by file."""
+    """Return the gzipped size of files that a page fetched, as hosts of pages send them, in B."""
     result = {}
     for address in addresses:
         if address.startswith("data:"):

@@ -1,4 +1,4 @@
-"""Comparisons for tests: ratios in, duets out, without a server; judgements and whole records."""
+"""Comparisons for tests, made without a server: duets of given ratios, judgements, records."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -68,12 +68,12 @@ BROKEN: Final = Judgement(
 LOOKS: Final = {
     "looks": "6 duets: 4%, 10 duets: 8%, 16 duets: 13%, 25 duets: 20%, 40 duets: 25%, 60 duets: 30%"
 }
-"""When looks are taken, as a comparison's file has it."""
+"""The schedule of looks, as in a comparison's file."""
 
 SIX: Final = Method(
     looks=Looks((6, 10, 16, 25, 40, 60), (0.04, 0.08, 0.13, 0.20, 0.25, 0.30), least=4), joint=0.0
 )
-"""Looks from six duets on, and no event: tests of one look work its figures out by hand."""
+"""Looks from six duets on, and no event: tests of one look use figures worked out by hand."""
 
 
 def judged_case(name: str, *judgements: Judgement, **more: Any) -> CaseComparison:
@@ -95,7 +95,7 @@ def micro(name: str, judgement: Judgement) -> MicroComparison:
 
 
 AGAIN = f"duetbench compare {'a' * 12} {'b' * 12} --profile quick --seed 1 --budget 20m"
-"""What asks for a comparison of `made` again."""
+"""The command that repeats a comparison."""
 
 
 def comparison_of(*cases: CaseComparison, **more: Any) -> Comparison:
@@ -152,9 +152,9 @@ def duet(
     head_flags: Sequence[Flag] = (),
     seconds: float = 8.0,
 ) -> Duet:
-    """One duet with these ratios; figures that are not named did not change.
+    """A duet with these ratios; all other figures are equal on both sides.
 
-    A fail flag voids it, as in real life.
+    A flag of severity `fail` voids it.
     """
     void = any(flag.severity == "fail" for flag in (*base_flags, *head_flags))
     figures = {"base": {}, "head": {}} if void else _figures(ratios or {})
@@ -173,7 +173,7 @@ def duet(
 
 
 def duets(case: str, metric: str, logs: Sequence[float]) -> list[Duet]:
-    """Duets in which one metric has these log ratios, and all else is equal."""
+    """Duets in which one metric has these log ratios, and all others are equal."""
     return [duet(case, {metric: float(np.exp(value))}) for value in logs]
 
 
@@ -184,5 +184,5 @@ def _figures(ratios: Mapping[str, float]) -> dict[str, dict[str, float]]:
 
 
 def lines(view: View, title: str) -> tuple[tuple[str, str], ...]:
-    """The lines of a section; none where it is left out."""
-    return next((tuple(one.lines) for one in view.sections if one.title == title), ())
+    """The lines of a section; none if the view lacks it."""
+    return next((tuple(s.lines) for s in view.sections if s.title == title), ())

@@ -35,7 +35,7 @@ def digest(version: str) -> str:
 
 
 def pieces(*pairs: tuple[int, float], scatter: float = 0.005, seed: int = 1) -> list[float]:
-    """So many nights on each level, scattered."""
+    """Figures for some nights on each level, with scatter."""
     source = np.random.default_rng(seed)
     figures = np.concatenate([np.full(nights, level) for nights, level in pairs])
     return [float(value) for value in figures * source.lognormal(0, scatter, len(figures))]
@@ -105,7 +105,7 @@ def moved_at(
     packages: Sequence[PackageChange] = (),
     tries: int = 0,
 ) -> Change:
-    """A candidate of these series, which moved by 5 % or as told when the stack was bumped."""
+    """A candidate of these series, which moved by 5 % or `ratios` when the stack was renewed."""
     place: dict[str, Any] = {
         "before_run": run_of(19),
         "after_run": run_of(20),
@@ -130,8 +130,8 @@ def moved_at(
     )
 
 
-def dismissed(candidate: Change, verdict: Verdict, tries: int) -> Change:
-    """A candidate that was not confirmed."""
+def dismiss(candidate: Change, verdict: Verdict, tries: int) -> Change:
+    """Dismiss a candidate, as duets do that do not confirm it."""
     return candidate.model_copy(update={"status": "dismissed", "verdict": verdict, "tries": tries})
 
 
@@ -166,5 +166,5 @@ def moves(*names: str) -> tuple[PackageChange, ...]:
 
 
 def detect(tables: Sequence[Table], judged: Sequence[Change] = ()) -> Candidates:
-    """What moved and was not judged yet."""
+    """Detect candidates, except those that were judged before."""
     return candidates.detect(tables, judged)

@@ -1,4 +1,4 @@
-"""Disks without room: writes go to the kernel's full device, which answers each with ENOSPC."""
+"""Full disks: writes go to the kernel's full device, which fails each with ENOSPC."""
 
 import io
 import os
@@ -12,13 +12,13 @@ from typing import Any, Final
 import pytest
 
 BALLAST: Final = "ballast"
-"""The file that fills a disk; there is room again when it is removed."""
+"""The file that fills a disk; removing it makes room again."""
 
 FULL: Final = "/dev/full"
 
 _GIT: Final = """\
 #!/bin/sh
-# On a full disk git says what the kernel says, and ends.
+# On a full disk git prints the kernel's error and ends.
 case "$*" in
 *"{folder}/"*)
     if [ -e "{folder}/{ballast}" ]; then
@@ -32,9 +32,9 @@ exec {git} "$@"
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[Callable[[], None]]:
-    """Give a function that fills a folder: then files can be made there, and not written.
+    """Provide a function that fills a folder: then files can be created there, but not written.
 
-    That holds for this process, and for git.
+    This affects this process and git.
     """
     real_open, real_mkstemp, git = io.open, tempfile.mkstemp, shutil.which("git")
 
@@ -43,13 +43,13 @@ def small_disk(folder: Path) -> Iterator[Callable[[], None]]:
             return False
         return Path(name).is_relative_to(folder)
 
-    def opened(file: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
+    def open_(file: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
         if set(mode) & set("wax+") and is_full(file):
             real_open(file, mode, *arguments, **named).close()
             return real_open(FULL, mode.replace("x", "w"), *arguments, **named)
         return real_open(file, mode, *arguments, **named)
 
-    def made(*arguments: Any, **named: Any) -> tuple[int, str]:
+    def mkstemp(*arguments: Any, **named: Any) -> tuple[int, str]:
         handle, name = real_mkstemp(*arguments, **named)
         if is_full(name):
             os.close(handle)
@@ -61,6 +61,6 @@ def small_disk(folder: Path) -> Iterator[Callable[[], None]]:
         script.write_text(_GIT.format(folder=folder, ballast=BALLAST, full=FULL, git=git))
         script.chmod(0o755)
         patch.setenv("PATH", programs, prepend=os.pathsep)
-        patch.setattr(io, "open", opened)
-        patch.setattr(tempfile, "mkstemp", made)
+        patch.setattr(io, "open", open_)
+        patch.setattr(tempfile, "mkstemp", mkstemp)
         yield (folder / BALLAST).touch

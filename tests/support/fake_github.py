@@ -53,7 +53,7 @@ _URLS = Map(
 
 @dataclass
 class Fault:
-    """Something that goes wrong with the next requests that match."""
+    """A fault of the next requests that match."""
 
     method: str = ".*"  # regular expression for the whole method
     path: str = ""  # regular expression that is searched for in the path
@@ -62,7 +62,7 @@ class Fault:
     headers: dict[str, str] = field(default_factory=dict)
     body: Table = field(default_factory=lambda: {"message": "Something went wrong"})
     cut: bool = False  # close the connection instead of answering
-    after: bool = False  # do what was asked before it goes wrong: the answer is lost
+    after: bool = False  # perform the request first: only the answer is lost
 
     def hits(self, request: Request) -> bool:
         return (
@@ -74,13 +74,13 @@ class Fault:
 
 @dataclass
 class State:
-    """What it holds."""
+    """The content of a `FakeGitHub`."""
 
     repository: str = "owner/name"  # the only one
     # Login → admin, write, read or none; nobody else is known.
     permissions: dict[str, str] = field(default_factory=dict)
-    # Branch → where every head left it. Other branches are known as the base of a pull request, and
-    # were left there; a commit's is itself.
+    # Branch → merge base of every head. The merge base of another branch is the base of its pull
+    # request; that of a commit is the commit.
     merge_bases: dict[str, str] = field(default_factory=dict)
     pulls: dict[int, Table] = field(default_factory=dict)
     issues: list[Table] = field(default_factory=list)
@@ -89,7 +89,7 @@ class State:
     environments: dict[str, Table] = field(default_factory=lambda: {"bench": GUARDED})
     settings: dict[str, Table] = field(default_factory=dict)  # by address; "repository": itself
     uploads: str = ""  # folder of artifacts, `<run>/<name>/`, besides those of `leave`
-    requests: list[str] = field(default_factory=list)  # method and path of all that was asked
+    requests: list[str] = field(default_factory=list)  # method and path of each
 
 
 def _json(body: Any, status: int, headers: Mapping[str, str] | None = None) -> Response:
@@ -120,7 +120,7 @@ class FakeGitHub:
         self._lock = threading.RLock()
         self._server = Server(host="127.0.0.1", threaded=True)
         self._server.expect_request(re.compile("")).respond_with_handler(self._answer)
-        # Quiet, since what verbs say is compared: `requests` tells what was asked.
+        # Quiet, as tests compare the output of verbs; `requests` has the log.
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
         self.reset(state)
 
@@ -136,7 +136,7 @@ class FakeGitHub:
             self.state = state or State()
             self.faults: list[Fault] = []
             self.artifacts: list[Table] = []
-            self.tokens_elsewhere: list[str | None] = []  # the token, by who keeps the archives
+            self.tokens_elsewhere: list[str | None] = []  # tokens that the host of archives got
             self._next = 1000
 
     @property
@@ -166,7 +166,7 @@ class FakeGitHub:
         return comment
 
     def comment_event(self, number: int, login: str, body: str, title: str = "A title") -> Table:
-        """Let somebody comment on a pull request; the event that a workflow gets."""
+        """Add a comment to a pull request; return the event that a workflow gets."""
         comment = self.say(number, login, body)
         return {
             "action": "created",
@@ -193,7 +193,7 @@ class FakeGitHub:
         """The comments on an issue or pull request, oldest first."""
         return [comment for comment in self.state.comments if comment["issue"] == number]
 
-    # Routes: what is asked for, as JSON.
+    # Routes: each returns its resource as JSON.
 
     def _get_pull(self, _: Request, number: int) -> Any:
         return _present(self.state.pulls.get(number))
@@ -245,7 +245,7 @@ class FakeGitHub:
         return issue
 
     def _patch_issue(self, request: Request, number: int) -> Any:
-        return self._edited(request, self._entry(self.state.issues, number, "number"))
+        return self._edit(request, self._entry(self.state.issues, number, "number"))
 
     def _get_comments(self, _: Request, number: int) -> Any:
         return self.comments_of(number)
@@ -254,7 +254,7 @@ class FakeGitHub:
         return self.say(number, BOT, self._body(request, "body")["body"])
 
     def _patch_comment(self, request: Request, number: int) -> Any:
-        return self._edited(request, self._entry(self.state.comments, number), "body")
+        return self._edit(request, self._entry(self.state.comments, number), "body")
 
     def _delete_comment(self, _: Request, number: int) -> Any:
         self.state.comments.remove(self._entry(self.state.comments, number))
@@ -287,11 +287,11 @@ class FakeGitHub:
 
     def _get_archive(self, _: Request, number: int) -> Any:
         self._entry(self.artifacts, number)
-        # Another name of this host: nobody there may see the token.
+        # Another name of this host, which must not get the token.
         elsewhere = self.url.replace("127.0.0.1", "localhost")
         raise _refusal(302, "Found", location=f"{elsewhere}/_archive/{number}")
 
-    # How a request is answered.
+    # Answers.
 
     def _answer(self, request: Request) -> Response:
         with self._lock:
@@ -349,14 +349,14 @@ class FakeGitHub:
             raise _invalid("IssueComment", "body", "body is too long (maximum is 65536 characters)")
         return values
 
-    def _edited(self, request: Request, entry: Table, *required: str) -> Table:
+    def _edit(self, request: Request, entry: Table, *required: str) -> Table:
         values = self._body(request, *required)
         keys = {"title", "body", "state", "state_reason"} & values.keys()
         entry |= {key: values[key] for key in keys}
         return entry
 
-    def _entry(self, listed: list[Table], number: int, key: str = "id") -> Table:
-        return _present(next((entry for entry in listed if entry[key] == number), None))
+    def _entry(self, entries: list[Table], number: int, key: str = "id") -> Table:
+        return _present(next((entry for entry in entries if entry[key] == number), None))
 
     def _new(self) -> int:
         with self._lock:

@@ -1,4 +1,4 @@
-"""Whole comparisons by instruments that measure nothing and turn the clock."""
+"""Whole comparisons, with instruments that measure nothing and advance their own clock."""
 
 import random
 import signal
@@ -22,7 +22,7 @@ from synthetic import figures, make_testbed, ok
 SECONDS, SPREAD = 7.0, 0.007  # of a duet
 
 
-def played(
+def make_duet(
     case: str,
     order: int,
     base: dict[str, float] | None = None,
@@ -47,19 +47,19 @@ def played(
 
 @dataclass
 class FakeInstruments:
-    """Instruments with a clock of their own.
+    """Instruments with their own clock.
 
     Attributes:
-        slower: By how much head's core time grows, by case (0.03 is 3 %).
+        slower: Growth of head's core time, by case (0.03 is 3 %).
         failing: Cases whose head fails in every duet.
-        stop: Number of the duet in which SIGINT comes.
+        stop: Number of the duet in which SIGINT arrives.
     """
 
     slower: Mapping[str, float] = field(default_factory=dict)
     failing: frozenset[str] = frozenset()
     stop: int | None = None
     now: float = 1000.0
-    played: list[tuple[str, bool]] = field(default_factory=list)
+    duet_log: list[tuple[str, bool]] = field(default_factory=list)
     together: list[tuple[str, ...]] = field(default_factory=list)
     launches: list[str] = field(default_factory=list)
     counted: list[str] = field(default_factory=list)
@@ -76,26 +76,26 @@ class FakeInstruments:
         return tuple(duets[: failed.index(True) + 1] if True in failed else duets)
 
     def _duet(self, name: str, head_first: bool, order: int) -> Duet:
-        self.played.append((name, head_first))
-        if self.stop == len(self.played):
+        self.duet_log.append((name, head_first))
+        if self.stop == len(self.duet_log):
             raise InterruptedRun(signal.SIGINT)
         self.now += SECONDS
         if name in self.failing:
             flag = Flag(name=FlagName.NOT_CONCURRENT, detail="one after another")
-            return played(name, order, head_first=head_first, flags=(flag,))
-        return self.drawn(name, order, head_first, self.source)
+            return make_duet(name, order, head_first=head_first, flags=(flag,))
+        return self.draw(name, order, head_first, self.source)
 
-    def drawn(self, name: str, order: int, head_first: bool, source: random.Random) -> Duet:
+    def draw(self, name: str, order: int, head_first: bool, source: random.Random) -> Duet:
         ratio = 1 + self.slower.get(name, 0.0)
         before = figures(source)
         noise = {key: source.lognormvariate(0, SPREAD) for key in before}
         after = {key: value * noise[key] for key, value in before.items()}
         after["server_cpu_per_request"] *= ratio
         after["throughput"] /= ratio
-        return played(name, order, before, after, head_first=head_first)
+        return make_duet(name, order, before, after, head_first=head_first)
 
     def launch(self, part: SideCase) -> Launch:
-        """Give figures that tell the sides apart: 1/s as large as the number of the launch."""
+        """Return a throughput equal to the number of the launch, which distinguishes the sides."""
         self.launches.append(part.testbed.apps.name)
         self.now += 5
         number = len(self.launches)
@@ -118,7 +118,7 @@ class FakeInstruments:
 
 @dataclass
 class SilentReporter(Reporter):
-    """A reporter that remembers."""
+    """A reporter that keeps what it is given."""
 
     duets: list[Duet] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -152,8 +152,8 @@ def side(name: str, cases: tuple[Case, ...]) -> Side:
     return Side(record=record, testbed=make_testbed(folder), cases=cases, project=Project(folder))
 
 
-def paired(base: Side, head: Side, reason: str = "") -> tuple[Pair, ...]:
-    """Both sides' cases, which are the same."""
+def make_pairs(base: Side, head: Side, reason: str = "") -> tuple[Pair, ...]:
+    """Pair the cases of both sides, which are the same."""
     return tuple(
         Pair(SideCase(case, base.testbed), SideCase(case, head.testbed), reason)
         for case in head.cases
@@ -165,10 +165,10 @@ def compared_by(
     cases: Sequence[Case],
     folder: Path,
     seconds: float | None,
-    told: SilentReporter | None = None,
+    reporter: SilentReporter | None = None,
     **more: Any,
 ) -> Comparison:
     base, head = (side(name, tuple(cases)) for name in ("base", "head"))
-    sides = Sides(base, head, Path(), paired(base, head, "a package"), (), untouched=2)
+    sides = Sides(base, head, Path(), make_pairs(base, head, "a package"), (), untouched=2)
     question = Question(sides, seconds=seconds, **more)
-    return session.compare(question, told or SilentReporter(), fake, folder, lambda: fake.now)
+    return session.compare(question, reporter or SilentReporter(), fake, folder, lambda: fake.now)

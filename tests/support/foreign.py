@@ -1,4 +1,4 @@
-"""A night's plan, what its shards would send, and a checkout's facts: builders for attacks."""
+"""Builders for attacks: a night's plan, what its shards send, and a checkout's facts."""
 
 import json
 import random
@@ -94,7 +94,7 @@ def put(folder: Path, artifact: str, *runs: Run) -> None:
 
 
 def inside(machine: Machine = MACHINES[0], **changes: Any) -> dict[str, Any]:
-    """What asv writes about one environment at the commit; three figures, one of them none."""
+    """Results of asv in one environment at the commit: three figures, one of them missing."""
     stack = {"stack": "current"}
     samples = [[0.5, 0.7], None, [0.25, 0.25]]
     row: list[Any] = [
@@ -128,7 +128,7 @@ def inside(machine: Machine = MACHINES[0], **changes: Any) -> dict[str, Any]:
 
 
 def put_inside(folder: Path, artifact: str, document: Any, machine: Machine = MACHINES[0]) -> Path:
-    """Lay asv's results out as the download does; where they are."""
+    """Lay out asv's results as the download does; return their file."""
     place = folder / artifact / "asv" / machine.id
     place.mkdir(parents=True, exist_ok=True)
     (place / "machine.json").write_text(json.dumps({"machine": machine.id, "version": 1}))
@@ -139,7 +139,7 @@ def put_inside(folder: Path, artifact: str, document: Any, machine: Machine = MA
 
 
 def points(number: int = 1, **changes: Any) -> Points:
-    """What a shard's machine has played: its first case."""
+    """The anchored points of a shard: of its first case."""
     run, machine = shard_run(number), MACHINES[number - 1]
     shard = night().shard(number)
     assert shard is not None
@@ -216,7 +216,7 @@ def change(**changes: Any) -> Change:
 def conclusion(
     candidate: Change, judgement: Judgement, **changes: Any
 ) -> tuple[Comparison, Change]:
-    """The comparison of a candidate's two stacks, with this judgement, and what follows from it."""
+    """Compare a candidate's two stacks, with this judgement; return the conclusion as well."""
     sides = {
         side: SideRecord(
             label="stacks",
@@ -235,8 +235,8 @@ def conclusion(
     return evidence, record
 
 
-def judged() -> tuple[Change, Comparison, Change]:
-    """A candidate, the comparison of its two stacks, and what follows from it."""
+def judge_candidate() -> tuple[Change, Comparison, Change]:
+    """Return a candidate, the comparison of its two stacks, and the conclusion."""
     series = change().series
     judgement = Judgement(
         metric=series.metric, verdict=Verdict.SLOWER, ratio=1.05, low=1.04, high=1.06, duets=12

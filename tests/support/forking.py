@@ -1,10 +1,10 @@
-"""`duetbench` that does not wait for its imports: a process that has them forks one for each call.
+"""A `duetbench` without the wait for imports: a process that has imported it forks for each call.
 
-    python forking.py SOCKET             # says that it listens, and does until its input ends
+    python forking.py SOCKET             # serves until its input ends; prints `listens` first
     python -I -S forking.py SOCKET WORD… # instead of `duetbench WORD…`; standard library only
 
-Each call is a process of its own with the folder, environment and open files of who calls; signals
-are passed on to it, and its exit code is passed back.
+Each call is its own process, with the caller's folder, environment and open files. The caller
+forwards signals to it and gets its exit code.
 """
 
 import gc
@@ -34,7 +34,7 @@ def serve(place: str) -> None:
     listening.listen(64)
     sys.stdout.write("listens\n")
     sys.stdout.flush()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for who has answered
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for these processes
     while sys.stdin not in select.select([listening, sys.stdin], [], [])[0]:
         calling, _ = listening.accept()
         if os.fork() == 0:
@@ -47,7 +47,7 @@ def serve(place: str) -> None:
 
 
 def _answer(calling: socket.socket) -> None:
-    """Return as the process that was called; the one that began to answer tells how it ends."""
+    """Return in a fork that runs the call; its parent reports how it ends."""
     _, files, _, _ = socket.recv_fds(calling, 1, 3)
     with calling.makefile() as reader:
         folder, environment, words = json.load(reader)

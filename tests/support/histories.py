@@ -1,4 +1,4 @@
-"""Histories for tests: bare remotes that can misbehave, and runs to put into them."""
+"""Histories for tests: bare remotes that can misbehave, and runs to store in them."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -11,13 +11,13 @@ from duetbench.host.git import BRANCH, Patience, Remote
 from duetbench.store import run_files
 
 QUICK = Patience(tries=20, first=0.05, longest=1.0)
-"""Patience for a remote that is near."""
+"""Patience for a remote on this machine."""
 
 FIRST = datetime(2026, 11, 1, 3, tzinfo=UTC)
 
 
 def make_remote(folder: Path, name: str = "remote.git") -> Remote:
-    """A bare repository without any branch, which serves partial clones as GitHub does."""
+    """Make a bare repository without branches, which serves partial clones as GitHub does."""
     place = folder / name
     subprocess.run(["git", "init", "--quiet", "--bare", str(place)], check=True)
     git(place, "config", "uploadpack.allowFilter", "true")
@@ -40,7 +40,7 @@ def listing(remote: Remote) -> list[str]:
 
 
 def hook(remote: Remote, name: str, script: str) -> None:
-    """Give a remote a hook; `$COUNT` is how often it was called before."""
+    """Give a remote a hook; `$COUNT` is the number of earlier calls."""
     path = place_of(remote) / "hooks" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(

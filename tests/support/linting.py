@@ -9,7 +9,7 @@ from acting import need
 
 
 def actionlint(root: Path) -> subprocess.CompletedProcess[str]:
-    """What actionlint says; without shellcheck, which is not everywhere."""
+    """Run actionlint, without shellcheck, which is not installed everywhere."""
     argv: list[str | Path] = [need("actionlint"), "-no-color", "-shellcheck=", "-pyflakes="]
     return subprocess.run(argv, cwd=root, capture_output=True, text=True, check=False)
 
@@ -17,7 +17,7 @@ def actionlint(root: Path) -> subprocess.CompletedProcess[str]:
 def zizmor(
     root: Path, persona: Literal["pedantic", "regular"] = "pedantic"
 ) -> subprocess.CompletedProcess[str]:
-    """What zizmor says, at its strictest if nothing else is said, without asking anybody."""
+    """Run zizmor offline, by default with its strictest persona."""
     argv: list[str | Path] = [Path(sys.executable).parent / "zizmor", "--offline"]
     argv += ["--strict-collection", "--persona", persona]
     argv += ["--no-progress", "--color", "never", "."]

@@ -1,8 +1,8 @@
-"""Histories that never happened: nights with planted changes, gaps, breaks and failures.
+"""Synthetic histories: nights with planted changes, gaps, breaks and failures.
 
-For tests, and to see whether the site holds what years of nights ask of it. The figures scatter as
-those of a small virtual machine do; what was planted is known, and said in change records. The same
-seed always gives the same history.
+They serve tests, and trials of the site with years of nights. Figures scatter like those of a small
+virtual machine; change records describe what was planted. The same seed always gives the same
+history.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ STACK: Final = "current"
 LAST: Final = datetime(2026, 11, 20, 3, tzinfo=UTC)
 """Start of the newest night."""
 
-_PER_CASE: Final = 20  # metrics; of the last case fewer: there are as many series as asked for
+_PER_CASE: Final = 20  # metrics; fewer for the last case, as the number of series is given
 _SCATTER: Final = 0.01  # standard deviation of a figure's logarithm from night to night
 _HALF_WIDTH: Final = 0.02  # of an interval, relative
 _EXPERIMENTS: Final = ("gil-endpoints", "asgi-wsgi", "pydantic-v1-v2", "await-patterns")
@@ -44,13 +44,13 @@ _FILE: Final = "made-up.pickle"  # of a results folder: its nights
 _OUTAGE: Final = 9  # nights, once a year
 _BUMPED: Final = 0.05  # share of nights before which a package had a release
 _MARGIN: Final = 20  # nights at either end without a change
-_CASES_PER_CHANGE: Final = 25  # so many cases have one change a year
+_CASES_PER_CHANGE: Final = 25  # number of cases that have one change a year
 _MOVED: Final = (*(round(1 + n / 100, 2) for n in (3, 5, 8, 12, 20)), 0.95, 0.9, 0.8)
 
 
 @dataclass(frozen=True, slots=True)
-class Planted:
-    """A change: from this night on, these cases cost `factor` times as much per request."""
+class Shift:
+    """From this night on, requests of these cases cost `factor` times as much."""
 
     night: int
     cases: tuple[int, ...]
@@ -59,33 +59,33 @@ class Planted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Imagined:
-    """All of a history but its figures, which are drawn night by night.
+class History:
+    """A history without its figures, which `generate` draws night by night.
 
     Attributes:
         times: Starts of the nights that took place, oldest first.
         cases: Ids.
         metrics: Names.
-        levels: Cases × metrics: where the series began; NaN: no such series.
-        planted: Changes; `night` is a place in `times`.
-        moved: Night from which on the machine had another kernel, and everything cost 8 % more.
+        levels: First figures, cases × metrics; NaN if there is no such series.
+        planted: Changes; `night` is an index of `times`.
+        kernel_change: First night with another kernel, from which everything costs 8 % more.
         versions: Per night, package → minor version.
-        seed: Of everything.
-        kind: Runs of servers, or as if their figures were ratios to an anchor.
+        seed: Determines everything.
+        kind: Whether figures are those of servers, or ratios to an anchor.
     """
 
     times: tuple[datetime, ...]
     cases: tuple[str, ...]
     metrics: tuple[str, ...]
     levels: npt.NDArray[np.float64]
-    planted: tuple[Planted, ...]
-    moved: int
+    planted: tuple[Shift, ...]
+    kernel_change: int
     versions: tuple[dict[str, int], ...]
     seed: int
     kind: Kind = "load"
 
 
-def imagine(years: float, series: int, seed: int) -> Imagined:
+def imagine(years: float, series: int, seed: int) -> History:
     source = np.random.default_rng(seed)
     times = _times(max(1, round(365 * years)), source)
     metrics = TRENDS[: min(_PER_CASE, series)]
@@ -100,14 +100,14 @@ def imagine(years: float, series: int, seed: int) -> Imagined:
     planted = tuple(_plant(len(times), years, number, source))
     versions = tuple(_versions(len(times), planted, source))
     moved = round(0.6 * len(times))
-    return Imagined(times, cases, metrics, levels, planted, moved, versions, seed)
+    return History(times, cases, metrics, levels, planted, moved, versions, seed)
 
 
-def generate(history: Imagined) -> Iterator[Night]:
+def generate(history: History) -> Iterator[Night]:
     source = np.random.default_rng((history.seed, 1))
     level = history.levels.copy()
     for place, time in enumerate(history.times):
-        if place and place == history.moved:
+        if place and place == history.kernel_change:
             level = level * _effect(history.metrics, 1.08)
         for change in history.planted:
             if change.night == place:
@@ -115,12 +115,12 @@ def generate(history: Imagined) -> Iterator[Night]:
         yield _night(history, place, time, level, source)
 
 
-def records(history: Imagined) -> tuple[Change, ...]:
+def records(history: History) -> tuple[Change, ...]:
     """A record of each planted change; those of the last year are open."""
     return tuple(_record(history, number, entry) for number, entry in enumerate(history.planted))
 
 
-def _record(history: Imagined, number: int, change: Planted) -> Change:
+def _record(history: History, number: int, change: Shift) -> Change:
     when, name = history.times[change.night], change.package
     before, after = history.versions[change.night - 1 : change.night + 1]
     series, *others = (
@@ -153,8 +153,8 @@ def _record(history: Imagined, number: int, change: Planted) -> Change:
     )
 
 
-def write(history: Imagined, folder: Path) -> None:
-    """Write a history as a results folder that `read` understands, with records of the changes."""
+def write(history: History, folder: Path) -> None:
+    """Write a history as a results folder that `read` can read, with records of the changes."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _FILE).write_bytes(pickle.dumps(tuple(generate(history))))
     for record in records(history):
@@ -162,7 +162,7 @@ def write(history: Imagined, folder: Path) -> None:
 
 
 def read(results: Path) -> Sources:
-    """Read results as `trend.reading.read` does, with the nights that were made up."""
+    """Read results as `trend.reading.read` does, and add the synthetic nights."""
     sources = read_results(results)
     path = results / _FILE
     if not path.is_file():
@@ -171,7 +171,7 @@ def read(results: Path) -> Sources:
 
 
 def _times(days: int, source: np.random.Generator) -> tuple[datetime, ...]:
-    """Nights that took place: some are missing, and once a year some in a row; never the last."""
+    """Draw the nights: some are missing, once a year several in a row, but never the last."""
     there = source.random(days) >= _MISSING
     for start in range(days % 365 + 100, days - _OUTAGE, 365):
         there[start : start + _OUTAGE] = False
@@ -179,7 +179,7 @@ def _times(days: int, source: np.random.Generator) -> tuple[datetime, ...]:
     return tuple(LAST - timedelta(days=days - 1 - int(day)) for day in np.flatnonzero(there))
 
 
-def _plant(nights: int, years: float, cases: int, source: np.random.Generator) -> Iterator[Planted]:
+def _plant(nights: int, years: float, cases: int, source: np.random.Generator) -> Iterator[Shift]:
     if nights <= 2 * _MARGIN:
         return
     number = max(1, round(years * cases / _CASES_PER_CHANGE))
@@ -188,11 +188,11 @@ def _plant(nights: int, years: float, cases: int, source: np.random.Generator) -
         first, group = int(source.integers(cases)), int(source.integers(1, 6))
         moved = tuple(range(first, min(first + group, cases)))
         factor = float(source.choice(_MOVED))
-        yield Planted(night, moved, factor, str(source.choice(_PACKAGES)))
+        yield Shift(night, moved, factor, str(source.choice(_PACKAGES)))
 
 
 def _versions(
-    nights: int, planted: tuple[Planted, ...], source: np.random.Generator
+    nights: int, planted: tuple[Shift, ...], source: np.random.Generator
 ) -> Iterator[dict[str, int]]:
     """Minor versions per night: a release before some nights, and before every planted change."""
     now = dict.fromkeys(_PACKAGES, 0)
@@ -205,7 +205,7 @@ def _versions(
 
 
 def _effect(metrics: tuple[str, ...], factor: float) -> npt.NDArray[np.float64]:
-    """By metric: how a request that costs `factor` times as much moves it."""
+    """Return the ratio of each metric if a request costs `factor` times as much."""
     faster = {name for name in metrics if METRICS[name].unit == "1/s"} | {"efficiency"}
     slower = {name for name in metrics if METRICS[name].unit == "s"}
     return np.array(
@@ -214,14 +214,14 @@ def _effect(metrics: tuple[str, ...], factor: float) -> npt.NDArray[np.float64]:
 
 
 def _night(
-    history: Imagined,
+    history: History,
     place: int,
     time: datetime,
     level: npt.NDArray[np.float64],
     source: np.random.Generator,
 ) -> Night:
     cases, versions = history.cases, history.versions[place]
-    kernel = "6.12" if place >= history.moved else "6.1"
+    kernel = "6.12" if place >= history.kernel_change else "6.1"
     states = _states(len(cases), source)
     night = night_of(
         place,
@@ -259,7 +259,7 @@ _State = tuple[Status, tuple[str, ...], str]
 
 
 def _states(cases: int, source: np.random.Generator) -> dict[int, _State]:
-    """What is to be said of cases by their place, if not that they were measured."""
+    """Draw the states of cases that were not measured normally, by index."""
     reason = "not_ready: the server was not ready in 60 s"
     failed: _State = ("failed", ("not_ready",), reason)
     chance = source.random(cases)
@@ -273,7 +273,7 @@ def _states(cases: int, source: np.random.Generator) -> dict[int, _State]:
     return result
 
 
-def _run(history: Imagined, place: int) -> str:
+def _run(history: History, place: int) -> str:
     return run_files.run_id(history.times[place].isoformat(), "nightly", _commit(place))
 
 

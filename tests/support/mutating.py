@@ -1,4 +1,4 @@
-"""A small history with every kind of stored file, and what may become of one of its files."""
+"""A small history with every kind of stored file, and mutations of its files."""
 
 import copy
 import json
@@ -40,7 +40,7 @@ _MARK: Final = "something deep"
 
 
 def _light(run: Run) -> Run:
-    """With few packages and figures, so that a site is soon made."""
+    """Return the run with few packages and figures, so a site builds quickly."""
     packages = {"fastapi": "1.0", "granian": "2.8.7"}
     document = run.model_dump(mode="json")
     for stack in document["stacks"]:
@@ -52,18 +52,18 @@ def _light(run: Run) -> Run:
 
 
 def small_history(results: Path) -> list[Path]:
-    """One or two files of every kind, which belong together; their paths."""
-    came = [_light(foreign.shard_run(number)) for number in (1, 2)]
+    """Save one or two related files of every kind; return their paths."""
+    shard_runs = [_light(foreign.shard_run(number)) for number in (1, 2)]
     earlier: dict[str, Any] = {
         "id": "20261119T090000Z-nightly-3f2a9c17",
         "started": "2026-11-19T09:00:00+00:00",
     }
     yesterday = foreign.shard_run(1, night=None, shard=None, **earlier)
-    for run in (*came, _light(yesterday)):
+    for run in (*shard_runs, _light(yesterday)):
         run_files.finalise(results, run)
-    _, evidence, record = foreign.judged()
+    _, evidence, record = foreign.judge_candidate()
     files.save(results, evidence)
-    files.save(results, site_builds.compared(site_builds.JSON, duets=3))
+    files.save(results, site_builds.make_comparison(site_builds.JSON, duets=3))
     files.save(results, record)
     files.save(results, foreign.points())
     for release in site_builds.RELEASES[:2]:
@@ -72,7 +72,7 @@ def small_history(results: Path) -> list[Path]:
     packages.remember(
         results, {("fastapi", "1.0"): packages.VersionLinks(links={"home": "https://a.example/"})}
     )
-    night: NightRecord = nights.outcome(foreign.night(), came)
+    night: NightRecord = nights.outcome(foreign.night(), shard_runs)
     files.save(results, night)
     place = results / "asv" / foreign.MACHINES[0].id
     place.mkdir(parents=True)
@@ -102,11 +102,11 @@ def _at(document: Any, place: tuple[Any, ...]) -> Any:
 
 
 def _other(value: Any, document: Any, source: random.Random) -> Any:
-    """What may stand there instead: mostly something of the same type."""
+    """Return another value for a place, mostly of the same type."""
     if source.random() < 0.05:
         return source.choice((None, [], {}, "text", 0, True))
-    alike = [_at(document, place) for place in _places(document)]
-    alike = [one for one in alike if type(one) is type(value)]
+    values = [_at(document, place) for place in _places(document)]
+    alike = [other for other in values if type(other) is type(value)]
     if source.random() < 0.4:
         return copy.deepcopy(source.choice(alike))
     instead: tuple[Any, ...] = (True, False, None, 1.0, "x")
@@ -123,8 +123,8 @@ def _other(value: Any, document: Any, source: random.Random) -> Any:
     return copy.deepcopy(source.choice(instead))
 
 
-def mutated(data: bytes, source: random.Random) -> bytes:
-    """The file with one to three things changed in it, or damaged as bytes."""
+def mutate(data: bytes, source: random.Random) -> bytes:
+    """Change one to three values of a file, or damage its bytes."""
     if source.random() < 0.05:
         cut = source.randrange(len(data))
         return source.choice((data[:cut], data[:cut] + b"\xff" + data[cut + 1 :], data * 2))
@@ -138,22 +138,22 @@ def mutated(data: bytes, source: random.Random) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def use(root: Path, results: Path, output: Path, *, drawn: bool = True) -> tuple[str, ...]:
-    """Do all that a night and its publishing do with a history; nothing of it may fail for a file.
+def use(root: Path, results: Path, output: Path, *, with_site: bool = True) -> tuple[str, ...]:
+    """Do all that a night and its publishing do with a history; no file may make that fail.
 
-    What is told of files; `drawn`: the site is built even if a file is not part of it.
+    Return the notes on files. `with_site`: build the site even if a file cannot be part of it.
     """
-    with suppress(DuetbenchError):  # it does not enter the history then; one that is there is read
+    with suppress(DuetbenchError):  # the file does not enter the history, but is read below
         kinds.collect(results)
     sources = reading.read(results)
-    if sources.problems and not drawn:
+    if sources.problems and not with_site:
         return sources.problems
-    every = [table for table in tables(sources.nights) if table.ratio]
-    candidates.detect(every, (*sources.changes, *sources.dismissed), {})
+    anchored = [table for table in tables(sources.nights) if table.ratio]
+    candidates.detect(anchored, (*sources.changes, *sources.dismissed), {})
     closer = narrow(sources.changes, axes(sources.points))
-    compared = {comparison.id: comparison for comparison in sources.comparisons}
-    confirm.closed((*sources.changes, *closer), compared)
+    evidence = {comparison.id: comparison for comparison in sources.comparisons}
+    confirm.close((*sources.changes, *closer), evidence)
     issues.of_changes(sources.changes, "https://site.example/", sources.attributions)
     narrator = Narrator(Console(quiet=True))
-    made = build.build(root, results, output, narrator, with_asv=False, sources=sources)
-    return made.notes
+    report = build.build(root, results, output, narrator, with_asv=False, sources=sources)
+    return report.notes

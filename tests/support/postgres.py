@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a test's own: Debian's programs, a temporary folder, a free port."""
+"""A PostgreSQL server for one test: Debian's programs, a temporary folder, a free port."""
 
 import os
 import pwd
@@ -20,10 +20,10 @@ _SETTINGS: Final = (
 
 @contextmanager
 def server() -> Iterator[str]:
-    """Start a server without data; give its address, without a database's name.
+    """Start a server without data; yield its address, without the name of a database.
 
-    It is ended, and its files are removed, whatever happens. PostgreSQL refuses to be root's: then
-    it is started as its own user, or as nobody.
+    Stop it and remove its files in any case. PostgreSQL refuses to run as root: then its user is
+    `postgres`, or `nobody`.
     """
     programs = _programs()
     folder = Path(tempfile.mkdtemp(prefix="duetbench-postgres-"))
@@ -57,7 +57,7 @@ def server() -> Iterator[str]:
 
 
 def psql(address: str, question: str) -> str:
-    """Ask a server, as its own program does: a row per line."""
+    """Query a server with its own program: a row per line."""
     command = [str(_programs() / "psql"), f"{address}/postgres", "-tAc", question]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
@@ -70,7 +70,7 @@ def _user(name: str) -> pwd.struct_passwd | None:
 
 
 def _programs() -> Path:
-    """Where initdb is: Debian keeps a folder of programs for each version, none on PATH."""
+    """Return the folder of initdb: Debian has one for each version, none of them on PATH."""
     result = sorted(
         Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda one: int(one.parts[-3])
     )

@@ -53,7 +53,7 @@ load = "closed"
 
 
 def git(root: Path, *arguments: str) -> str:
-    """Ask git, as nobody in particular."""
+    """Run git as the user Nobody; return its output."""
     who = ("-c", "user.name=Nobody", "-c", "user.email=nobody@example.invalid")
     done = subprocess.run(
         ["git", "-C", root, *who, *arguments], capture_output=True, text=True, check=True
@@ -62,7 +62,7 @@ def git(root: Path, *arguments: str) -> str:
 
 
 def commit(root: Path, message: str, **files: str) -> str:
-    """Write files (`apps__x` is apps/x), commit everything, and give the commit."""
+    """Write files (`apps__x` is apps/x), commit everything, and return the commit."""
     for name, text in files.items():
         write(root, name.replace("__", "/"), text)
     git(root, "add", "--all")
@@ -130,7 +130,7 @@ SHOP: dict[str, str] = {
     .replace('"one"', '"current"')
     .replace('"granian"', '"uvicorn"'),
 }
-"""What a repository of somebody else's adds to have its application measured."""
+"""The files that somebody else's repository adds so that its application can be measured."""
 
 SHOP_CODE: dict[str, str] = {
     "pyproject.toml": '[project]\nname = "shop"\nversion = "0"\n',
@@ -142,7 +142,7 @@ SHOP_CODE: dict[str, str] = {
     ),
     "tests/test_shop.py": "import shop\n",
 }
-"""Its application."""
+"""The files of its application."""
 
 SHOP_CASE = "load/items/py3.14"
 
@@ -152,7 +152,7 @@ def make_shop(root: Path, *, declared: bool = True) -> Path:
 
     Args:
         root: Where.
-        declared: Whether its first commit says what is to be measured; see `declare`.
+        declared: Whether its first commit declares what to measure; see `declare`.
     """
     for name, text in SHOP_CODE.items():
         write(root, name, text)
@@ -164,7 +164,7 @@ def make_shop(root: Path, *, declared: bool = True) -> Path:
 
 
 def work_in(root: Path, files: Mapping[str, str], patch: pytest.MonkeyPatch) -> Path:
-    """Make somebody's repository of these files, with a cache beside it, and go there."""
+    """Make somebody's repository of these files, with a cache beside it, and change to it."""
     borrow_cache(root.parent / "cache", patch)
     for name, text in files.items():
         write(root, name, text)
@@ -183,7 +183,7 @@ def declare(root: Path) -> None:
 
 
 def borrow_cache(folder: Path, patch: pytest.MonkeyPatch) -> Path:
-    """Use what set-up has made, and write what is new elsewhere."""
+    """Provide a cache that links to what set-up has made, and takes everything new."""
     result, place = paths.cache_dir(), folder / "duetbench"
     (place / "environments").mkdir(parents=True)
     for name in ("interpreters", "tools"):

@@ -1,4 +1,4 @@
-"""Small sites for tests: years of a made-up history, one night, none at all, and a hostile one."""
+"""Small sites for tests: years of a synthetic history, one night, no night, hostile texts."""
 
 import random
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ from duetbench.store.packages import VersionLinks
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
 from duetbench.trend.releases import ReleaseAxis, axes
 from duetbench.trend.table import Table, of_run, tables
-from made_up import Imagined
+from made_up import History
 
 YEARS: Final = 5
 SERIES: Final = 160
@@ -52,7 +52,7 @@ DECLARED: Final = tuple(
     for python in ("3.14", "3.14t")
     for workers in (1, 2)
 )
-"""Cases of an experiment of this checkout, so that its page has something to show."""
+"""Cases of an experiment of this checkout, which its page can show."""
 
 HOSTILE: Final = (
     "<img src=x onerror=alert(1)>",
@@ -63,7 +63,7 @@ HOSTILE: Final = (
     "\x1b]8;;http://example.org\x07\x00\x08\x7f\u202egnp.exe",
     "x" * 10_000,
 )
-"""Strings that are text wherever they stand."""
+"""Attacks that pages must show as plain text."""
 
 
 COMPARED: Final = ("server_cpu_per_request", "pss_steady", "throughput")
@@ -91,7 +91,7 @@ def failed(name: str = JSON) -> CaseResult:
 
 
 def a_run(day: int, *results: CaseResult, **changes: Any) -> Run:
-    """A nightly run of a day of November 2026: of one steady case, if no results are given."""
+    """A nightly run of a day of November 2026, by default of one steady case."""
     started = changes.pop("started", f"2026-11-{day:02d}T03:00:00+00:00")
     commit = f"{day:02d}" * 20
     id_ = run_files.run_id(started, changes.get("profile", "nightly"), commit)
@@ -104,8 +104,8 @@ def table_of(*measured: Run) -> Table:
     return table
 
 
-def history(folder: Path) -> tuple[Path, Imagined]:
-    """Five years of nights, and one run with a file on another machine."""
+def history(folder: Path) -> tuple[Path, History]:
+    """A site of five years of nights, and of one run with a file on another machine."""
     results = folder / "results"
     imagined = made_up.imagine(YEARS, SERIES, SEED)
     made_up.write(imagined, results)
@@ -121,20 +121,20 @@ def history(folder: Path) -> tuple[Path, Imagined]:
     started = "2026-11-19T09:00:00+00:00"
     id_ = run_files.run_id(started, "nightly", run.commit)
     machine = run.machine.model_copy(update={"id": OTHER_MACHINE})
-    stored(results, run.model_copy(update={"id": id_, "started": started, "machine": machine}))
-    released(results)
-    files.save(results, compared(*DECLARED, duets=5))
+    save_run(results, run.model_copy(update={"id": id_, "started": started, "machine": machine}))
+    save_releases(results)
+    files.save(results, make_comparison(*DECLARED, duets=5))
     (open_,) = (record for record in made_up.records(imagined) if record.status == "open")
     files.save(results, attributing.attribution(change=open_.id))
-    return built(folder), imagined
+    return build(folder), imagined
 
 
-def compared(*names: str, duets: int = 12, **more: Any) -> Comparison:
-    """A stored comparison in which every case costs 2 % more: one duet is disturbed, one failed."""
+def make_comparison(*names: str, duets: int = 12, **more: Any) -> Comparison:
+    """A comparison in which every case costs 2 % more, with a disturbed and a failed duet."""
     source = random.Random(SEED)
     cases = []
     for name in names:
-        played = [
+        duets_ = [
             comparing.duet(
                 name,
                 {metric: source.lognormvariate(0.02, 0.01) for metric in COMPARED},
@@ -149,7 +149,7 @@ def compared(*names: str, duets: int = 12, **more: Any) -> Comparison:
                 comparing.SLOWER,
                 *(comparing.LARGER,) * (duets > 1),
                 comparing.OPEN_RATE,
-                duets=tuple(played),
+                duets=tuple(duets_),
                 instructions=Instructions(base=3e5, head=3e5, spread=0.0),
             )
         )
@@ -167,32 +167,32 @@ def compared(*names: str, duets: int = 12, **more: Any) -> Comparison:
 
 def one_night(folder: Path) -> Path:
     case = runs.make_case(JSON)
-    stored(folder / "results", runs.make_run([runs.steady_result(case, runs_figures())]))
-    return built(folder)
+    save_run(folder / "results", runs.make_run([runs.steady_result(case, runs_figures())]))
+    return build(folder)
 
 
 def nothing(folder: Path) -> Path:
     (folder / "results").mkdir(parents=True)
-    return built(folder)
+    return build(folder)
 
 
 def hostile(folder: Path) -> Path:
-    """Two nights in which every text is an attack, and a change between them."""
+    """A site of two nights in which every text is an attack, and of a change between them."""
     results = folder / "results"
     for day in (18, 19):
-        stored(results, _hostile_run(day))
+        save_run(results, _hostile_run(day))
     files.save(results, _hostile_change())
     files.save(results, _hostile_comparison())
     files.save(results, _hostile_attribution())
-    return built(folder)
+    return build(folder)
 
 
 def release_points(
     version: str, previous: str | None, day: int, **cpu: tuple[float, float]
 ) -> Points:
-    """FastAPI's release of a day of October against an anchor: what it does to CPU per request.
+    """FastAPI's release of a day of October, compared with an anchor by CPU per request.
 
-    `cpu`: `gil` and `free`: ratio and standard error of a case on each interpreter, over 11 duets.
+    `cpu`: ratio and standard error of a case on each interpreter, `gil` and `free`, of 11 duets.
     """
     moment = datetime(2026, 10, day, tzinfo=UTC)
     cases = tuple(
@@ -234,17 +234,17 @@ RELEASES = (
     release_points("0.10.0", "0.9.0", 8, gil=(1.0, 0.001), free=(1.01, 0.01)),
     release_points("0.11.0", "0.10.1", 15, gil=(1.2, 0.004), free=(1.1, 0.02)),
 )
-"""Nothing moved with the second, and both interpreters with the third."""
+"""The second moved nothing; the third moved the case on both interpreters."""
 
 
 def axis_of(*points: Points) -> ReleaseAxis:
-    """The axis of points of one package, machine and anchor."""
+    """The axis of one package's points, of one machine and anchor."""
     ((result,),) = axes(points).values()
     return result
 
 
-def released(results: Path) -> None:
-    """Three releases."""
+def save_releases(results: Path) -> None:
+    """Save the points of three releases, and two releases' links."""
     for entry in RELEASES:
         files.save(results, entry)
     metadata = VersionLinks(
@@ -256,13 +256,13 @@ def released(results: Path) -> None:
     packages.remember(results, entries)
 
 
-def built(folder: Path) -> Path:
-    sites.made(folder)
+def build(folder: Path) -> Path:
+    sites.build_site(folder)
     return folder / "site"
 
 
-def gathered(folder: Path) -> Site:
-    """What the pages of `results` in this folder are made from."""
+def gather_site(folder: Path) -> Site:
+    """Gather the site of the folder's `results`, without building it."""
     results = folder / "results"
     sources = made_up.read(results)
     return gather(paths.project_root(), results, sources, downloads={})
@@ -288,7 +288,7 @@ def runs_figures() -> dict[str, float]:
     }
 
 
-def stored(results: Path, run: Run) -> None:
+def save_run(results: Path, run: Run) -> None:
     path = results / "runs" / "machine" / run.started[:4] / f"{run.id}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(files.encode(run))
@@ -388,7 +388,7 @@ def _hostile_attribution() -> Attribution:
 
 
 def _hostile_comparison() -> Comparison:
-    result = compared(*(f"asgi-wsgi/{text}/py3.14/w1/c{n}" for n, text in enumerate(HOSTILE)))
+    result = make_comparison(*(f"asgi-wsgi/{t}/py3.14/w1/c{n}" for n, t in enumerate(HOSTILE)))
     side = result.base.model_copy(
         update={
             "label": HOSTILE[1],

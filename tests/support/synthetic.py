@@ -1,4 +1,4 @@
-"""Run builders for tests: figures with the scatter of a real machine, but from a seed."""
+"""Builders of runs for tests: figures from a seed, with the scatter of a real machine."""
 
 import random
 from collections.abc import Iterable, Mapping
@@ -100,7 +100,7 @@ def make_case(case_id: str, **changes: Any) -> Case:
 
 
 def make_testbed(apps: Path = Path("/"), machine: Machine = MACHINE) -> Testbed:
-    """What a case needs of a machine for what is worked out from it."""
+    """A testbed with what calculations on a case need, and nothing that can be started."""
     nowhere = Path("/")
     return Testbed(
         apps=apps,
@@ -115,7 +115,7 @@ def make_testbed(apps: Path = Path("/"), machine: Machine = MACHINE) -> Testbed:
 
 
 def figures(source: random.Random, throughput: float = 5000.0) -> dict[str, float]:
-    """One launch's metrics: about as many digits and as much scatter as a real launch."""
+    """One launch's metrics, with about as many digits and as much scatter as a real launch."""
 
     def near(value: float, spread: float = 0.03) -> float:
         return value * source.lognormvariate(0, spread)
@@ -259,7 +259,7 @@ def steady_result(case: Case, metrics: Mapping[str, float], launches: int = 3) -
 
 
 def nightly_run(cases: int = 80, launches: int = 3, seed: int = 7) -> Run:
-    """As large as a nightly run: figures with scatter, flags with details, command lines."""
+    """A run as large as a nightly one: figures with scatter, flags with details, commands."""
     source = random.Random(seed)
     results = []
     for number in range(cases):

@@ -16,9 +16,9 @@ from duetbench.project.project import Project
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request gets: after `delay` s, one at a time if `serial`; status 0 cuts it off.
+    """The answer to a request, after `delay` s; `serial`: one at a time, `chunked`: in two chunks.
 
-    In two chunks if `chunked`.
+    Status 0 closes the connection instead.
     """
 
     status: int = 200
@@ -114,7 +114,7 @@ class TinyServer:
 
 @contextmanager
 def serving(behaviour: Behaviour | Answer) -> Iterator[TinyServer]:
-    """Serve an answer, or what a behaviour decides, in a thread."""
+    """Serve an answer, or the answers of a behaviour, in a thread."""
     server = TinyServer(
         (lambda _path, _n: behaviour) if isinstance(behaviour, Answer) else behaviour
     )

@@ -1,4 +1,4 @@
-"""A package index on loopback, with packages that are made up."""
+"""A package index on loopback, with synthetic packages."""
 
 import base64
 import hashlib
@@ -29,7 +29,7 @@ def wheel(name: str, version: str, needs: tuple[str, ...] = ()) -> bytes:
 
 
 def pack(files: Mapping[str, bytes], info: str) -> bytes:
-    """A wheel of these files and their record."""
+    """Make a wheel of these files and their record."""
     record = ""
     for path, content in files.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
@@ -47,13 +47,13 @@ def pack(files: Mapping[str, bytes], info: str) -> bytes:
 
 @dataclass
 class Index:
-    """A package index that tells when a file was uploaded."""
+    """A package index with the upload time of each file."""
 
     address: str = ""
     files: dict[str, tuple[str, str, bytes]] = field(default_factory=dict)
 
     def add(self, name: str, version: str, day: str, needs: tuple[str, ...] = ()) -> str:
-        """Upload a wheel on a day; its line in a lock."""
+        """Upload a wheel on a day; return its line in a lock."""
         content = wheel(name, version, needs)
         self.files[f"{name}-{version}-py3-none-any.whl"] = (name, day, content)
         return f"{name}=={version} --hash=sha256:{hashlib.sha256(content).hexdigest()}\n"
@@ -77,7 +77,7 @@ class Index:
 
 
 class Server(HTTPServer):
-    """One that ends when it is told to; others look only every half second."""
+    """A server that stops at once; others check for that only every half second."""
 
     def thread_target(self) -> None:
         assert self.server is not None
@@ -86,16 +86,16 @@ class Server(HTTPServer):
 
 @contextmanager
 def serving(patch: pytest.MonkeyPatch | None = None, cache: Path | None = None) -> Iterator[Index]:
-    """Serve an empty index, to be filled; with `patch`, uv asks it and nothing else."""
-    served = Index()
+    """Serve an empty index, for tests to fill; with `patch`, uv uses no other index."""
+    index = Index()
 
     def answer(request: Request) -> Response:
         kind, _, name = request.path.strip("/").partition("/")
         if kind == "files":
-            return Response(served.files[name][2], content_type="application/octet-stream")
+            return Response(index.files[name][2], content_type="application/octet-stream")
         # The next index may get this one's port, and uv remembers pages by their address.
         return Response(
-            served.page(name),
+            index.page(name),
             content_type="application/vnd.pypi.simple.v1+json",
             headers={"Cache-Control": "no-store"},
         )
@@ -103,21 +103,21 @@ def serving(patch: pytest.MonkeyPatch | None = None, cache: Path | None = None) 
     logging.getLogger("werkzeug").setLevel(logging.WARNING)  # quiet: what verbs say is compared
     with Server(host="127.0.0.1", threaded=True) as server:
         server.expect_request(re.compile("")).respond_with_handler(answer)
-        served.address = f"http://127.0.0.1:{server.port}"
+        index.address = f"http://127.0.0.1:{server.port}"
         if patch is not None:
             for name in ("FIND_LINKS", "INDEX", "INDEX_URL", "EXTRA_INDEX_URL", "OFFLINE"):
                 patch.delenv(f"UV_{name}", raising=False)
-            patch.setenv("UV_DEFAULT_INDEX", f"{served.address}/simple")
+            patch.setenv("UV_DEFAULT_INDEX", f"{index.address}/simple")
             patch.setenv("UV_CACHE_DIR", str(cache))
-        yield served
+        yield index
 
 
 @contextmanager
 def serving_beta(patch: pytest.MonkeyPatch, uv_cache: Path) -> Iterator[Index]:
-    """`alpha` needs `beta`; of `beta` there are three versions, the newest of March 2026."""
-    with serving(patch, uv_cache) as served:
-        served.add("alpha", "1.0", "2026-01-10", ("beta",))
-        served.add("beta", "1.0", "2026-01-11")
-        served.add("beta", "1.5", "2026-02-11")
-        served.add("beta", "2.0", "2026-03-01")
-        yield served
+    """Serve `alpha`, which needs `beta`, and three versions of `beta`, the newest of March 2026."""
+    with serving(patch, uv_cache) as index:
+        index.add("alpha", "1.0", "2026-01-10", ("beta",))
+        index.add("beta", "1.0", "2026-01-11")
+        index.add("beta", "1.5", "2026-02-11")
+        index.add("beta", "2.0", "2026-03-01")
+        yield index

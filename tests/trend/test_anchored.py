@@ -35,7 +35,7 @@ from duetbench.trend import anchored as anchored_
 from duetbench.trend import backfill
 from duetbench.trend.anchored import NIGHTLY, Head, Precision
 from duetbench.trend.backfill import BackfillTask, PastStack
-from fake_sessions import paired, played, side
+from fake_sessions import make_duet, make_pairs, side
 from repos import commit, git, make_tiny, write
 from synthetic import ok
 from tiny_index import Index, serving
@@ -52,26 +52,26 @@ class Given:
     logs: Sequence[float] = LOGS
     flags: dict[int, Flag] = field(default_factory=dict)  # of head, by number of the case's duet
     stop: int | None = None
-    played: list[str] = field(default_factory=list)
+    duet_log: list[str] = field(default_factory=list)
     first: list[bool] = field(default_factory=list)
 
     def duets(
         self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
     ) -> tuple[Duet, ...]:
-        if self.stop is not None and self.stop <= len(self.played):
+        if self.stop is not None and self.stop <= len(self.duet_log):
             raise InterruptedRun(signal.SIGTERM)  # what is under way is lost
         duets: list[Duet] = []
         for _, head in pairs:
             name = f"{head.testbed.apps} {head.case.id}"
-            number = self.played.count(name)
-            self.played.append(name)
+            number = self.duet_log.count(name)
+            self.duet_log.append(name)
             self.first.append(head_first)
             flags = (self.flags[number],) if number in self.flags else ()
             void = any(flag.severity == "fail" for flag in flags)
             grown = math.exp(self.logs[number % len(self.logs)])
             figures = ({}, {}) if void else ({CPU: 1e-4}, {CPU: 1e-4 * grown})
             duets.append(
-                played(
+                make_duet(
                     head.case.id, order + len(duets), *figures, head_first=head_first, flags=flags
                 )
             )
@@ -96,7 +96,7 @@ CASES = (busy("a/b/py3.14"), busy("a/c/py3.14"))
 def head(folder: Path, name: str = "later") -> Head:
     base, after = side("anchor", CASES), side(name, CASES)
     journal = Journal(folder / f"{name}.jsonl")
-    return Head(name, after, journal, paired(base, after))
+    return Head(name, after, journal, make_pairs(base, after))
 
 
 def play(heads: Sequence[Head], instruments: Given, **precision: Any) -> None:
@@ -108,7 +108,7 @@ def test_a_case_is_played_until_its_ratio_is_known(tmp_path: Path) -> None:
     """0.01, 0.03, 0.02: mean 0.02, standard error 0.01 / √3 = 0.0058; another 0.02: 0.0041."""
     one, instruments = head(tmp_path), Given()
     play([one], instruments)
-    assert len(instruments.played) == 2 * 4
+    assert len(instruments.duet_log) == 2 * 4
     found, lost = one.points()
     assert lost == ()
     (cpu, instructions), second = found[0].points, found[1]
@@ -126,29 +126,29 @@ def test_a_case_is_played_until_its_ratio_is_known(tmp_path: Path) -> None:
     # It is never known well enough, and is given up at five.
     scattered = Given()
     play([head(tmp_path, "other")], scattered, se=1e-6)
-    assert len(scattered.played) == 2 * 5
+    assert len(scattered.duet_log) == 2 * 5
 
 
 class Alone(Given):
     """Each side has its own figures alone, and no duet may be played."""
 
     def launch(self, side: SideCase) -> Launch:
-        self.played.append(side.testbed.apps.name)
+        self.duet_log.append(side.testbed.apps.name)
         cpu = 1e-4 * (1.05 if side.testbed.apps.name == "later" else 1)
-        return ok(side.case.id, 0, {CPU: cpu * (1 + len(self.played) / 1000)})
+        return ok(side.case.id, 0, {CPU: cpu * (1 + len(self.duet_log) / 1000)})
 
 
 def test_what_computes_on_all_cores_is_played_by_turns(tmp_path: Path) -> None:
     """Three samples of two launches each, however widely they scatter; who is first changes."""
     case, instruments = busy("a/b/py3.14t", cores="shared", workers=2), Alone()
     base, after = side("anchor", (case,)), side("later", (case,))
-    one = Head("later", after, Journal(tmp_path / "later.jsonl"), paired(base, after))
+    one = Head("later", after, Journal(tmp_path / "later.jsonl"), make_pairs(base, after))
     play([one], instruments, se=1e-9)
-    assert {*zip(*[iter(instruments.played)] * 2, strict=True)} == {
+    assert {*zip(*[iter(instruments.duet_log)] * 2, strict=True)} == {
         ("anchor", "later"), ("later", "anchor"),
     }  # fmt: skip
     ((found,), lost) = one.points()
-    assert (len(instruments.played), found.points[0].duets, lost) == (6, 3, ())
+    assert (len(instruments.duet_log), found.points[0].duets, lost) == (6, 3, ())
     assert found.points[0].ratio == pytest.approx(1.05, abs=0.002)
 
 
@@ -161,7 +161,7 @@ def test_what_was_disturbed_or_failed_is_told(tmp_path: Path) -> None:
     wrong = head(tmp_path, "wrong")
     failing = Given(flags=dict.fromkeys(range(9), WRONG))
     play([wrong], failing)
-    assert len(failing.played) == 2 * 2  # one may be an accident, two are an answer
+    assert len(failing.duet_log) == 2 * 2  # one may be an accident, two are an answer
     found, lost = wrong.points()
     assert [one.points[0].metric for one in found] == ["instructions"] * 2
     assert [one.reason for one in lost] == ["head: wrong_body: expected hi, found ho"] * 2
@@ -178,9 +178,9 @@ def test_interrupted_anywhere_it_ends_with_the_same_points(tmp_path: Path, stop:
     torn = next((tmp_path / "again").glob("*.jsonl"))
     torn.write_text(torn.read_text() + '["duet", {"case": "a/b')  # killed while it wrote
     again = [head(tmp_path / "again", name) for name in ("one", "two")]
-    rest = Given(played=list(cut.played))
+    rest = Given(duet_log=list(cut.duet_log))
     play(again, rest)
-    assert sorted(rest.played) == sorted(
+    assert sorted(rest.duet_log) == sorted(
         f"{name} {case.id}" for name in ("one", "two") for case in CASES for _ in range(4)
     )
     assert [one.points() for one in again] == [one.points() for one in whole]

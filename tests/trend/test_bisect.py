@@ -29,7 +29,7 @@ class Played:
     source: random.Random = field(default_factory=lambda: random.Random(1))
     asked: list[tuple[str, frozenset[str], frozenset[str]]] = field(default_factory=list)
 
-    def moved(self, wanted: frozenset[str]) -> frozenset[str]:
+    def resolve(self, wanted: frozenset[str]) -> frozenset[str]:
         if 0 < len(wanted.intersection(self.broken)) < len(self.broken):
             raise SetupError("no such set of packages")
         return wanted.union(*({self.drags[name]} for name in wanted if name in self.drags))

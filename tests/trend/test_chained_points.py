@@ -9,7 +9,7 @@ from anchored_files import CASE, CPU, OTHER, a_file, of, ratio, renewal
 from duetbench.core.model import Missing
 from duetbench.store.points import CANARY, Points
 from duetbench.trend.candidates import steps
-from duetbench.trend.reading import coverage, of_points, trended
+from duetbench.trend.reading import coverage, of_points, trend_points
 from duetbench.trend.table import COLUMNS, Table, tables
 
 
@@ -22,7 +22,7 @@ def test_points_of_an_older_anchor_are_divided_by_what_the_new_one_is_to_it() ->
     old = a_file(1, of(CASE, ratio(1.10, se=0.003, duets=11)))
     link = renewal(2, of(CASE, ratio(1.05, se=0.004, duets=6)))
     new = a_file(3, of(CASE, ratio(1.02)), anchor="B")
-    (before, after), notes = trended([new, link, old])
+    (before, after), notes = trend_points([new, link, old])
     (chained,) = before.cases[0].points
     assert before.anchor == after.anchor == "B"
     assert chained.ratio == pytest.approx(1.10 / 1.05)
@@ -36,7 +36,7 @@ def test_points_of_an_older_anchor_are_divided_by_what_the_new_one_is_to_it() ->
 def test_what_nobody_measured_against_both_anchors_is_left_out_and_said() -> None:
     old = a_file(1, of(CASE, ratio(1.1), ratio(1.3, metric="instructions")), of(OTHER, ratio(1.2)))
     link = renewal(2, of(CASE, ratio(1.0)))
-    (found,), notes = trended([old, link])
+    (found,), notes = trend_points([old, link])
     assert [case.case for case in found.cases] == [CASE]
     assert [one.metric for one in found.cases[0].points] == [CPU]
     (note,) = notes
@@ -53,7 +53,7 @@ def test_files_of_a_stack_are_one_and_of_a_case_the_newest_stands() -> None:
         1, of(CASE, ratio(1.2)), label=first.label, measured=5,
         missing=(Missing(case=OTHER, reason="failed this time"),),
     )  # fmt: skip
-    (found,), _ = trended([again, first])
+    (found,), _ = trend_points([again, first])
     assert {case.case: case.points[0].ratio for case in found.cases} == {CASE: 1.2, OTHER: 1.4}
     assert [lost.case for lost in found.missing] == ["third"]
     assert found.id == again.id

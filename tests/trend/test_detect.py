@@ -18,7 +18,7 @@ from detecting import (
     MACHINE,
     detect,
     digest,
-    dismissed,
+    dismiss,
     moved_at,
     moves,
     pieces,
@@ -35,10 +35,10 @@ from duetbench.store.comparison import Comparison, PackageChange
 from duetbench.trend import reading
 from duetbench.trend import table as history
 from duetbench.trend.candidates import of_table, steps
-from duetbench.trend.confirm import IMPROVED, closed, conclude, confirm
+from duetbench.trend.confirm import IMPROVED, close, conclude, confirm
 from fake_sessions import FakeInstruments, compared_by
 from histories import FIRST, night_run, save
-from made_up import Imagined, Planted
+from made_up import History, Shift
 
 
 def test_a_step_where_the_stack_changed_is_a_candidate() -> None:
@@ -93,7 +93,7 @@ def test_what_is_no_step(figures: list[float], options: dict[str, object]) -> No
     assert list(steps(made)) == []
 
 
-def imagined(*planted: Planted) -> Imagined:
+def imagined(*planted: Shift) -> History:
     """Seven months of five cases with gaps, failures, and these changes."""
     made = made_up.imagine(0.6, 100, 5)
     released = [sum(change.night <= n for change in planted) for n in range(len(made.times))]
@@ -102,16 +102,16 @@ def imagined(*planted: Planted) -> Imagined:
 
 
 LATE = (
-    Planted(night=150, cases=(0,), factor=1.08, package="granian"),
-    Planted(night=170, cases=(1, 2), factor=0.9, package="granian"),
-    Planted(night=195, cases=(3,), factor=1.05, package="granian"),
+    Shift(night=150, cases=(0,), factor=1.08, package="granian"),
+    Shift(night=170, cases=(1, 2), factor=0.9, package="granian"),
+    Shift(night=195, cases=(3,), factor=1.05, package="granian"),
 )
 
 
 def test_planted_changes_are_found_and_nothing_else() -> None:
     """Among gaps, failures and disturbed nights, each with its release and its cases."""
     history_ = imagined(*LATE)
-    assert history_.moved < 140
+    assert history_.kernel_change < 140
     (made,) = history.tables(made_up.generate(history_))
     candidates, _ = of_table(made)
     found = sorted(candidates, key=lambda one: str(one.after_run))
@@ -206,10 +206,10 @@ def test_nothing_is_judged_twice() -> None:
     for records, known in (((record,), 1), ((earlier, elsewhere), 0), ((), 0)):
         found = detect(made, records)
         assert (found.known, len(found.candidates)) == (known, 1 - known)
-    undecided = dismissed(one, Verdict.INCONCLUSIVE, 2)
+    undecided = dismiss(one, Verdict.INCONCLUSIVE, 2)
     (again,) = detect(made, [undecided]).candidates
     assert again.tries == 2
-    for final in (dismissed(one, Verdict.INCONCLUSIVE, 3), dismissed(one, Verdict.NO_CHANGE, 1)):
+    for final in (dismiss(one, Verdict.INCONCLUSIVE, 3), dismiss(one, Verdict.NO_CHANGE, 1)):
         assert detect(made, [final]).known == 1
 
 
@@ -217,23 +217,23 @@ def test_a_change_that_was_undone_is_closed(compared: Compared) -> None:
     """10 % more and later 9 % less are 0.1 % more, which is nothing; 5 % less are not enough."""
     slower = recorded("open", 1.10, 20)
     undone = recorded("closed", 0.91, 30)
-    (found,) = closed((slower, undone), {})
+    (found,) = close((slower, undone), {})
     assert (found.id, found.status) == (slower.id, "closed")
     assert found.note == f"Undone by the change {undone.id}."
-    assert closed((slower, recorded("closed", 0.95, 30)), {}) == ()
-    assert closed((slower, recorded("closed", 0.91, 10)), {}) == ()  # before it
+    assert close((slower, recorded("closed", 0.95, 30)), {}) == ()
+    assert close((slower, recorded("closed", 0.91, 10)), {}) == ()  # before it
     abroad = undone.model_copy(update={"confirmed_on": "beta-4c-000002"})
-    assert closed((slower, abroad), {}) == ()  # of another machine's size
-    assert closed((slower, recorded("closed", 0.91, 30, "x/b")), {}) == ()  # of another series
+    assert close((slower, abroad), {}) == ()  # of another machine's size
+    assert close((slower, recorded("closed", 0.91, 30, "x/b")), {}) == ()  # of another series
     # Of a series that moved with another one, the evidence tells how much.
     comparison = compared("a", "b", a=-0.10, b=-0.10)
     other = recorded("closed", 0.9, 30, "x/b", "x/a", evidence=comparison.id)
-    assert closed((slower, other), {}) == ()
-    assert len(closed((slower, other), {comparison.id: comparison})) == 1
+    assert close((slower, other), {}) == ()
+    assert len(close((slower, other), {comparison.id: comparison})) == 1
     already = slower.model_copy(update={"status": "closed", "note": "By hand."})
-    assert closed((already, undone), {}) == ()
+    assert close((already, undone), {}) == ()
     # What a search for the cause had to say stays.
-    (found,) = closed((slower.model_copy(update={"note": "It was none."}), undone), {})
+    (found,) = close((slower.model_copy(update={"note": "It was none."}), undone), {})
     assert found.note == f"It was none. Undone by the change {undone.id}."
 
 

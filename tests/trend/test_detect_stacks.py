@@ -21,7 +21,7 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge import session
 from duetbench.judge.change_locks import find_locks, lock_text
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.session import Question, unmeasured
+from duetbench.judge.session import Question, empty_comparison
 from duetbench.measure.testbed import SideCase
 from duetbench.project import stacks
 from duetbench.project.project import Project
@@ -29,7 +29,7 @@ from duetbench.store.change import Change, SeriesName, StackState
 from duetbench.store.comparison import Comparison, Duet, PackageChange
 from duetbench.trend import bisect
 from duetbench.trend.confirm import compare_stacks
-from fake_sessions import played
+from fake_sessions import make_duet
 from histories import QUICK
 from repos import borrow_cache, commit, git, make_tiny, write
 from tiny_index import serving, serving_beta
@@ -98,7 +98,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Question, Reporter]]:
 
     def compare(question: Question, reporter: Reporter, _: object) -> Comparison:
         asked.append((question, reporter))
-        return unmeasured(question)
+        return empty_comparison(question)
 
     monkeypatch.setattr(session, "compare", compare)
     return asked
@@ -307,7 +307,7 @@ class Ratios:
     """Instruments whose head takes as much longer as a version of `gamma` says."""
 
     stop: int | None = None
-    played: list[tuple[str, str]] = field(default_factory=list)
+    duet_log: list[tuple[str, str]] = field(default_factory=list)
     first: list[bool] = field(default_factory=list)
 
     def duets(
@@ -317,12 +317,12 @@ class Ratios:
         self.first.append(head_first)
         versions = [side.testbed.stacks["one"].packages for side in (base, head)]
         assert all(one["wrap"][0] == one["core"][0] for one in versions)
-        self.played.append((str(versions[0]), str(versions[1])))
-        if len(self.played) == self.stop:
+        self.duet_log.append((str(versions[0]), str(versions[1])))
+        if len(self.duet_log) == self.stop:
             raise InterruptedRun(signal.SIGINT)
         grown = 1.05 if versions[0]["gamma"] != versions[1]["gamma"] else 1.0
         figures = {"server_cpu_per_request": 1e-4}, {"server_cpu_per_request": 1e-4 * grown}
-        return (played(head.case.id, order, *figures, head_first=head_first),)
+        return (make_duet(head.case.id, order, *figures, head_first=head_first),)
 
 
 @pytest.fixture
@@ -367,7 +367,7 @@ def test_a_search_that_was_stopped_goes_on(four: tuple[str, str], tmp_path: Path
                 stream.write('[["half", [], ["be')  # as a killed one leaves it
         else:
             cause = bisect.find(Project(root), sought, QUIETLY, 600.0, 1, making(played[-1]))
-    assert [len(one.played) for one in played] == [7, 18]  # of 24; in one of them it was stopped
+    assert [len(one.duet_log) for one in played] == [7, 18]  # of 24; in one of them it was stopped
     assert played[0].first[:4] in ([True, False] * 2, [False, True] * 2)
     (share,) = cause.shares
     assert [(one.package, one.previous, one.version) for one in share.releases] == [

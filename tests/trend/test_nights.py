@@ -197,7 +197,7 @@ def test_a_night_from_its_plan_to_the_history(
 
     done = bench(*("run", "--plan", plan, "--shard", str(first.number)), "--results", bench.results)
     assert done.code == 0, done
-    run = bench.recorded()
+    run = bench.saved_run()
     assert (run.night, run.shard, run.launches) == (night.id, first.number, 1)
     assert [result.case for result in run.results] == list(first.plan.cases)
 

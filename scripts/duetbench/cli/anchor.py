@@ -46,8 +46,8 @@ RENEWED: Final = Precision(se=0.001, least=20, most=60, seconds=160.0)
 quick case, in 4 minutes of it."""
 
 
-@anchor_app.command("play")
-def play_command(
+@anchor_app.command("run")
+def run_command(
     select: SelectOption = None,
     profile: ProfileOption = "nightly",
     budget: Annotated[str | None, budget_option("Stop after this time")] = None,
@@ -58,8 +58,8 @@ def play_command(
 ) -> None:
     """Measure this checkout against the anchor by duets: a point of every case's trend.
 
-    $ duetbench anchor play --select 'asgi-wsgi/*' --budget 20m
-    $ duetbench anchor play --plan night.json --shard 1 --results measured
+    $ duetbench anchor run --select 'asgi-wsgi/*' --budget 20m
+    $ duetbench anchor run --plan night.json --shard 1 --results measured
 
     A case gets 5 duets, and more until its ratio's standard error is 0.5 %, at most 20. A case
     whose duets take 8 s or longer, because it waits or is paced, gets 3 to 5. If the time is up

@@ -15,7 +15,7 @@ from duetbench.cli.options import (
     budget_option,
     budget_seconds,
     clean_up,
-    locked,
+    lock_text,
     resumable,
 )
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
@@ -114,7 +114,7 @@ def bisect_command(
             base = targets.other_text(project, place, narrator, copies, lock=lock[0])
             task = bisect.of_locks(place, select, base, targets.text_of(place))
         elif lock and select:
-            task = bisect.of_locks(project, select, *(locked(project.root, name) for name in lock))
+            task = bisect.of_locks(project, select, *(lock_text(project.root, n) for n in lock))
         else:
             raise UsageError("expected --select with the case to measure")
         with resumable():

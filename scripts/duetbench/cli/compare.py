@@ -27,7 +27,7 @@ from duetbench.cli.options import (
     repository,
 )
 from duetbench.cli.sides import AS_LOCKED, BaseWithOption, LockOption, WithOption, sides_of
-from duetbench.cli.target_options import Options, left_out, repeated, with_options, with_target
+from duetbench.cli.target_options import Options, left_out, repetition, with_options, with_target
 from duetbench.cli.verbs import hook
 from duetbench.core import units
 from duetbench.core.errors import CountError, UsageError
@@ -42,7 +42,7 @@ from duetbench.judge.affected import Diff
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, Starts
 from duetbench.judge.pairs import Sides, starting
-from duetbench.judge.session import Question, unmeasured
+from duetbench.judge.session import Question, empty_comparison
 from duetbench.judge.sides import Scope
 from duetbench.measure.instructions import counting
 from duetbench.project import settings
@@ -167,7 +167,7 @@ def compare_command(
         *(*["--start"] * start, *["--counts-only"] * counts_only),
         *(["--budget", budget] if budget else []),
         *(word for text in material or () for word in ("--material", text)),
-        *repeated(options, pythons),
+        *repetition(options, pythons),
     ]
     with interruptible(), revisions.copies() as copies:
         logs = paths.state_dir() / "logs"
@@ -272,8 +272,8 @@ def _compare(
 ) -> tuple[Comparison, InterruptedRun | None]:
     """Measure, if there is something to judge; an interrupted comparison is partial."""
     touched = question.sides
-    if touched.nothing:
-        return unmeasured(question), None
+    if touched.empty_reason:
+        return empty_comparison(question), None
     reporter = Reporter(console)
     for sentence in touched.notes:
         reporter.note(sentence)

@@ -121,9 +121,7 @@ def _detect(
     detected = candidates.detect(ratio_tables, (*sources.changes, *sources.dismissed), inside)
     narrowed = {change.id: change for change in narrow(sources.changes, axes(sources.points))}
     known = [narrowed.get(record.id, record) for record in sources.changes]
-    undone = confirm.closed(
-        known, {comparison.id: comparison for comparison in sources.comparisons}
-    )
+    undone = confirm.close(known, {comparison.id: comparison for comparison in sources.comparisons})
     for record in undone:
         narrowed.pop(record.id, None)
     # Ids begin with the time of the measurement.

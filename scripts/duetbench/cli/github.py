@@ -87,7 +87,7 @@ def accept_command(
         acceptance = incoming.night(files.read(NightPlan, plan), source, target, locks, now, shard)
     elif source is not None and candidates is not None and plan is None:
         names = {candidate.id for candidate in files.read(Candidates, candidates).candidates}
-        acceptance = incoming.confirmed(source, target, now, names)
+        acceptance = incoming.verdicts(source, target, now, names)
     else:
         raise UsageError(
             "expected --from FOLDER with --plan FILE or --candidates FILE; or --fetch NAMES"

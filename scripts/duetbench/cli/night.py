@@ -58,7 +58,7 @@ def plan_command(
     $ duetbench ci plan --output night.json --select 'asgi-wsgi/*'
 
     A machine launches the shard's cases (`duetbench run --plan`). If an anchor is declared, it also
-    measures them against it (`duetbench anchor play --plan`).
+    measures them against it (`duetbench anchor run --plan`).
     """
     console = Console()
     project = repository(console)

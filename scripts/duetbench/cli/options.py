@@ -147,7 +147,7 @@ def day(text: str, option: str, more: str = "") -> date:
         raise UsageError(f"{option} {text!r}: expected a date such as 2026-03-01{more}") from error
 
 
-def locked(root: Path, name: str) -> str:
+def lock_text(root: Path, name: str) -> str:
     """Read a stack's lock, FILE or FILE@REV of a repository; UsageError if there is none."""
     file, sign, revision = name.rpartition("@")
     if sign and not Path(name).is_file():

@@ -309,8 +309,8 @@ def _report(source: Path, base: str, head: str, url: str, words: str) -> str:
     """Return the checked comparison of two commits as a comment; ArtifactError or RecordError."""
     if not source.exists():
         raise ArtifactError("no comparison has arrived")
-    body = comments.report(*incoming.proposed(source, base, head))
-    return comments.signed(body, head, url, words)
+    body = comments.report(*incoming.proposal(source, base, head))
+    return comments.sign(body, head, url, words)
 
 
 def _artifact(name: str) -> str:

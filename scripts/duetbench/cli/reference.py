@@ -193,10 +193,10 @@ def _value(shape: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
 
 
 def _metrics() -> Iterator[tuple[str, ...]]:
-    for metric in METRICS.values():
-        sizes = (share(metric.floor), share(metric.tolerance)) if metric.floor else ("", "")
-        better = "" if metric.better == "neither" else metric.better
-        yield f"`{metric.name}`", metric.unit, better, *sizes, metric.judged or "", metric.meaning
+    for row in METRICS.values():
+        sizes = (share(row.floor), share(row.tolerance)) if row.floor else ("", "")
+        better = "" if row.better == "neither" else row.better
+        yield f"`{row.name}`", row.unit, better, *sizes, row.situation or "", row.meaning
 
 
 def _kind(flag: FlagName) -> str:

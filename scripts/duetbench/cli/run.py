@@ -36,9 +36,9 @@ from duetbench.cli.options import (
 from duetbench.cli.target_options import (
     Options,
     PythonOption,
-    deployed,
+    deploy,
     left_out,
-    repeated,
+    repetition,
     with_options,
     with_target,
 )
@@ -53,7 +53,7 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.measure import launch, runner
 from duetbench.measure.testbed import Testbed
 from duetbench.project import plan as planning
-from duetbench.project.plan import expected
+from duetbench.project.plan import launch_seconds
 from duetbench.project.project import Project
 from duetbench.project.published import load_published
 from duetbench.show import page as pages
@@ -113,7 +113,7 @@ def run_command(
     ended_sessions = [] if dry_run else clean_up(console)
     earlier, assigned = _earlier(resume, results), assignment(plan_file, shard)
     pythons, narrator = [python] if python else [], Narrator(console)
-    with deployed(with_options(project, options, pythons), narrator) as project:
+    with deploy(with_options(project, options, pythons), narrator) as project:
         plan = _plan_of(context, earlier, assigned)
         if plan is None:
             globs = list(select or ())
@@ -199,7 +199,7 @@ def _show(
 ) -> None:
     """Print what a run would do, and why it would be refused, as far as declarations show."""
     for case in plan.cases if cases else ():
-        console.say(f"{case.id}  {units.seconds(expected(case, plan.profile))}")
+        console.say(f"{case.id}  {units.seconds(launch_seconds(case, plan.profile))}")
     experiments = Counter(case.experiment for case in plan.cases)
     console.say("; ".join(f"{name}, cases: {number}" for name, number in experiments.items()))
     console.say(
@@ -251,7 +251,7 @@ def _measure(
             start,
             perform=perform,
             commands=testbed.commands,
-            expected=lambda case: expected(case, plan.profile),
+            expected=lambda case: launch_seconds(case, plan.profile),
             results=results,
             progress=progress,
             missing=missing,
@@ -268,7 +268,7 @@ def _advice(
     usable = sum(1 for _ in runner.resumable(run))
     newest = run_files.partials(results)[-1] == path
     words = ["duetbench", "run", "--resume", "latest" if newest else run.id]
-    words += repeated(options, pythons, commands=True)
+    words += repetition(options, pythons, commands=True)
     again = f"{shlex.join(words)}{_in(project, results)}"
     advice = f"{usable} of {run.launches * len(run.results)} launches kept; go on: {again}"
     return "; ".join((advice, *left_out(options, commands=True)))

@@ -100,7 +100,7 @@ def set_up(
         parts[f"interpreters {', '.join(located)} ({origins})"] = pythons_now
     for name in [n for n in configured.interpreters if optional and n not in configured.usual]:
         try:
-            parts[f"interpreter {name}"] = interpreters.ensure(configured.asking({name}), narrator)
+            parts[f"interpreter {name}"] = interpreters.ensure(configured.adding({name}), narrator)
         except SetupError as error:
             narrator.say(f"the optional interpreter {name} is not available here: {error}")
     for stack, pythons in locks if with_stacks else ():

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from typer import Option
 
-from duetbench.cli.options import day, locked
+from duetbench.cli.options import day, lock_text
 from duetbench.core.errors import UsageError
 from duetbench.host.console import Narrator
 from duetbench.judge import revisions, targets
@@ -79,14 +79,14 @@ def sides_of(
             text = targets.other_text(repository, project, narrator, copies, lock=lock[0])
             texts = text, targets.text_of(project)
         else:
-            texts = locked(project.root, base), locked(project.root, head)
+            texts = lock_text(project.root, base), lock_text(project.root, head)
         return sides_.of_locks(project, stack, (base, texts[0]), (head, texts[1]), scope)
     if any(settings):
         return sides_.of_settings(project, *settings, scope)
     if python is not None:
         # A copy of a target names its interpreters by the versions that were found.
         both = python if project.target is None else tuple(project.settings.interpreters)
-        project = replace(project, asked=both)
+        project = replace(project, extra_pythons=both)
         if len(both) != 2:
             raise UsageError(
                 f"--python: expected two different interpreters, found {both[0]} twice"
@@ -96,7 +96,7 @@ def sides_of(
 
 
 @contextmanager
-def deployed(project: Project, narrator: Narrator) -> Iterator[Project]:
+def deploy(project: Project, narrator: Narrator) -> Iterator[Project]:
     """Provide, for a while, a copy of a project in which its target can be measured.
 
     It needs no earlier set-up. Raises SetupError if something cannot be installed here.

@@ -15,7 +15,7 @@ from duetbench.cli.options import (
 from duetbench.cli.target_options import (
     Options,
     PythonOption,
-    deployed,
+    deploy,
     with_options,
     with_target,
 )
@@ -63,7 +63,7 @@ def soak_command(
         raise UsageError(f"--for {time!r}: expected a time such as 90s, 10m or 1h")
     project, narrator, progress = repository(console), Narrator(console), Progress(console)
     clean_up(console)
-    with deployed(with_options(project, options, [python] if python else []), narrator) as project:
+    with deploy(with_options(project, options, [python] if python else []), narrator) as project:
         plan = make_plan(project.cases, "quick", list(select or ()), 1, DEFAULT_SEED, None)
         if len(plan.cases) != 1:
             ids = ", ".join(case.id for case in plan.cases[:3])

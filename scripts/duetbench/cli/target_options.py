@@ -148,7 +148,7 @@ _OF_SIDES: Final = {parameter.name: parameter for parameter in _of_sides()}
 _INTERPRETER: Final = re.compile(r"3\.\d\d(\.\d+)?t?(-jit)?")
 
 
-def doubled(words: Sequence[str]) -> list[str]:
+def split_values(words: Sequence[str]) -> list[str]:
     """Write `--workers 1 2` as `--workers 1 --workers 2`: a parser takes the 2 for a revision."""
     result, rest = [], list(words)
     while rest:
@@ -172,7 +172,7 @@ class TargetCommand(BriefCommand):
     """A command with the options of a target; only one that compares takes two values."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        words = doubled(args)
+        words = split_values(args)
         for param in self.params:
             for option in param.opts if not getattr(param, "multiple", False) else ():
                 if words.count(option) > args.count(option):
@@ -196,7 +196,7 @@ def _choice(options: dict[str, Any]) -> tuple[Setting, Setting]:
             problem = f"expected one value, or two different ones, found {' '.join(texts)}"
             raise UsageError(f"--{name}: {problem}")
         if wrong := [text for text in texts if not setting.fits(name, text)]:
-            raise UsageError(f"--{name} {wrong[0]}: expected {setting.allowed(name)}")
+            raise UsageError(f"--{name} {wrong[0]}: expected {setting.allowed_values(name)}")
         options[name] = None
         if len(texts) == 1:
             options[name] = setting.values({name: texts[0]})[name]
@@ -293,7 +293,7 @@ def with_options(project: Project, options: Options, pythons: Sequence[str] = ()
     return replace(project, target=declared)
 
 
-def repeated(options: Options, pythons: Sequence[str], *, commands: bool = False) -> list[str]:
+def repetition(options: Options, pythons: Sequence[str], *, commands: bool = False) -> list[str]:
     """Return options that repeat a call: variables by name only, headers without secrets.
 
     With `commands`, also those that only their author should run again.
@@ -332,9 +332,9 @@ def left_out(options: Options, *, commands: bool = False) -> tuple[str, ...]:
     return (*([add] if names else []), *([unset] if options["env"] else []))
 
 
-def deployed(project: Project, narrator: Narrator) -> AbstractContextManager[Project]:
+def deploy(project: Project, narrator: Narrator) -> AbstractContextManager[Project]:
     """Provide a project as it is, or for a while a copy in which its target can be measured."""
     if project.target is None:
         return nullcontext(project)
-    prepared: AbstractContextManager[Project] = hook("sides:deployed")(project, narrator)
+    prepared: AbstractContextManager[Project] = hook("sides:deploy")(project, narrator)
     return prepared

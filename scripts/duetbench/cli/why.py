@@ -91,7 +91,7 @@ def why_command(
             for pair in _once(sides, start=start):
                 keep(attribute(*pair, narrator))
     if as_json:
-        print_json([one.model_dump(mode="json") for one in attributions])
+        print_json([record.model_dump(mode="json") for record in attributions])
 
 
 def _known(names: list[str], folder: Path) -> tuple[Change | None, Comparison | None]:

@@ -77,13 +77,13 @@ class Metric:
         higher: The same, if higher is better.
         rank: Place among the headlines, the metrics that people look at first; None: none of them.
         concern: Which threshold of `MATERIAL` applies if the metric is judged.
-        judged: In which cases comparisons judge it and nights look for steps; None: in none.
+        situation: In which cases comparisons judge it and nights look for steps; None: in none.
         compared: Whether the site compares it across cases.
         column: Whether it is a column of tables that declare none.
         moves: What reports say when the figure rose|fell, with `{}` for the amount; empty: that
             the title is higher or lower.
         highest: The largest possible value; None: that of the format.
-        tolerated: The equivalence margin, if it is not five times the threshold.
+        margin: The equivalence margin, if it is not five times the threshold.
     """
 
     name: str
@@ -94,12 +94,12 @@ class Metric:
     higher: float | None = None
     rank: int | None = None
     concern: Concern = "cpu"
-    judged: Situation | None = None
+    situation: Situation | None = None
     compared: bool = False
     column: bool = False
     moves: str = ""
     highest: float | None = None
-    tolerated: float | None = None
+    margin: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "title", self.title or self.name.replace("_", " "))
@@ -125,9 +125,9 @@ class Metric:
 
         It is far enough above the threshold that a change in between is decided in time.
         """
-        return 5 * self.floor if self.tolerated is None else self.tolerated
+        return 5 * self.floor if self.margin is None else self.margin
 
-    def moved(self, amount: str, *, rose: bool) -> str:
+    def effect(self, amount: str, *, rose: bool) -> str:
         """Say in words that a case's figure moved: `needs 22 % more CPU per request`.
 
         With an amount in times: `needs 31 times the CPU per request`.
@@ -160,21 +160,21 @@ _LATENCY_ROLES: Final[dict[str, dict[str, Any]]] = {
     "response_p50": {
         "rank": 3,
         "concern": "latency",
-        "judged": "response",
+        "situation": "response",
         "compared": True,
         "column": True,
     },
     "response_p99": {
         "rank": 7,
         "concern": "tail",
-        "judged": "response tail",
+        "situation": "response tail",
         "compared": True,
         "column": True,
     },
     "response_max": {"column": True},
-    "service_p50": {"rank": 4, "concern": "latency", "judged": "service"},
+    "service_p50": {"rank": 4, "concern": "latency", "situation": "service"},
     "service_p95": {"rank": 9},
-    "service_p99": {"rank": 8, "concern": "tail", "judged": "service tail"},
+    "service_p99": {"rank": 8, "concern": "tail", "situation": "service tail"},
 }
 
 
@@ -204,7 +204,7 @@ _ROWS: Final[list[Metric]] = [
         higher=0.002,
         rank=2,
         concern="throughput",
-        judged="unlimited",
+        situation="unlimited",
         compared=True,
         column=True,
         moves="serves {} more|fewer requests per second",
@@ -236,7 +236,7 @@ _ROWS: Final[list[Metric]] = [
         "CPU/request",
         lower=0.002,
         rank=1,
-        judged="always",
+        situation="always",
         compared=True,
         column=True,
         moves="needs {} more|less CPU per request",
@@ -247,7 +247,7 @@ _ROWS: Final[list[Metric]] = [
         "Instructions of the whole server process tree in user mode per answered request.",
         "instructions/request",
         lower=0.002,
-        judged="why",
+        situation="why",
         column=True,
         moves="executes {} more|fewer instructions per request",
     ),
@@ -257,7 +257,7 @@ _ROWS: Final[list[Metric]] = [
         "Processor cycles of the whole server process tree in user mode per answered request.",
         "cycles/request",
         lower=0.002,
-        judged="why",
+        situation="why",
         moves="takes {} more|fewer cycles per request",
     ),
     Metric(
@@ -279,7 +279,7 @@ _ROWS: Final[list[Metric]] = [
         lower=0.004,
         rank=6,
         concern="memory",
-        judged="always",
+        situation="always",
         compared=True,
         column=True,
         moves="needs {} more|less memory",
@@ -311,7 +311,7 @@ _ROWS: Final[list[Metric]] = [
         "Voluntary context switches of the server tree per request: a thread waits, and is woken.",
         "wake-ups/request",
         lower=0.02,
-        judged="why",
+        situation="why",
         moves="has {} more|fewer wake-ups per request",
     ),
     Metric(
@@ -321,7 +321,7 @@ _ROWS: Final[list[Metric]] = [
         "comparisons compute it.",
         "work/request",
         lower=0.002,
-        judged="why",
+        situation="why",
         moves="does {} more|less work per request",
     ),
     Metric(
@@ -361,7 +361,7 @@ _ROWS: Final[list[Metric]] = [
         lower=0.01,
         rank=13,
         concern="start",
-        judged="start alone",
+        situation="start alone",
         moves="needs {} more|less CPU to start",
     ),
     Metric(
@@ -371,7 +371,7 @@ _ROWS: Final[list[Metric]] = [
         lower=0.01,
         rank=14,
         concern="start",
-        judged="start alone",
+        situation="start alone",
         moves="has a {} longer|shorter start time",
     ),
     Metric(
@@ -382,7 +382,7 @@ _ROWS: Final[list[Metric]] = [
         lower=0.01,
         rank=15,
         concern="start",
-        judged="start",
+        situation="start",
         moves="needs {} more|less CPU to import the application",
     ),
     Metric(
@@ -403,7 +403,7 @@ _ROWS: Final[list[Metric]] = [
         higher=0.004,
         rank=5,
         concern="throughput",
-        judged="ceiling",
+        situation="ceiling",
         column=True,
     ),
     Metric("warm_up", seconds, "Length of the warm-up.", "warm-up"),
@@ -431,7 +431,7 @@ TIME_INSIDE: Final = Metric(
     "time in process (seconds)",
     lower=0.01,
     moves="takes {} more|less time in process",
-    tolerated=0.03,
+    margin=0.03,
 )
 """The time of asv's benchmarks, and of anchored points until 2026-11. No launch has it."""
 
@@ -446,19 +446,19 @@ HEADLINES: Final = tuple(
 )
 """The metrics that people look at first, the first one first."""
 
-JUDGED: Final = tuple(name for name in HEADLINES if METRICS[name].judged)
+JUDGED: Final = tuple(name for name in HEADLINES if METRICS[name].situation)
 """The metrics that comparisons judge in some case. Steps in others could not be confirmed."""
 
 TAILS: Final = tuple(name for name in JUDGED if METRICS[name].concern == "tail")
 """Those of the tails: judged from the duets that there are, never a reason for more."""
 
-WITNESSES: Final = tuple(row.name for row in _ROWS if row.judged == "why")
+WITNESSES: Final = tuple(row.name for row in _ROWS if row.situation == "why")
 """Metrics that explain a change and decide nothing."""
 
 BRIEF: Final = HEADLINES[:3]
 """The metrics in a line of progress."""
 
 
-def judged(situations: Collection[Situation]) -> tuple[str, ...]:
+def judged_in(situations: Collection[Situation]) -> tuple[str, ...]:
     """The metrics that are judged in any of some situations, the first headline first."""
-    return tuple(name for name in JUDGED if METRICS[name].judged in situations)
+    return tuple(name for name in JUDGED if METRICS[name].situation in situations)

@@ -54,7 +54,7 @@ _Table = dict[str, Any]
 T = TypeVar("T")
 
 
-def nested(*keys: str, **more: Any) -> Any:
+def nested_field(*keys: str, **more: Any) -> Any:
     """A field nested in an answer or an event."""
     return Field(validation_alias=AliasPath(keys[0], *keys[1:]), **more)
 
@@ -70,7 +70,7 @@ class Comment(Payload):
 
     id: int
     body: str | None = None
-    author: str = nested("user", "login", default="")
+    author: str = nested_field("user", "login", default="")
     html_url: str = ""
 
 
@@ -80,7 +80,7 @@ class Issue(Payload):
     number: int
     state: str
     body: str | None = None
-    author: str = nested("user", "login", default="")
+    author: str = nested_field("user", "login", default="")
     html_url: str = ""
     pull_request: dict[str, Any] | None = None
 
@@ -93,8 +93,8 @@ class Pull(Payload):
 
     number: int
     state: str
-    head: Sha = nested("head", "sha")
-    base: str = nested("base", "ref", min_length=1)
+    head: Sha = nested_field("head", "sha")
+    base: str = nested_field("base", "ref", min_length=1)
 
 
 class Artifact(Payload):
@@ -107,7 +107,7 @@ class Artifact(Payload):
 
 
 class _MergeBase(Payload):
-    sha: Sha = nested("merge_base_commit", "sha")
+    sha: Sha = nested_field("merge_base_commit", "sha")
 
 
 def read(kind: type[T], content: Any, source: str) -> T:

@@ -71,7 +71,7 @@ def _break(text: str) -> str:
     return _ACTIVE.sub(lambda match: match[0] + "\u200b", text)
 
 
-def bounded(text: str, limit: int = LIMIT) -> str:
+def cut(text: str, limit: int = LIMIT) -> str:
     """Cut a text that is too long at the end of a line; folded parts stay folded."""
     if len(text) <= limit:
         return text
@@ -102,7 +102,7 @@ def publish(github: GitHub, pull: int, kind: str, body: str, name: str = "") -> 
 
     Raises ServiceError.
     """
-    body = bounded(f"{marker(kind, {'name': name} if name else {})}\n{body.rstrip()}")
+    body = cut(f"{marker(kind, {'name': name} if name else {})}\n{body.rstrip()}")
     old = _own(github, pull, kind, name)
     new = None if old else github.add_comment(pull, body)
     # A lost answer may have left a second one.
@@ -183,10 +183,10 @@ def report(
             f"the comparison of {name}: expected values that can be shown, found others "
             f"({type(error).__name__}: {short(str(error), 100)})"
         ) from error
-    return bounded(inert(body), LIMIT - _ROOM)
+    return cut(inert(body), LIMIT - _ROOM)
 
 
-def signed(text: str, head: str, url: str, words: str) -> str:
+def sign(text: str, head: str, url: str, words: str) -> str:
     """Return a report with links to the run's `url` and to the meaning of its `words`."""
     glossary = f" · [what the words mean]({words})" if words else ""
     return (

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from duetbench.core.errors import ServiceError, UsageError
-from duetbench.github.api import GitHub, Payload, Pull, Sha, nested, read
+from duetbench.github.api import GitHub, Payload, Pull, Sha, nested_field, read
 from duetbench.github.comments import ANSWER, KIND, failed, publish, queued, refused, withdraw
 from duetbench.host import git
 
@@ -50,7 +50,7 @@ _UNGUARDED: Final = (
 
 
 class _PullEvent(Payload):
-    pull: Pull = nested("pull_request")
+    pull: Pull = nested_field("pull_request")
 
 
 class _PushEvent(Payload):
@@ -59,27 +59,27 @@ class _PushEvent(Payload):
 
 
 class _RepositoryEvent(Payload):
-    default_branch: str = nested("repository", "default_branch", min_length=1)
+    default_branch: str = nested_field("repository", "default_branch", min_length=1)
 
 
 class _CommentEvent(_RepositoryEvent):
     action: str
-    body: str | None = nested("comment", "body", default=None)
-    author: str = nested("comment", "user", "login", default="")
-    author_type: str = nested("comment", "user", "type", default="User")
-    sender: str = nested("sender", "login")
-    number: int = nested("issue", "number")
-    pull_request: dict[str, Any] | None = nested("issue", "pull_request", default=None)
+    body: str | None = nested_field("comment", "body", default=None)
+    author: str = nested_field("comment", "user", "login", default="")
+    author_type: str = nested_field("comment", "user", "type", default="User")
+    sender: str = nested_field("sender", "login")
+    number: int = nested_field("issue", "number")
+    pull_request: dict[str, Any] | None = nested_field("issue", "pull_request", default=None)
 
 
 class MeasuringRun(Payload):
     """The run of a workflow whose end started another workflow."""
 
-    id: int = nested("workflow_run", "id")
-    event: str = nested("workflow_run", "event")
-    head: Sha = nested("workflow_run", "head_sha")
-    branch: str | None = nested("workflow_run", "head_branch", default=None)
-    owner: str = nested("workflow_run", "head_repository", "owner", "login", default="")
+    id: int = nested_field("workflow_run", "id")
+    event: str = nested_field("workflow_run", "event")
+    head: Sha = nested_field("workflow_run", "head_sha")
+    branch: str | None = nested_field("workflow_run", "head_branch", default=None)
+    owner: str = nested_field("workflow_run", "head_repository", "owner", "login", default="")
 
     @classmethod
     def of(cls, event: Mapping[str, Any]) -> "MeasuringRun":

@@ -146,7 +146,7 @@ def _require_planned(
         raise ArtifactError(f"{printable(unplanned[0])}, which is no case of shard {shard.number}")
 
 
-def confirmed(source: Path, target: Path, now: datetime, candidates: Collection[str]) -> Acceptance:
+def verdicts(source: Path, target: Path, now: datetime, candidates: Collection[str]) -> Acceptance:
     """Check the machines' conclusions about candidates, with the evidence, and write them.
 
     Only candidates, by their ids, may be judged. Raises ArtifactError if the folder has far too
@@ -176,7 +176,7 @@ def confirmed(source: Path, target: Path, now: datetime, candidates: Collection[
     return Acceptance(tuple(accepted), refused)
 
 
-def proposed(
+def proposal(
     source: Path, base: str, head: str
 ) -> tuple[Comparison, Upgrade | None, Attribution | None]:
     """Check the comparison of two commits, whose author may have written all of it.

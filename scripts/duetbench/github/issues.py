@@ -14,7 +14,7 @@ from duetbench.core.model import Verdict
 from duetbench.core.text import short, some
 from duetbench.github import api
 from duetbench.github.api import GitHub, Issue
-from duetbench.github.comments import bounded, inert, marker, marker_values, plain
+from duetbench.github.comments import cut, inert, marker, marker_values, plain
 from duetbench.show import addresses, formats
 from duetbench.show.change import brief, commands, describe
 from duetbench.show.formats import MISSING
@@ -48,7 +48,7 @@ class IssueDraft:
         digest = hashlib.sha256(f"{heading}\n{body}".encode()).hexdigest()[:16]
         state = "open" if self.is_open else "closed"
         line = marker(_ISSUE, {"key": self.key, "state": state, "digest": digest})
-        return heading, bounded(f"{line}\n{body}")
+        return heading, cut(f"{line}\n{body}")
 
 
 def keep(github: GitHub, drafts: Sequence[IssueDraft]) -> tuple[list[str], int]:

@@ -149,11 +149,11 @@ def governor(cores: Sequence[int]) -> str | None:
 def siblings_split(cores: Cores) -> tuple[int, ...]:
     """Server cores that share a physical core with one of the generator's."""
     files = (_CPUS / f"cpu{core}" / "topology" / "thread_siblings_list" for core in cores.client)
-    shared = {core for file in files for core in listed(file)}
+    shared = {core for file in files for core in cpu_set(file)}
     return tuple(sorted(shared & set(cores.server) - set(cores.client)))
 
 
-def listed(file: Path) -> set[int]:
+def cpu_set(file: Path) -> set[int]:
     """Read the kernel's list of cores in a file, such as `0-3,8`; none without the file."""
     ends = (part.partition("-") for part in filter(None, _read(file).split(",")))
     return {core for a, _, z in ends for core in range(int(a), int(z or a) + 1)}
@@ -164,7 +164,7 @@ def core_times(cores: Collection[int] = ()) -> CoreTimes:
     times, harness = [psutil.cpu_times()], time.process_time()
     if cores:
         # The kernel lists only online cores.
-        online = sorted(listed(_CPUS / "online"))
+        online = sorted(cpu_set(_CPUS / "online"))
         by_core = dict(zip(online, psutil.cpu_times(percpu=True), strict=True))
         times, harness = [by_core[core] for core in cores], _pinned_seconds(cores)
     guests = sum(getattr(t, "guest", 0.0) + getattr(t, "guest_nice", 0.0) for t in times)

@@ -73,7 +73,7 @@ def declares(folder: Path) -> bool:
     return _table(folder) is not None
 
 
-def others(folder: Path) -> dict[str, Any]:
+def other_keys(folder: Path) -> dict[str, Any]:
     """The content of a folder's `pyproject.toml` except `[tool.duetbench]`."""
     project = _read(folder / "pyproject.toml")
     tools = {name: table for name, table in project.get("tool", {}).items() if name != _NAME}

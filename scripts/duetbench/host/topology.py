@@ -89,11 +89,11 @@ def read(allowed: Sequence[int], system: Path = _SYSTEM) -> tuple[Physical, ...]
     nodes = {
         core: int(path.parent.name.removeprefix("node"))
         for path in (system / "node").glob("node[0-9]*/cpulist")
-        for core in machine.listed(path)
+        for core in machine.cpu_set(path)
     }
     cores = set()
     for core in allowed:
-        siblings = machine.listed(system / f"cpu/cpu{core}/topology/thread_siblings_list") | {core}
+        siblings = machine.cpu_set(system / f"cpu/cpu{core}/topology/thread_siblings_list") | {core}
         cores.add(Physical(tuple(sorted(siblings & set(allowed))), nodes.get(core, 0)))
     return tuple(sorted(cores, key=lambda core: core.threads))
 

@@ -113,12 +113,12 @@ def difference(sides: Sides) -> Diff:
     trees = (base.tree, head.tree) if base.tree and head.tree else None
     changed = [
         path
-        for path in (revisions.changed(sides.repository, *trees) if trees else ())
+        for path in (revisions.changed_files(sides.repository, *trees) if trees else ())
         if not _without_effect(path, base, head)
     ]
     same = tuple(path for path in changed if same_code(path, base.root, head.root))
     target = head.project.target is not None
-    own = paths.others(sides.repository).get("project", {}).get("name") == "duetbench"
+    own = paths.other_keys(sides.repository).get("project", {}).get("name") == "duetbench"
     return Diff(
         files=tuple(path for path in changed if path not in same),
         same=same,
@@ -185,7 +185,7 @@ def _without_effect(path: str, base: Side, head: Side) -> bool:
     plain = _plain(path)
     if head.project.target is not None and any(fnmatchcase(plain, glob) for glob in _DECLARING):
         return True
-    return path == "pyproject.toml" and paths.others(base.root) == paths.others(head.root)
+    return path == "pyproject.toml" and paths.other_keys(base.root) == paths.other_keys(head.root)
 
 
 def select(
@@ -209,7 +209,7 @@ def select(
         missing=tuple(missing),
         packages=diff.packages,
         untouched=untouched,
-        nothing="" if pairs else _nothing(diff, lone=bool(missing and not untouched)),
+        empty_reason="" if pairs else _nothing(diff, lone=bool(missing and not untouched)),
     )
 
 
@@ -332,7 +332,7 @@ def same_code(path: str, base: Path, head: Path) -> bool:
     not Python, counts as different.
     """
     if path == "pyproject.toml":
-        before, after = (paths.others(root) for root in (base, head))
+        before, after = (paths.other_keys(root) for root in (base, head))
         return "project" in before and _without_version(before) == _without_version(after)
     if not path.endswith(".py"):
         return False

@@ -29,7 +29,7 @@ from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase, Workspace
 from duetbench.project.project import Project
 from duetbench.store.change import INPROCESS
-from duetbench.store.comparison import Instructions, Judgement, MicroComparison, weighed
+from duetbench.store.comparison import Instructions, Judgement, MicroComparison, set_material
 
 BothSides = tuple[SideCase, SideCase]
 """A case, or a job in its environment, as base and as head have it."""
@@ -184,7 +184,7 @@ def _counting(side: Sequence[SideCase], switched: bool, ends: float) -> Iterator
     targets = list(dict.fromkeys(map(unit, side)))
     with (
         program(side[0]) as client,
-        counting.started(
+        counting.start(
             client.python,
             client.payload,
             targets,
@@ -197,7 +197,7 @@ def _counting(side: Sequence[SideCase], switched: bool, ends: float) -> Iterator
         def collect_hidden(seconds: float) -> counting.Outcomes:
             return {
                 target: replace(count, reason=short(client.hide(count.reason), _LONGEST_REASON))
-                if isinstance(count, counting.Uncounted)
+                if isinstance(count, counting.NoCount)
                 else count
                 for target, count in collect(seconds).items()
             }
@@ -226,13 +226,13 @@ def unit(side: SideCase) -> str:
     return f"request/{case.experiment}/{case.endpoint.name}"
 
 
-Count = counting.InstructionCount | counting.Uncounted
+Count = counting.InstructionCount | counting.NoCount
 
 
 def _together(base: Count, head: Count) -> Instructions | str:
-    if isinstance(base, counting.Uncounted):
+    if isinstance(base, counting.NoCount):
         return base.reason
-    if isinstance(head, counting.Uncounted):
+    if isinstance(head, counting.NoCount):
         return head.reason
     spread = max(base.spread, head.spread)
     return Instructions(
@@ -402,7 +402,7 @@ class Job:
             stack=head.stack,
             series=self.series,
             unit=INSTRUCTIONS,
-            judgement=weighed(judge(counts), method),
+            judgement=set_material(judge(counts), method),
             base=(counts.base,),
             head=(counts.head,),
         )

@@ -45,7 +45,7 @@ def observe(sides: Sides, diff: Diff) -> tuple[Coverage | None, str]:
     `diff` is the difference of the sides. The reason is empty if the sides are no revisions, or
     their own code is the same.
     """
-    if sides.nothing or not (sides.base.tree and sides.head.tree):
+    if sides.empty_reason or not (sides.base.tree and sides.head.tree):
         return None, ""
     readable = [
         path for path in diff.files if affected.may_be_read(path, diff) and not _TESTS.search(path)

@@ -149,7 +149,7 @@ class Reader:
         """Return the distributions of a case's environment, read once."""
         python = self.testbed.pythons[case.stack, case.python]
         if python not in self._installed:
-            self._installed[python] = installed(python)
+            self._installed[python] = read_installed(python)
         return self._installed[python]
 
     def watch(self, cases: Sequence[Case]) -> Dependencies:
@@ -305,7 +305,7 @@ def _read_imports(path: Path, name: str) -> _Read:
     return read
 
 
-def installed(python: Path) -> Installed:
+def read_installed(python: Path) -> Installed:
     """Read the metadata of an environment's distributions without starting its interpreter."""
     folders = sorted(python.parent.parent.glob("lib/python*/site-packages"))
     requires: dict[str, tuple[Requirement, ...]] = {}

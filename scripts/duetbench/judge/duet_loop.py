@@ -31,7 +31,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Protocol
 
-from duetbench.core.metrics import BRIEF, METRICS, judged
+from duetbench.core.metrics import BRIEF, METRICS, judged_in
 from duetbench.core.model import Case, Launch
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
 from duetbench.core.units import utc_now
@@ -93,7 +93,7 @@ class Reporter(Progress):
         else:
             changes = [
                 f"{METRICS[name].title} {duet.head[name] / duet.base[name] - 1:+.1%}"
-                for name in (*BRIEF, *judged({"start alone"}))
+                for name in (*BRIEF, *judged_in({"start alone"}))
                 if duet.base.get(name) and duet.head.get(name)
             ]
             warnings = sorted({flag.name for flag in (*duet.flags_base, *duet.flags_head)})

@@ -78,7 +78,7 @@ class Borrower:
     label: str
     project: Project
     declarer: Project
-    whose: str
+    owner: str
     files: list[str] = field(default_factory=list)
     others: dict[str, None] = field(default_factory=dict)
 
@@ -90,7 +90,7 @@ class Borrower:
     def notes(self) -> tuple[str, ...]:
         names = [*self.files, *self.others]
         listed = some(names, _NAMED)
-        note = f"{self.label} lacks {listed}: those of {self.whose} are used on both sides"
+        note = f"{self.label} lacks {listed}: those of {self.owner} are used on both sides"
         return (note,) if names else ()
 
     def cases(self, profile: Profile) -> tuple[Case, ...]:
@@ -171,5 +171,5 @@ def _endpoints(experiments: Iterable[Experiment]) -> dict[tuple[str, str], Endpo
     return {
         (experiment.name, name): table
         for experiment in experiments
-        for name, table in experiment.declared.endpoints.items()
+        for name, table in experiment.declaration.endpoints.items()
     }

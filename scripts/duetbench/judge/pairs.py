@@ -91,7 +91,7 @@ class CaseDuets:
         self, case: Case, *, start: bool = False, timed: bool = False, alone: bool = False
     ) -> None:
         self.case, self.noun = case, "turn" if alone else "duet"
-        self.leading, self.tails = judged(case, start=start, timed=timed)
+        self.leading, self.tails = choose_metrics(case, start=start, timed=timed)
         self.doubts: dict[str, float] = {}
         self.price: Price | None = None
         self.all: list[Duet] = []
@@ -182,7 +182,7 @@ class CaseDuets:
 
     def means(self, side: SideName) -> dict[str, float]:
         """Average the figures of a side that the other side's server beside it does not change."""
-        starts = metrics.judged({"start"})
+        starts = metrics.judged_in({"start"})
         names = [n for n in self.metrics if shown_by_duets(n) or self.alone(n) or n in starts]
         names += metrics.WITNESSES
         lists = {n: [v for duet in self.usable if (v := duet.metrics(side).get(n))] for n in names}
@@ -346,7 +346,7 @@ class Sides:
     notes: tuple[str, ...] = ()
     packages: tuple[PackageChange, ...] = ()
     untouched: int = 0  # common cases that the change cannot affect
-    nothing: str = ""  # a sentence on why there is nothing to judge; empty if there is something
+    empty_reason: str = ""  # a sentence on why there is nothing to judge, if so
 
 
 def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:
@@ -426,7 +426,7 @@ def join_reasons(reasons: Mapping[SideName, str]) -> str:
     return "; ".join(f"{side}: {words}" for side, words in reasons.items())
 
 
-def judged(
+def choose_metrics(
     case: Case, *, start: bool = False, timed: bool = False
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Choose a case's judged metrics that can move: the leading ones, and the tails.
@@ -442,7 +442,7 @@ def judged(
     - If the sides' connections differ (`timed`), latency does not follow from throughput.
     """
     if start:
-        return metrics.judged({"start", "start alone"}), ()
+        return metrics.judged_in({"start", "start alone"}), ()
     times = case.load.times
     situations: set[Situation] = {"always", times}
     if case.load.model is LoadModel.CLOSED and case.endpoint.floor == 0:
@@ -451,7 +451,7 @@ def judged(
         situations |= {"ceiling"}
     situations |= {case.load.times} if timed else set()
     tail: Situation = "response tail" if times == "response" else "service tail"
-    return metrics.judged(situations), metrics.judged({tail, "start"})
+    return metrics.judged_in(situations), metrics.judged_in({tail, "start"})
 
 
 _MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration", "load.timeout"})
@@ -470,7 +470,7 @@ _CELL: Final = (
 _LONGEST: Final = 40  # characters of a value in a sentence
 
 
-def paired(
+def match_cases(
     base: Sequence[Case], head: Sequence[Case], crossing: Collection[str] = ()
 ) -> tuple[tuple[tuple[Case, Case], ...], tuple[Missing, ...]]:
     """Match the cases of the two sides, in head's order, and list those without a partner.

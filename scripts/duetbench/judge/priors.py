@@ -138,7 +138,7 @@ class Priors:
         """Learn from this machine's newest comparisons, here and in `results`."""
         newest = [path for _, path in sorted(comparisons_by_id(results).items())[-_NEWEST:]]
         # Unreadable files are ignored here; `history` and `site` report them.
-        comparisons = files.attempted(newest, partial(files.read, Comparison), problems=[])
+        comparisons = files.read_each(newest, partial(files.read, Comparison), problems=[])
         return cls.learned(machine, comparisons)
 
     @classmethod

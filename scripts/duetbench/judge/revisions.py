@@ -114,7 +114,7 @@ def where_left_main(root: Path, head: Revision) -> Revision:
     return replace(resolve(root, commit), label=f"{commit[:8]} (main)")
 
 
-def changed(root: Path, base: str, head: str) -> tuple[str, ...]:
+def changed_files(root: Path, base: str, head: str) -> tuple[str, ...]:
     """List the files that differ between two trees, as paths from the root, without results.
 
     If the root is a folder within its repository, paths outside of it begin with `../`.

@@ -177,7 +177,7 @@ class SequentialTest:
         if "moved" not in self._ps:
             weights = self.weights()
             ps = [self.evidence(*pair).moved for pair in weights]
-            adjusted = statistics.adjusted(ps, list(weights.values()))
+            adjusted = statistics.adjust(ps, list(weights.values()))
             self._ps["moved"] = dict(zip(weights, adjusted, strict=True))
         return self._ps["moved"]
 
@@ -210,7 +210,7 @@ class SequentialTest:
         if "same" not in self._ps:
             moved = self.sizes()
             ps = [1.0 if pair in moved else self.evidence(*pair).same for pair in self.adjusted()]
-            adjusted = statistics.adjusted(ps, [1.0] * len(ps))
+            adjusted = statistics.adjust(ps, [1.0] * len(ps))
             self._ps["same"] = dict(zip(self.adjusted(), adjusted, strict=True))
         return self._ps["same"]
 

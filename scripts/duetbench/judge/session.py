@@ -43,7 +43,7 @@ from duetbench.store.comparison import (
     Duet,
     Event,
     executes,
-    weighed,
+    set_material,
 )
 
 COUNTING: Final = 0.15
@@ -119,9 +119,9 @@ def compare(
     return complete
 
 
-def unmeasured(question: Question) -> Comparison:
+def empty_comparison(question: Question) -> Comparison:
     """Record a comparison in which there is nothing to judge, and why."""
-    return _record(question, "complete", utc_now(), notes=(question.sides.nothing,))
+    return _record(question, "complete", utc_now(), notes=(question.sides.empty_reason,))
 
 
 class _Session:
@@ -244,12 +244,12 @@ class _Session:
                 case=pair.case,
                 because=pair.reason,
                 commands=pair.head.testbed.commands(pair.case),
-                judgements=tuple(weighed(j, method) for j in judgements.get(name, ())),
+                judgements=tuple(set_material(j, method) for j in judgements.get(name, ())),
                 witnesses=witnesses.get(name, ()),
                 wake_up=extras[name].price if name in extras else None,
                 duets=tuple(pair.duets.all),
                 instructions=(tally := self.counts.of(name)),
-                count=tally and weighed(counted.judge(tally), method),
+                count=tally and set_material(counted.judge(tally), method),
                 no_count="" if tally or self._uncounted(pair) else str(self.counts.outcome(name)),
                 growth=pair.duets.growth,
                 absolute_base=pair.duets.means("base"),

@@ -24,7 +24,7 @@ from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.judge import change_locks, revisions, targets
 from duetbench.judge.lending import Borrower, declares, lend_module
-from duetbench.judge.pairs import Pair, Side, Sides, paired
+from duetbench.judge.pairs import Pair, Side, Sides, match_cases
 from duetbench.judge.revisions import Revision
 from duetbench.measure import runner
 from duetbench.measure.testbed import SideCase
@@ -399,7 +399,7 @@ def _prepare(
     """
     generator = _generator(project, scope)
     cases = _select(base, head, scope, crossing)
-    common, missing = paired(*cases, crossing)
+    common, missing = match_cases(*cases, crossing)
     if "python" not in crossing:
         lost: dict[str, str] = {}
         for part in (base, head):
@@ -432,7 +432,7 @@ def _select(
             planning.make_plan(head.project.cases, scope.profile, [glob], None, 0)
             raise UsageError(f"--select {glob!r} selects no case of {base.record.label} or {label}")
         chosen |= matching
-    for old, new in paired(base.cases, head.cases, crossing)[0]:
+    for old, new in match_cases(base.cases, head.cases, crossing)[0]:
         if chosen & {old.id, new.id}:
             chosen |= {old.id, new.id}
     before, after = (tuple(c for c in part.cases if c.id in chosen) for part in (base, head))
@@ -443,7 +443,7 @@ def _side(
     part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: Scope, generator: Path
 ) -> Side:
     pythons = sorted({case.python for case in needed})
-    configured = {name: part.settings(name).asking(pythons) for name in pythons}
+    configured = {name: part.settings(name).adding(pythons) for name in pythons}
 
     def locate() -> dict[str, Interpreter]:
         return {name: interpreters.locate(name, configured[name]) for name in pythons}

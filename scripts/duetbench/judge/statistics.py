@@ -188,7 +188,7 @@ def detectable(sample: Sample, floor: float, *, alpha: float, power: float) -> f
     return math.expm1(math.log1p(floor) + reach(sample, alpha) + missed)
 
 
-def adjusted(ps: Sequence[float], weights: Sequence[float]) -> list[float]:
+def adjust(ps: Sequence[float], weights: Sequence[float]) -> list[float]:
     """Adjust p values for their number: the false discovery rate at which each would be detected.
 
     This is Benjamini & Hochberg's, of p over weight (Genovese, Roeder & Wasserman, Biometrika 93

@@ -90,7 +90,7 @@ def deploy(
     imports = target_locks.install(place, choice.app.partition(":")[0], python, narrator)
 
     def lock_for(needs: frozenset[str], other: Stack | None = None) -> Stack:
-        return target_locks.locked(place, packages, needs, python, narrator, other)
+        return target_locks.lock_copy(place, packages, needs, python, narrator, other)
 
     if like is None:
         interface = choice.interface

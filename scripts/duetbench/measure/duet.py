@@ -105,7 +105,7 @@ def drift(base: Rows, head: Rows, duration: float) -> float | None:
     return math.log((second[1] / second[0]) / (first[1] / first[0]))
 
 
-def unshared(
+def own_memory(
     metrics: Mapping[str, float],
     beside: tree_usage.MemorySample,
     alone: tree_usage.MemorySample,
@@ -315,7 +315,7 @@ class _Duets:
                 alone = tree_usage.memory_of(last.serving.session.members)
                 for result in results:
                     for metrics in result.metrics.values():
-                        metrics.update(unshared(metrics, self.beside[last.name], alone))
+                        metrics.update(own_memory(metrics, self.beside[last.name], alone))
 
     def _warm_up(self) -> bool:
         """Warm up both at once, slow ones by one full wave; False if an answer was wrong."""

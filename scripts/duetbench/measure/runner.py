@@ -24,7 +24,7 @@ from duetbench.host import git, machine
 from duetbench.host.console import Narrator, Progress, duration
 from duetbench.host.git import HopelessError
 from duetbench.host.signals import InterruptedRun
-from duetbench.measure.testbed import Testbed, inherited
+from duetbench.measure.testbed import Testbed, inherited_variables
 from duetbench.project import interpreters, stacks, tools
 from duetbench.project.plan import PRIOR_LAUNCHES, launch_order
 from duetbench.project.project import Project
@@ -68,7 +68,7 @@ def unattainable(
         if python in settings.usual:
             continue
         try:
-            interpreters.ensure(settings.asking({python}), narrator)
+            interpreters.ensure(settings.adding({python}), narrator)
             stacks.make_environment(lock(stack), interpreters.locate(python, settings), narrator)
         except SetupError as error:
             reasons[python, stack] = f"no {python}: {error}"
@@ -128,7 +128,7 @@ def equip(
         interpreters=interpreters,
         stacks=dict(locked),
         logs=logs,
-        inherited=inherited(),
+        inherited=inherited_variables(),
         private=hidden,
         imports=deployment.imports if deployment else (),
         within=deployment.within if deployment else Path(),

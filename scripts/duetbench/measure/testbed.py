@@ -336,7 +336,7 @@ def find_interface(
                 check=False,
                 timeout=_IMPORT_SECONDS,
                 env={
-                    **inherited(),
+                    **inherited_variables(),
                     **variables,
                     "PYTHONPATH": search,
                     entry.APP: app,
@@ -361,7 +361,7 @@ def _copy_around(folder: Path, within: Path, place: Path) -> None:
     shutil.copytree(folder.parents[depth - 1] if depth else folder, place, symlinks=True)
 
 
-def inherited() -> dict[str, str]:
+def inherited_variables() -> dict[str, str]:
     """The variables of our environment that servers get."""
     return {name: os.environ[name] for name in INHERITED if name in os.environ}
 

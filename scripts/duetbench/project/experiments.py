@@ -39,7 +39,7 @@ from duetbench.project.schema import (
     key_path,
     mistake,
     read_toml,
-    validated,
+    validate,
 )
 from duetbench.project.servers import SERVERS, misfit
 
@@ -58,19 +58,19 @@ _AS_DECLARED: Final[Mapping[str, str | int]] = {}
 class Experiment:
     """One question with one moving axis: a folder with its applications, and cases per profile.
 
-    `titles` maps a case's id to what people call what it serves; it is filled when the cases are
-    expanded, and lacks cases without a declared title. Errors name `file`, and `written` is its
-    content. Optional interpreters that are `asked` for are treated like the others.
+    `titles` maps a case's id to the declared title of what it serves, if there is one; expanding
+    the cases fills it. Errors name `file`, and `raw` is its content. Optional interpreters in
+    `extra_pythons` are treated like the others.
     """
 
     name: str
     folder: Path
     file: str
-    declared: Declaration
-    written: Mapping[str, Any]
+    declaration: Declaration
+    raw: Mapping[str, Any]
     interpreters: Mapping[str, InterpreterSpec]
     stacks: Mapping[str, StackSpec]
-    asked: Collection[str] = ()
+    extra_pythons: Collection[str] = ()
     titles: dict[str, str] = field(default_factory=dict)
 
     @cached_property
@@ -84,21 +84,21 @@ class Experiment:
     def _check_references(self) -> None:
         """Refuse names that do not exist, and endpoints that no case uses."""
         allowed: dict[str, Collection[str]] = {
-            "endpoint": [n for n, e in self.declared.endpoints.items() if not e.verify_only],
+            "endpoint": [n for n, e in self.declaration.endpoints.items() if not e.verify_only],
             "python": self.interpreters,
             "stack": self.stacks,
             "server": SERVERS,
-            "load": self.declared.loads,
-            "profiles": self.declared.profiles,
+            "load": self.declaration.loads,
+            "profiles": self.declaration.profiles,
         }
-        for (index, block), axis in itertools.product(enumerate(self.declared.cases), allowed):
+        for (index, block), axis in itertools.product(enumerate(self.declaration.cases), allowed):
             if axis == "python" and block.python in {ALL, OPTIONAL}:
                 continue
             for place, name in enumerate(getattr(block, axis)):
                 if name not in (names := allowed[axis]):
                     raise self._error(("cases", index, axis, place), name, ", ".join(names))
-        loaded = {name for block in self.declared.cases for name in block.endpoint}
-        for name, endpoint in self.declared.endpoints.items():
+        loaded = {name for block in self.declaration.cases for name in block.endpoint}
+        for name, endpoint in self.declaration.endpoints.items():
             if name not in loaded and not endpoint.verify_only:
                 expected = "cases that load it, or verify_only = true"
                 raise self._error(("endpoints", name), "no cases", expected)
@@ -111,10 +111,10 @@ class Experiment:
         cases: dict[str, Case] = {}
         owner: dict[str, int] = {}
         for index, block, axes in self._cells(profile):
-            case = self._case(index, block, axes, self.declared.profiles[profile])
+            case = self._case(index, block, axes, self.declaration.profiles[profile])
             duplicate = case.id in owner
             # The axes of optional interpreters and of all both contain one that is asked for.
-            if duplicate and not (case.python in self.asked and case == cases[case.id]):
+            if duplicate and not (case.python in self.extra_pythons and case == cases[case.id]):
                 other = f"in profile {profile} cases[{owner[case.id]}] has it too"
                 key = ("cases", index, "id")
                 raise self._error(key, case.id, f"unique ids; {other}")
@@ -132,7 +132,7 @@ class Experiment:
         cases: dict[str, Case] = {}
         for index, block, axes in self._cells(profile):
             with suppress(DeclarationError):
-                parameters = self.declared.profiles[profile]
+                parameters = self.declaration.profiles[profile]
                 case = self._case(index, block, axes, parameters, setting)
                 cases.setdefault(_content(case), case)
         end = "".join(f"/{name}-{value}" for name, value in setting.items())
@@ -142,7 +142,7 @@ class Experiment:
         )
 
     def _cells(self, profile: Profile) -> Iterator[tuple[int, CasesTable, dict[str, Value]]]:
-        for index, block in enumerate(self.declared.cases):
+        for index, block in enumerate(self.declaration.cases):
             if profile in block.profiles:
                 for axes in self._combinations(index, block):
                     yield index, block, axes
@@ -189,11 +189,11 @@ class Experiment:
                 yield {**dict(zip(axes, combination, strict=True)), **pair}
 
     def _is_usual(self, python: str) -> bool:
-        return python in self.asked or not self.interpreters[python].optional
+        return python in self.extra_pythons or not self.interpreters[python].optional
 
     def _check_free(self, key: Place, name: str, axes: Collection[str]) -> None:
         taken = {*axes, *_WORDS, "gil", "slots", "floor", "rate", "duration", "timeout"}
-        taken |= {name for profile in self.declared.profiles.values() for name in profile}
+        taken |= {name for profile in self.declaration.profiles.values() for name in profile}
         if name in taken or not _FREE_AXIS.fullmatch(name):
             raise self._error(key, name, f"a new name; taken: {', '.join(sorted(taken))}")
 
@@ -222,12 +222,12 @@ class Experiment:
             for name in _COUNTS
             if name in numbers
         }
-        table = self.declared.endpoints[word["endpoint"]]
+        table = self.declaration.endpoints[word["endpoint"]]
         if word["python"] not in (pythons := self.stacks[word["stack"]].interpreters):
             allowed = f"{', '.join(pythons)} (of stack {word['stack']})"
             raise self._error(("cases", index, "python"), word["python"], allowed)
         slots = self._slots(word["endpoint"], table, values)
-        load = self._load(word["load"], self.declared.loads[word["load"]], values, setting)
+        load = self._load(word["load"], self.declaration.loads[word["load"]], values, setting)
         template = _texts(axes, parameters)
         ceiling = table.ceiling
         if load.rate is not None:  # a server cannot answer more than is sent
@@ -346,7 +346,7 @@ class Experiment:
         return template.format_map(values)
 
     def _error(self, key: Place, value: object, allowed: str) -> DeclarationError:
-        return DeclarationError(self.file, key_path(in_defaults(key, self.written)), value, allowed)
+        return DeclarationError(self.file, key_path(in_defaults(key, self.raw)), value, allowed)
 
 
 def _texts(axes: Mapping[str, Value], parameters: Mapping[str, float]) -> dict[str, str]:
@@ -373,11 +373,11 @@ def load_experiments(
     root: Path,
     interpreters: Mapping[str, InterpreterSpec],
     stacks: Mapping[str, StackSpec],
-    asked: Collection[str] = (),
+    extra_pythons: Collection[str] = (),
 ) -> tuple[Experiment, ...]:
     """Read all experiments of a checkout with these interpreters and stacks, sorted by name.
 
-    Optional interpreters that are `asked` for are treated like the others.
+    Optional interpreters in `extra_pythons` are treated like the others.
 
     Raises DeclarationError for an invalid one, with place, value and allowed values, and UsageError
     if there is none.
@@ -389,9 +389,11 @@ def load_experiments(
     for path in files:
         file, folder = path.relative_to(root).as_posix(), path.parent
         written = read_toml(path, file)
-        declared = validated(Declaration, written, file)
+        declared = validate(Declaration, written, file)
         experiments.append(
-            Experiment(folder.name, folder, file, declared, written, interpreters, stacks, asked)
+            Experiment(
+                folder.name, folder, file, declared, written, interpreters, stacks, extra_pythons
+            )
         )
     # Expand them now, so that every reader gets the error.
     return tuple(experiment for experiment in experiments if experiment.cases)

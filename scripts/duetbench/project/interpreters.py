@@ -84,7 +84,7 @@ def locate(name: str, configured: Settings) -> Interpreter:
             f"no interpreter {name!r}; pyproject.toml declares "
             f"{', '.join(sorted(configured.interpreters))}"
         )
-    usual = configured.asking({name}).usual
+    usual = configured.adding({name}).usual
     for origin in ORIGINS:
         candidates = {n: read(n, place(n, origin, configured)) for n in usual}
         # All must have one origin, so an incomplete set of the better origin does not count.

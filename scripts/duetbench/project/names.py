@@ -143,7 +143,7 @@ def _read(root: Path) -> _Titles:
     endpoints = {  # as the suites name endpoints: `asgi-wsgi/asgi-json`
         f"{e.name}/{name}": endpoint.title
         for e in experiments
-        for name, endpoint in e.declared.endpoints.items()
+        for name, endpoint in e.declaration.endpoints.items()
         if endpoint.title and "{" not in endpoint.title  # a template depends on the case
     }
     return _Titles(
@@ -154,7 +154,7 @@ def _read(root: Path) -> _Titles:
             for case in cases
             if e.titles.get(case.id)
         },
-        {e.name: e.declared.title for e in experiments if e.declared.title},
+        {e.name: e.declaration.title for e in experiments if e.declaration.title},
         {benchmark: title for suite in suites for benchmark, title in suite.titles.items()},
         {benchmark: {**suite.words, **endpoints} for suite in suites for benchmark in suite.titles},
         stacks,

@@ -86,7 +86,7 @@ def without_duets(cases: Sequence[str]) -> str:
 
 def plan_seconds(plan: Plan) -> float:
     """Predict the seconds that a plan takes."""
-    return plan.launches * sum(expected(case, plan.profile) for case in plan.cases)
+    return plan.launches * sum(launch_seconds(case, plan.profile) for case in plan.cases)
 
 
 def _selects_nothing(glob: str, profile: Profile, declared: Declared) -> str:
@@ -123,7 +123,7 @@ PRIOR_LAUNCHES: Final = 4.0
 """Weight of the declared expectation, in launches: the correction grows over the first few."""
 
 
-def expected(case: Case, profile: Profile) -> float:
+def launch_seconds(case: Case, profile: Profile) -> float:
     """Predict the seconds of one launch of a case."""
     single = max(case.endpoint.takes, case.endpoint.floor)
     duration = case.load.duration

@@ -53,13 +53,13 @@ class Project:
         root: The repository, or a copy of it.
         target: The application to measure instead of experiments.
         deployment: How the target is served; None if `root` is no copy prepared for it.
-        asked: Optional interpreters to treat like the others.
+        extra_pythons: Optional interpreters to treat like the others.
     """
 
     root: Path
     target: Target | None = None
     deployment: Deployment | None = None
-    asked: tuple[str, ...] = ()
+    extra_pythons: tuple[str, ...] = ()
 
     @classmethod
     def here(cls, *, stand_in: bool = True) -> "Project":
@@ -70,7 +70,7 @@ class Project:
     def settings(self) -> Settings:
         """The settings of the repository; raises DeclarationError if they are invalid."""
         if self.deployment is None:
-            return settings.load(self.root).asking(self.asked)
+            return settings.load(self.root).adding(self.extra_pythons)
         declared = settings.load(self.deployment.repository)
         return declared.model_copy(update={"interpreters": dict(self.deployment.interpreters)})
 
@@ -79,7 +79,7 @@ class Project:
         """Its experiments, by name; raises like `experiments.load_experiments`."""
         declared = settings.load(self.root).interpreters
         specs = settings.stacks(self.root)
-        return experiments.load_experiments(self.root, declared, specs, self.asked)
+        return experiments.load_experiments(self.root, declared, specs, self.extra_pythons)
 
     @cached_property
     def stacks(self) -> Mapping[str, tuple[str, ...]]:

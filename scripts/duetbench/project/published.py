@@ -17,7 +17,7 @@ from duetbench.core import units
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Frozen
 from duetbench.project.schema import FILE as EXPERIMENT
-from duetbench.project.schema import read_toml, validated
+from duetbench.project.schema import read_toml, validate
 
 FILE: Final = "published.toml"
 SUITES: Final = "benchmarks"
@@ -350,14 +350,14 @@ def load_published(root: Path) -> dict[str, Published]:
             **(read_toml(source) if source.exists() else {}),
         }
         keys = "only the documented keys: results/README.md"
-        by_name[path.parent.name] = validated(Published, table, str(source), keys=keys)
+        by_name[path.parent.name] = validate(Published, table, str(source), keys=keys)
     return by_name
 
 
 def read_suites(root: Path) -> tuple[SuiteDeclaration, ...]:
     """Read all suites that a checkout declares, by name; raises DeclarationError."""
     return tuple(
-        validated(
+        validate(
             SuiteDeclaration,
             {"suite": path.stem, **read_toml(path, name := f"{SUITES}/{path.name}")},
             name,

@@ -194,7 +194,7 @@ def read_toml(path: Path, label: str = "") -> dict[str, Any]:
         raise DeclarationError(label, "file", str(error), "valid TOML in UTF-8") from error
 
 
-def validated(
+def validate(
     kind: type[_Kind], written: dict[str, Any], label: str, *, table: str = "", keys: str = ""
 ) -> _Kind:
     """Validate the content of a file (or of a `table` in it) as a type.

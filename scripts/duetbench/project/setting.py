@@ -37,7 +37,7 @@ _WORDS: Final = {
 }
 
 
-def allowed(name: str) -> str:
+def allowed_values(name: str) -> str:
     """Describe the allowed values of an option of `FIELDS`."""
     return f"one of {', '.join(sorted(_WORDS[name]))}" if name in _WORDS else "a number from 1 on"
 

@@ -27,7 +27,7 @@ from duetbench.project.schema import (
     StackSpec,
     Text,
     read_toml,
-    validated,
+    validate,
 )
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -85,8 +85,8 @@ class Settings(Frozen):
         """The interpreters that set-up installs: all but the optional ones."""
         return {name: spec for name, spec in self.interpreters.items() if not spec.optional}
 
-    def asking(self, names: Collection[str]) -> "Settings":
-        """Return the same settings, by which set-up also installs these interpreters."""
+    def adding(self, names: Collection[str]) -> "Settings":
+        """Return a copy in which these optional interpreters are installed like the others."""
         specs = {
             name: spec.model_copy(update={"optional": spec.optional and name not in names})
             for name, spec in self.interpreters.items()
@@ -243,7 +243,7 @@ def load(root: Path) -> Settings:
 
 def _validate(kind: type[_Model], file: Path, table: dict[str, Any]) -> _Model:
     keys = "only the keys that CONTRIBUTING.md names"
-    return validated(kind, table, str(file), table="tool.duetbench", keys=keys)
+    return validate(kind, table, str(file), table="tool.duetbench", keys=keys)
 
 
 def stacks(root: Path) -> dict[str, StackSpec]:
@@ -324,7 +324,7 @@ def load_anchor(root: Path) -> Anchor:
             f"{file}: expected the anchor that points are measured against, found none: declare "
             "the present state as one with `duetbench anchor renew NAME`"
         )
-    return validated(Anchor, read_toml(file), str(file))
+    return validate(Anchor, read_toml(file), str(file))
 
 
 def anchor_text(anchor: Anchor) -> str:

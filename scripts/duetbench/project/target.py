@@ -27,7 +27,7 @@ from duetbench.project import requests
 from duetbench.project.schema import (
     key_path,
     mistake,
-    validated,
+    validate,
 )
 from duetbench.project.servers import SERVERS, misfit
 from duetbench.project.settings import FILE, KEYS, STACK, Target, project_name, read_table
@@ -70,7 +70,7 @@ def of(root: Path, options: Mapping[str, Any]) -> Target | None:
             label = key_path((option(str(name)), *rest))
             raise UsageError(f"{label} {actual}: expected {allowed}") from error
         where = "" if file.name == FILE else "tool.duetbench"
-        target = validated(Target, keys, str(file), table=where)
+        target = validate(Target, keys, str(file), table=where)
     if target.server is not None and target.server not in SERVERS:
         raise UsageError(f"server {target.server!r}: expected one of {', '.join(SERVERS)}")
     return target.model_copy(update={"env": private(target, root)})

@@ -143,7 +143,7 @@ def read(
             text = _compile(root, [file, *options], python, label, why, narrator)
     else:
         raise UsageError(f"{label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}")
-    text = wheels.hashed(text, root, python, narrator)
+    text = wheels.add_wheels(text, root, python, narrator)
     packages = stacks.parse(text, str(file), python.version)
     requirements = direct if direct is not None else _names(text)
     return ProjectPackages(label, text, packages, requirements)
@@ -259,7 +259,7 @@ def _direct(root: Path, target: Target) -> tuple[str, ...] | None:
     return tuple(text for text in texts if _name(text) != name)
 
 
-def locked(
+def lock_copy(
     root: Path,
     packages: ProjectPackages,
     names: Collection[str],
@@ -291,7 +291,7 @@ def locked(
                 root, [lock, server], python, packages.label, f"adding {', '.join(lacking)}",
                 narrator, "\n".join([text, *keep]),
             )  # fmt: skip
-        text = wheels.hashed(text, root, python, narrator)
+        text = wheels.add_wheels(text, root, python, narrator)
     places = {_name(line): line for line in _names(text) if " @ " in line}
     lines = [places.get(_name(line), line) for line in (*packages.requirements, *lacking)]
     stacks.write_lock(file.with_suffix(".in"), "".join(f"{line}\n" for line in lines))

@@ -41,7 +41,7 @@ _UNVERSIONED: Final = {
 """Versions for a copy, which has no history to read one from."""
 
 
-def hashed(text: str, root: Path, python: Interpreter, narrator: Narrator) -> str:
+def add_wheels(text: str, root: Path, python: Interpreter, narrator: Narrator) -> str:
     """Return a lock, one line per package, with a built wheel for each package without a hash.
 
     Folders are relative to `root`; the project there is left out.

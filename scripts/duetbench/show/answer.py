@@ -77,7 +77,7 @@ class ViewRow:
 
     case: str
     metric: str
-    judged: Judgement
+    judgement: Judgement
     name: str = ""
     figures: str = ""
     unit: str = ""
@@ -87,13 +87,13 @@ class ViewRow:
 
     @property
     def group(self) -> Group:
-        if self.judged.moved and self.weight < 1:
+        if self.judgement.moved and self.weight < 1:
             return "slight"
-        if self.judged.verdict is Verdict.INCONCLUSIVE:
+        if self.judgement.verdict is Verdict.INCONCLUSIVE:
             if not self.awaited:
                 return "unawaited"
-            return "unjudged" if self.judged.ratio is None else "undecided"
-        return _GROUP_OF[self.judged.verdict]
+            return "unjudged" if self.judgement.ratio is None else "undecided"
+        return _GROUP_OF[self.judgement.verdict]
 
     @property
     def label(self) -> str:
@@ -102,27 +102,27 @@ class ViewRow:
         return "instructions in process" if self.unit == INSTRUCTIONS else "time in process"
 
     @property
-    def moved(self) -> str:
-        """How much it moved, in plain words: `needs 2.13 % more CPU per request (1.61…2.65 %)`."""
-        text = formats.moved(self.metric or self.unit, self.judged.interval or Interval(1.0))
+    def effect(self) -> str:
+        """The effect in plain words: `needs 2.13 % more CPU per request (1.61…2.65 %)`."""
+        text = formats.effect(self.metric or self.unit, self.judgement.interval or Interval(1.0))
         work = f"; work alone: {formats.percent(self.work)})" if self.work else ""
         return text.removesuffix(")") + work if work else text
 
     @property
     def worse(self) -> bool:
-        return self.judged.verdict is Verdict.SLOWER
+        return self.judgement.verdict is Verdict.SLOWER
 
     @property
     def verdict(self) -> str:
-        return formats.verdict(self.metric, self.judged.verdict)
+        return formats.verdict(self.metric, self.judgement.verdict)
 
     @property
     def change(self) -> str:
-        return formats.percent(self.judged.ratio)
+        return formats.percent(self.judgement.ratio)
 
     @property
     def interval(self) -> str:
-        return formats.ends(self.judged.interval)
+        return formats.ends(self.judgement.interval)
 
     @property
     def floor(self) -> float:
@@ -133,11 +133,11 @@ class ViewRow:
 
     @property
     def why(self) -> str:
-        if self.judged.reason:
-            return self.judged.reason
-        if self.judged.ratio is None:
-            kind = "process pair" if not self.metric else "turn" if self.judged.alone else "duet"
-            count = formats.quantity(self.judged.duets, kind)
+        if self.judgement.reason:
+            return self.judgement.reason
+        if self.judgement.ratio is None:
+            kind = "process pair" if not self.metric else "turn" if self.judgement.alone else "duet"
+            count = formats.quantity(self.judgement.duets, kind)
             return f"only {count} usable: too few for a look"
         if not self.awaited:
             return "not decided by these duets; it gets no more"
@@ -149,16 +149,16 @@ def rows_of(comparison: Comparison) -> tuple[ViewRow, ...]:
     rows = [
         ViewRow(
             case.case.id,
-            judged.metric,
-            judged,
+            judgement.metric,
+            judgement,
             str(names.of(case.case)),
-            figures_of(case, judged),
-            weight=weight(judged, comparison.method),
-            awaited=_awaited(judged, comparison),
-            work=_work(case) if judged.metric == CPU else None,
+            figures_of(case, judgement),
+            weight=weight(judgement, comparison.method),
+            awaited=_awaited(judgement, comparison),
+            work=_work(case) if judgement.metric == CPU else None,
         )
         for case in comparison.cases
-        for judged in _judgements(case)
+        for judgement in _judgements(case)
     ]
     for micro in comparison.micro:
         name = benchmark_name(micro)
@@ -178,9 +178,9 @@ def _judgements(case: CaseComparison) -> tuple[Judgement, ...]:
     return *case.judgements, *work
 
 
-def _awaited(judged: Judgement, comparison: Comparison) -> bool:
-    imports = row_of(judged.metric).concern == "start" and not comparison.start
-    return judged.metric not in TAILS and not imports
+def _awaited(judgement: Judgement, comparison: Comparison) -> bool:
+    imports = row_of(judgement.metric).concern == "start" and not comparison.start
+    return judgement.metric not in TAILS and not imports
 
 
 def _work(case: CaseComparison) -> float | None:
@@ -192,13 +192,13 @@ def benchmark_name(micro: MicroComparison) -> str:
     return f"{micro.benchmark} [{micro.stack}, {micro.python}]"
 
 
-def figures_of(case: CaseComparison, judged: Judgement) -> str:
+def figures_of(case: CaseComparison, judgement: Judgement) -> str:
     """Return base's mean figure, and that times the change; empty if there is none."""
-    base = case.absolute_base.get(judged.metric)
-    if base is None or judged.ratio is None:
+    base, ratio = case.absolute_base.get(judgement.metric), judgement.ratio
+    if base is None or ratio is None:
         return ""
     # Head's own launches scatter more than the ratio, and would often contradict it.
-    return " → ".join(formats.figure(judged.metric, end) for end in (base, base * judged.ratio))
+    return " → ".join(formats.figure(judgement.metric, end) for end in (base, base * ratio))
 
 
 def of_groups(rows: Iterable[ViewRow], *groups: Group) -> list[ViewRow]:
@@ -403,15 +403,15 @@ def _news(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
         against = [row for row in others if row.worse != top.worse]
         price = ""
         if against:
-            verb, _, rest = _lead(against).moved.partition(" ")
-            price = f", and {rest}" if top.moved.startswith(f"{verb} ") else f", and {verb} {rest}"
+            verb, _, rest = _lead(against).effect.partition(" ")
+            price = f", and {rest}" if top.effect.startswith(f"{verb} ") else f", and {verb} {rest}"
         several = len({row.case for row in moved}) > 1
         most = ", most of all {}, which {}" if several else ": {} {}"
-        yield f"{name} in {number_of(moved, comparison)}{most.format(top.name, top.moved + price)}"
+        yield f"{name} in {number_of(moved, comparison)}{most.format(top.name, top.effect + price)}"
     joint = joint_event(comparison)
     if joint is not None and not material:
         group = "worse" if joint.verdict is Verdict.SLOWER else "better"
-        amount = formats.moved(joint.metric, joint.interval)
+        amount = formats.effect(joint.metric, joint.interval)
         yield f"{group} in {len(joint.cases)} cases tested as one: head {amount}"
     elif (slight := of_groups(rows, "slight")) and not material:
         where = number_of(slight, comparison)
@@ -428,7 +428,7 @@ def _lead(rows: Sequence[ViewRow]) -> ViewRow:
 def _could_see(rows: Sequence[ViewRow]) -> str:
     """Name the smallest change that all these rows would have shown, in the metric of all cases."""
     leading = [row for row in rows if row.metric == CPU] or rows
-    sizes = [row.judged.detectable for row in leading if row.judged.detectable is not None]
+    sizes = [row.judgement.detectable for row in leading if row.judgement.detectable is not None]
     if not sizes:
         return ""
     return (

@@ -72,7 +72,7 @@ def describe(record: Change) -> ChangeText:
         cause = _release(record.culprit)
     change, interval = formats.percent(record.ratio), formats.ends(record.interval)
     name = names.name(record.series.case)
-    sentence = f"{name.what} {formats.moved(metric, record.interval)}"
+    sentence = f"{name.what} {formats.effect(metric, record.interval)}"
     return ChangeText(
         record, name, sentence, formats.series_title(metric), word, change, interval, cause
     )

@@ -106,7 +106,7 @@ def _print_drawn(console: Console, rows: Sequence[ViewRow]) -> None:
         for line, row in zip(lines, rows, strict=True):
             line.insert(4, draw_interval(row, far, wide))
     for line, row in zip(lines, rows, strict=True):
-        line[-1] += "" if row.judged.ratio else f": {row.why}"
+        line[-1] += "" if row.judgement.ratio else f": {row.why}"
     formats.print_rows(console, head, lines)
     text = "●: head over base, within its 95 % interval; ┊: relevance floor"
     console.print(Text(f"  {text}", style="dim"))
@@ -114,7 +114,7 @@ def _print_drawn(console: Console, rows: Sequence[ViewRow]) -> None:
 
 def axis_reach(rows: Sequence[ViewRow]) -> float:
     """Choose the axis' reach to both sides, as a relative change up to doubling: 0.05."""
-    intervals = (row.judged.interval for row in rows if row.judged.interval)
+    intervals = (row.judgement.interval for row in rows if row.judgement.interval)
     least = min(max(_LEAST, formats.reach(intervals)), 1.0)
     unit = 10.0 ** math.floor(math.log10(least))
     return unit * math.ceil(least / unit - 1e-9)
@@ -139,7 +139,7 @@ def draw_interval(row: ViewRow, far: float, width: int) -> str:
         if 0 < floor <= half:
             cells[half + side * floor] = "┊"
     cells[half] = "│"
-    judgement = row.judged
+    judgement = row.judgement
     if judgement.ratio is None:
         return "".join(cells)
     if judgement.low is not None and judgement.high is not None:

@@ -138,7 +138,7 @@ def reach(ratios: Iterable[Interval]) -> float:
     return max([0.0, *(abs(ratio.estimate - 1) for ratio in ratios), *inner])
 
 
-def moved(metric: str, ratio: Interval) -> str:
+def effect(metric: str, ratio: Interval) -> str:
     """Say how much a case moved: `needs 22.0 % more CPU per request (20.7…24.0 %)`.
 
     From doubling on: `needs 31.5 times the CPU per request (27.2…36.0 times)`. `metric` is one of
@@ -158,18 +158,18 @@ def moved(metric: str, ratio: Interval) -> str:
         within = ends(ratio)  # the signs show that either direction is possible
     size = f"{units.significant(ratio.estimate)} times" if factor else f"{_plain(ratio.estimate)} %"
     if metric in METRICS:
-        words = METRICS[metric].moved(size, rose=rose)
+        words = METRICS[metric].effect(size, rose=rose)
     else:
         row = TIME_INSIDE
         if metric == INSTRUCTIONS:
             row = replace(row, moves="takes {} more|fewer instructions in process")
-        words = row.moved(size, rose=rose)
+        words = row.effect(size, rose=rose)
     return f"{words} ({within})"
 
 
 def direction(metric: str, ratio: Interval) -> str:
-    """Return a text of `moved` without its verb and figures: `more CPU per request`."""
-    words = moved(metric, ratio).partition(" (")[0]
+    """Return a text of `effect` without its verb and figures: `more CPU per request`."""
+    words = effect(metric, ratio).partition(" (")[0]
     return words.partition(" % ")[2] or f"times{words.partition(' times')[2]}"
 
 

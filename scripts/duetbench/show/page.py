@@ -116,7 +116,7 @@ class RunPage:
 def reference_runs(results: Path) -> list[RunSummary]:
     """Read the newest runs of each machine and profile, except unreadable ones."""
     recent = run_files.recent(run_files.runs(results))
-    return files.attempted(recent, lambda path: summarise(files.read(Run, path)), [])
+    return files.read_each(recent, lambda path: summarise(files.read(Run, path)), [])
 
 
 def narrow(summary: RunSummary, globs: Sequence[str]) -> RunSummary:
@@ -287,7 +287,7 @@ def select(cases: Iterable[CaseSummary], globs: Sequence[str]) -> list[CaseSumma
     return [case for case in cases if any(fnmatchcase(case.id, glob) for glob in globs)]
 
 
-def ordered(cases: Sequence[CaseSummary], keys: Sequence[str]) -> list[CaseSummary]:
+def order_cases(cases: Sequence[CaseSummary], keys: Sequence[str]) -> list[CaseSummary]:
     """Sort by the keys: numbers by size, names in the order of their first appearance."""
     places: dict[KeyValue, int] = {}
     for case in cases:
@@ -309,7 +309,7 @@ def _table(layout: TableLayout, cases: Sequence[CaseSummary], published: Publish
     keys = layout.keys
     if len({_keys(case, keys) for case in cases}) < len(cases):
         keys = (*keys, "id")
-    cases = ordered(cases, keys)
+    cases = order_cases(cases, keys)
     return FigureTable(
         layout.title,
         tuple(KEYS[key].title for key in keys),

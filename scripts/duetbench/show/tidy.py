@@ -10,7 +10,7 @@ from typing import Final
 
 from duetbench.core.metrics import INSTRUCTIONS, METRICS, WITNESSES
 from duetbench.core.model import Case, Flag, Frozen, Run
-from duetbench.store.comparison import Comparison, weighed
+from duetbench.store.comparison import Comparison, set_material
 from duetbench.store.points import Points
 
 Row = dict[str, str | int | float | bool | None]
@@ -94,7 +94,7 @@ def _judgements(comparison: Comparison) -> Iterator[Row]:
         fields = _fields(judgement, *type(judgement).model_fields)
         metric = judgement.metric if judgement.metric in METRICS else ""
         if judgement.metric not in WITNESSES:
-            fields["material"] = weighed(judgement, comparison.method).material
+            fields["material"] = set_material(judgement, comparison.method).material
         yield {**whole, **columns, **fields, "metric": metric}
 
 

@@ -122,7 +122,7 @@ def _beside(comparison: Comparison) -> list[ViewRow]:
         for case in comparison.cases
         for w in case.witnesses
     ]
-    return sorted(rows, key=lambda row: -abs(math.log(row.judged.ratio or 1)))
+    return sorted(rows, key=lambda row: -abs(math.log(row.judgement.ratio or 1)))
 
 
 def _parts(comparison: Comparison) -> Iterator[tuple[str, str]]:
@@ -152,9 +152,9 @@ _COLUMNS: Final[dict[str, Callable[[ViewRow], str]]] = {
     "verdict": lambda row: row.verdict,
     "change": lambda row: row.change,
     "95 % interval": lambda row: row.interval,
-    "could see": lambda row: formats.size(row.judged.detectable),
+    "could see": lambda row: formats.size(row.judgement.detectable),
     "base → head": lambda row: row.figures or formats.MISSING,
-    "samples": lambda row: f"{row.judged.duets}{' by turns' if row.judged.alone else ''}",
+    "samples": lambda row: f"{row.judgement.duets}{' by turns' if row.judgement.alone else ''}",
     "why": lambda row: row.why,
 }
 
@@ -182,7 +182,7 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
         note = _ROW.format(samples) if any(row.figures for row in moved) else ""
         yield _table(TITLES[group], moved, "why", note=note)
     beside = _beside(comparison)
-    moved = [row for row in beside if row.judged.moved]
+    moved = [row for row in beside if row.judgement.moved]
     table = _table(BESIDE, moved, "why")
     yield replace(table, lines=[*_parts(comparison), *_plain([_BESIDE] * bool(moved))])
     broken = dict.fromkeys((row.case, row.why) for row in of_groups(rows, "broken"))
@@ -199,7 +199,7 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
     yield _table(TITLES["unchanged"], same, *hidden, note=excluded, folded=True)
     tails = of_groups(rows, "unawaited")
     yield _table(TITLES["unawaited"], tails, "verdict", "base → head", folded=True)
-    calm = [row for row in beside if not row.judged.moved]
+    calm = [row for row in beside if not row.judgement.moved]
     yield _table(f"{BESIDE}, no change shown", calm, "base → head", "why", folded=True)
     grown = [
         (case.case.id, *(_cell(case, side) for side in SIDES))
@@ -258,7 +258,7 @@ def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
     if comparison.noise is not None:
         scatter = f"of base against itself scatters by {formats.size(comparison.noise)}"
         yield "noise", f"{formats.title(CPU)} {scatter} from duet to duet (standard deviation)"
-    if apart := dict.fromkeys(row.label for row in rows if row.judged.alone):
+    if apart := dict.fromkeys(row.label for row in rows if row.judgement.alone):
         reason = f"{', '.join(apart)}: {_APART}"
         if comparison.start:
             reason = _STARTS
@@ -292,8 +292,8 @@ def _sight(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
     """Say how small a change could have been seen, and what limits the verdicts."""
     largest: dict[str, float] = {}
     for row in rows:
-        if row.judged.detectable is not None:
-            largest[row.label] = max(largest.get(row.label, 0.0), row.judged.detectable)
+        if row.judgement.detectable is not None:
+            largest[row.label] = max(largest.get(row.label, 0.0), row.judgement.detectable)
     if largest:
         sizes = ", ".join(f"{label} {formats.size(size)}" for label, size in largest.items())
         yield "could see", f"{sizes}: {_COULD_SEE}"
@@ -327,7 +327,7 @@ def _events(comparison: Comparison) -> Iterator[str]:
     for event in comparison.events:
         verdict = formats.verdict(event.metric, event.verdict)
         if event.factor == "change":
-            moved = formats.moved(event.metric, event.interval)
+            moved = formats.effect(event.metric, event.interval)
             yield f"All {len(event.cases)} cases, tested as one: head {moved}."
             continue
         shared = (
@@ -414,13 +414,13 @@ def _growing(comparison: Comparison) -> Iterator[str]:
 def _lacks(comparison: Comparison, row: ViewRow) -> Literal["time", "quiet", "nothing"]:
     """Return what a row lacks for an answer."""
     if row.group == "unjudged":
-        return "quiet" if row.judged.excluded else "time"
+        return "quiet" if row.judgement.excluded else "time"
     # The last look, after which no samples are added; infinite if it is not recorded.
     method = comparison.method
     last = str(method.get("looks", "")).rpartition(", ")[2].partition(" ")[0]
     most = int(last) if last.isdecimal() else math.inf
     unlimited = comparison.budget_seconds is None and comparison.status == "complete"
-    if unlimited or row.judged.duets >= most:
+    if unlimited or row.judgement.duets >= most:
         return "nothing"
     # A case is given up if too many of its duets were unusable.
     duets = next((case.duets for case in comparison.cases if case.case.id == row.case), ())
@@ -477,12 +477,12 @@ def _verdict(count: Judgement | None) -> tuple[str, ...]:
 
 def _sample(rows: Iterable[ViewRow]) -> Literal["turn", "duet"]:
     """Name what rows are judged by: launches of each side alone, in turn, or duets."""
-    return "turn" if {row.judged.alone for row in rows if row.metric} == {True} else "duet"
+    return "turn" if {row.judgement.alone for row in rows if row.metric} == {True} else "duet"
 
 
 def _turn(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
     """Say how long turns take: two launches, one after the other, with a load each."""
-    alone = {row.case for row in rows if row.judged.alone}
+    alone = {row.case for row in rows if row.judgement.alone}
     duets = (duet for case in comparison.cases if case.case.id in alone for duet in case.duets)
     longest = max((duet.seconds for duet in duets), default=0)
     took = f" took up to {formats.duration(longest)}, and" if longest else ""

@@ -89,9 +89,9 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
     if not (results / LIST).is_file():
         return ()
     faults: list[str] = []
-    lists = files.attempted([results / LIST], _benchmarks, faults)
+    lists = files.read_each([results / LIST], _benchmarks, faults)
     paths = [path for path in sorted(results.glob("*/*.json")) if path.name != _MACHINE]
-    loaded = files.attempted(paths if lists else (), partial(_load, lists), faults)
+    loaded = files.read_each(paths if lists else (), partial(_load, lists), faults)
     if problems is None and faults:
         raise RecordError(faults[0])
     if problems is not None:

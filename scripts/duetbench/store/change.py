@@ -181,7 +181,7 @@ class Change(Artefact):
     note: str = Field(default="", description="Why it was closed, or not confirmed.")
 
     @property
-    def moved(self) -> tuple[SeriesName, ...]:
+    def all_series(self) -> tuple[SeriesName, ...]:
         """Every series that moved: its own, then the others."""
         return self.series, *self.others
 

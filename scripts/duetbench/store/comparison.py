@@ -456,7 +456,7 @@ def weight(judgement: Judgement, method: Mapping[str, object]) -> float:
     return abs(math.log(judgement.ratio)) / math.log1p(acted_on(judgement.metric, method))
 
 
-def weighed(judgement: Judgement, method: Mapping[str, object]) -> Judgement:
+def set_material(judgement: Judgement, method: Mapping[str, object]) -> Judgement:
     """A judgement with `material` set, if its metric moved."""
     material = weight(judgement, method) >= 1 if judgement.moved else None
     return judgement.model_copy(update={"material": material})

@@ -94,10 +94,10 @@ def paths(kind: type[Artefact], results: Path) -> list[Path]:
 def read_all(kind: type[_Kind], results: Path, problems: list[str] | None = None) -> list[_Kind]:
     """All values of a kind; problems of unreadable files go to `problems`, or raise."""
     files, read_one = paths(kind, results), partial(read, kind, check_name=True)
-    return list(map(read_one, files)) if problems is None else attempted(files, read_one, problems)
+    return list(map(read_one, files)) if problems is None else read_each(files, read_one, problems)
 
 
-def attempted(
+def read_each(
     paths: Iterable[Path], read_one: Callable[[Path], _T], problems: list[str]
 ) -> list[_T]:
     """The values of the readable files; each other file adds a sentence to `problems`."""

@@ -201,7 +201,7 @@ class MixedLocks:
         self.row = self._loaded()
         self.seconds = START_SECONDS if self._job else sum(duet_seconds(self.case))
 
-    def moved(self, moving: Names) -> Names:
+    def resolve(self, moving: Names) -> Names:
         """Resolve and install a mixed lock; return which packages of the row moved in it.
 
         Raises SetupError if that fails, or if one of them has neither of its versions there.

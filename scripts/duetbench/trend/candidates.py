@@ -298,9 +298,9 @@ def _same(candidate: Change, judged: Change, places: Mapping[str, int]) -> bool:
     A confirmed change of another stack has judged the series that it names. `places` are those of
     the runs of the candidate's table; names of other runs sort by time.
     """
-    kinds = {series.inprocess for series in judged.moved}
+    kinds = {series.inprocess for series in judged.all_series}
     stepped = {step.series for step in candidate.steps}
-    named = judged.confirmed and not stepped.isdisjoint((*judged.moved, *judged.unplayed))
+    named = judged.confirmed and not stepped.isdisjoint((*judged.all_series, *judged.unplayed))
     machine_and_stack = candidate.series.machine, candidate.base.stack
     if not named and (judged.series.machine, judged.base.stack) != machine_and_stack:
         return False

@@ -21,7 +21,7 @@ from duetbench.judge import sides as sides_
 from duetbench.judge.change_locks import find_locks
 from duetbench.judge.counted import PROFILES, declared_jobs
 from duetbench.judge.duet_loop import MakeInstruments, Reporter
-from duetbench.judge.session import Question, unmeasured
+from duetbench.judge.session import Question, empty_comparison
 from duetbench.judge.sides import Scope
 from duetbench.project.project import Project
 from duetbench.store import files
@@ -76,11 +76,11 @@ def compare_stacks(
         pairs = tuple(pair for pair in touched.pairs if pair.case.id in served)
         counted_jobs = counted.jobs(pair.sides for pair in touched.pairs)
         jobs = tuple(job for job in counted_jobs if job.series in carriers)
-        nothing = "" if pairs or jobs else touched.nothing or UNLOADED
-        touched = replace(touched, pairs=pairs, nothing=nothing)
+        nothing = "" if pairs or jobs else touched.empty_reason or UNLOADED
+        touched = replace(touched, pairs=pairs, empty_reason=nothing)
         question = Question(touched, jobs, seconds, seed, notes=texts.notes)
         if nothing:
-            return unmeasured(question)
+            return empty_comparison(question)
         with measuring():
             return session.compare(question, reporter, make(logs))
 
@@ -238,7 +238,7 @@ def _method(main: Step, judged: Judgement, machine: str) -> str:
     )
 
 
-def closed(records: Sequence[Change], evidence: Mapping[str, Comparison]) -> tuple[Change, ...]:
+def close(records: Sequence[Change], evidence: Mapping[str, Comparison]) -> tuple[Change, ...]:
     """Close open changes that a later confirmed one undid; return their new states.
 
     A change is undone when both together leave the series no worse than before, within the metric's

@@ -61,7 +61,7 @@ class TimeIsUpError(Exception):
 class Measurer(Protocol):
     """Seam between the search and everything that is measured."""
 
-    def moved(self, names: Names) -> Names:
+    def resolve(self, names: Names) -> Names:
         """Return which packages move where these do; SetupError if there is no such stack."""
 
     def duet(self, purpose: str, base: Names, head: Names) -> float | None:
@@ -152,7 +152,7 @@ class Search:
             left = self._narrow(base, tuple(rest), smaller * size, error)
             if len(left) == len(self.row):
                 return self._name(left, frozenset(left), effect)
-            real = self.measurer.moved(base | frozenset(left)) - base
+            real = self.measurer.resolve(base | frozenset(left)) - base
             answer = self._ask("alone", base, base | real, smaller * size, error, least=SHARE)
             self._say(f"{', '.join(sorted(real))} alone: {answer.value}")
             if answer is Answer.OPEN:
@@ -201,7 +201,7 @@ class Search:
         failed = 0
         for part in _halves(left):
             try:
-                real = self.measurer.moved(base | part) - base
+                real = self.measurer.resolve(base | part) - base
             except SetupError as problem:
                 self.log(f"cannot be installed: {', '.join(sorted(part))} moved: {problem}")
                 failed += 1

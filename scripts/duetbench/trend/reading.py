@@ -65,11 +65,11 @@ def read(results: Path) -> Sources:
         once(path, points.id)
         return points
 
-    runs = files.attempted(run_files.runs(results), run, problems)
+    runs = files.read_each(run_files.runs(results), run, problems)
     changes = files.read_all(Change, results, problems)
     comparisons = files.read_all(Comparison, results, problems)
     records = files.read_all(NightRecord, results, problems)
-    anchored = files.attempted(files.paths(Points, results), points_at, problems)
+    anchored = files.read_each(files.paths(Points, results), points_at, problems)
     attributions = files.read_all(Attribution, results, problems)
     packages = files.read_all(PackageRecord, results, problems)
     anchored.sort(key=lambda points: (points.started, points.id))
@@ -92,7 +92,7 @@ def read(results: Path) -> Sources:
 
 def of_points(points: Iterable[Points]) -> tuple[tuple[Night, ...], tuple[str, ...]]:
     """Return the nights of all points of dated stacks, and sentences about points on no trend."""
-    stacks, notes = trended(points)
+    stacks, notes = trend_points(points)
     cases = [case for stack in stacks for case in stack.cases]
     places = {case.case: NightCase(case.python, case.stack) for case in cases}
     return tuple(_night(stack, places) for stack in stacks), notes
@@ -144,7 +144,7 @@ def _night(stack: Points, places: Mapping[str, NightCase]) -> Night:
     )
 
 
-def trended(points: Iterable[Points]) -> tuple[tuple[Points, ...], tuple[str, ...]]:
+def trend_points(points: Iterable[Points]) -> tuple[tuple[Points, ...], tuple[str, ...]]:
     """Return the points of dated stacks, one file each, and sentences about points on no trend.
 
     Dated stacks are those of nights, and those measured later as of a date. All points of a machine

@@ -34,7 +34,7 @@ _NORMAL: Final = 1.96  # standard errors of a 95 % interval, if the number of sa
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredRelease:
     """A release that was measured against the anchor, or was planned to be."""
 
     version: str
@@ -44,7 +44,7 @@ class Measured:
     points: Mapping[str, CasePoints]  # by case, or by series of an in-process benchmark
     missing: Mapping[str, str]  # case → why it has no points
 
-    def follows(self, base: Measured) -> bool:
+    def follows(self, base: MeasuredRelease) -> bool:
         """Whether no release lies between `base` and this one."""
         return self.previous is not None and order(self.previous) <= order(base.version)
 
@@ -64,11 +64,11 @@ class ReleaseAxis:
     package: str
     machine: Machine
     anchor: str
-    releases: tuple[Measured, ...]
+    releases: tuple[MeasuredRelease, ...]
     last: datetime
 
     @property
-    def measured(self) -> tuple[Measured, ...]:
+    def measured(self) -> tuple[MeasuredRelease, ...]:
         """Releases with points: the others could not be installed, or failed."""
         return tuple(release for release in self.releases if release.points)
 
@@ -106,8 +106,8 @@ class ReleaseEffect:
 class Result:
     """All effects of a release over another one."""
 
-    base: Measured
-    head: Measured
+    base: MeasuredRelease
+    head: MeasuredRelease
     effects: tuple[ReleaseEffect, ...]
 
     @property
@@ -165,11 +165,11 @@ def axes(files: Iterable[Points]) -> dict[str, tuple[ReleaseAxis, ...]]:
     }
 
 
-def _measured(version: str, files: Sequence[Points]) -> Measured:
+def _measured(version: str, files: Sequence[Points]) -> MeasuredRelease:
     points = {case.case: case for file in files for case in file.cases}
     # The first release of a span has no record of the one before it.
     previous = (file.release.previous for file in files[::-1] if file.release)
-    return Measured(
+    return MeasuredRelease(
         version=version,
         when=files[-1].when,
         previous=next(filter(None, previous), None),
@@ -184,7 +184,7 @@ def _measured(version: str, files: Sequence[Points]) -> Measured:
     )
 
 
-def over(base: Measured, head: Measured) -> tuple[ReleaseEffect, ...]:
+def over(base: MeasuredRelease, head: MeasuredRelease) -> tuple[ReleaseEffect, ...]:
     """Compare one release with another, for each case and metric that both have."""
     pairs = [
         (case, before, after)
@@ -205,7 +205,7 @@ def judge(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
         statistics.moved_p(_sample(before, after), row(after.metric).floor)
         for _, before, after in pairs
     ]
-    adjusted = statistics.adjusted(ps, [1.0] * len(ps))
+    adjusted = statistics.adjust(ps, [1.0] * len(ps))
     return [_verdict(*pair, p, len(ps)) for pair, p in zip(pairs, adjusted, strict=True)]
 
 
@@ -283,7 +283,7 @@ def _narrow(record: Change, axes: Mapping[str, Sequence[ReleaseAxis]]) -> Narrow
     spans = (
         narrowed
         for axis in ordered
-        for series in record.moved
+        for series in record.all_series
         if (narrowed := _between(axis, span, series)) is not None
         # For another metric, more may be better.
         if series.metric != record.series.metric
@@ -308,7 +308,7 @@ def _between(axis: ReleaseAxis, span: Release, series: SeriesName) -> Narrowed |
     ):
         return None
 
-    def over_each(chain: Sequence[tuple[Measured, AnchoredPoint]]) -> list[ReleaseEffect]:
+    def over_each(chain: Sequence[tuple[MeasuredRelease, AnchoredPoint]]) -> list[ReleaseEffect]:
         return judge(
             [
                 (head.points[series.case], before, after)

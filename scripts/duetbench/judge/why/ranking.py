@@ -232,12 +232,12 @@ def rank(
     Rows are of what moved by a share of the total at least, and in the same direction in all runs:
     what depends on where memory lies moves in some of them only.
     """
-    base = renamed(base, head)
+    base = match_names(base, head)
     both = align(grow(base.paths), grow(head.paths))
     totals = both.base.total, both.head.total
     sums: Mapping[Name, _Sum] = _sums(both)
     for before, after in runs:
-        moved = _sums(align(grow(renamed(before, after).paths), grow(after.paths)))
+        moved = _sums(align(grow(match_names(before, after).paths), grow(after.paths)))
         sums = {name: sum_ for name, sum_ in sums.items() if sum_.moved * moved[name].moved > 0}
 
     def function(name: Name) -> Function:
@@ -290,7 +290,7 @@ def moved_imports(
     return tuple(sorted(rows, key=lambda row: (-abs(row.moved), row.module or "")))
 
 
-def renamed(base: Calls, head: Calls) -> Calls:
+def match_names(base: Calls, head: Calls) -> Calls:
     """Give functions of base the names that head has for the same code.
 
     Where the code does not say so, a qualified name that only one file on each side has does.

@@ -81,14 +81,14 @@ class InstructionCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Uncounted:
+class NoCount:
     """Why a target has no figure; `unfit`: it cannot have one in principle."""
 
     reason: str
     unfit: bool = False
 
 
-Outcomes = dict[str, InstructionCount | Uncounted]
+Outcomes = dict[str, InstructionCount | NoCount]
 Collect = Callable[[float], Outcomes]
 """Waits for the figures; raises `CountError` if there are none."""
 
@@ -119,12 +119,12 @@ def count(
     `payload` are the interpreter's arguments: a program that calls `phases.run`. It gets PATH and
     `env`. Importing a web framework takes some 20 s.
     """
-    with started(python, payload, targets, env=env, rounds=rounds) as collect:
+    with start(python, payload, targets, env=env, rounds=rounds) as collect:
         return collect(timeout)
 
 
 @contextmanager
-def started(
+def start(
     python: Path,
     payload: Sequence[str],
     targets: Sequence[str],
@@ -158,14 +158,14 @@ def started(
             return {
                 target: _outcome(report_of(file), folder, rounds)
                 if file.exists() or not late
-                else Uncounted(late)
+                else NoCount(late)
                 for target, file in files.items()
             }
 
         yield collect
 
 
-def figure(parts: Sequence[Dump], n: int, rounds: int) -> InstructionCount | Uncounted:
+def figure(parts: Sequence[Dump], n: int, rounds: int) -> InstructionCount | NoCount:
     """Compute a target's figure from the dumps of its process: warm-up, nothing, n and 2n in turn.
 
     Raises CountError if the dumps are not those of such a process.
@@ -189,10 +189,10 @@ def figure(parts: Sequence[Dump], n: int, rounds: int) -> InstructionCount | Unc
     ]
     per_unit = statistics.median(costs)
     if per_unit <= 0:
-        return Uncounted(f"{2 * n} units took no more instructions than {n}: {readings}")
+        return NoCount(f"{2 * n} units took no more instructions than {n}: {readings}")
     spread = (max(costs) - min(costs)) / per_unit
     if spread > SPREAD_LIMIT:
-        return Uncounted(
+        return NoCount(
             f"rounds of {n} units differ by {spread:.2%}: "
             f"{', '.join(f'{cost:.0f}' for cost in costs)} instructions per unit"
         )
@@ -237,12 +237,12 @@ def report_of(file: Path) -> dict[str, Any]:
     return dict(report)
 
 
-def _outcome(report: dict[str, Any], folder: Path, rounds: int) -> InstructionCount | Uncounted:
+def _outcome(report: dict[str, Any], folder: Path, rounds: int) -> InstructionCount | NoCount:
     if "reason" in report:
-        return Uncounted(report["reason"], report["unfit"])
+        return NoCount(report["reason"], report["unfit"])
     rounds = report.get("rounds", rounds)
     count = figure(read_dumps(folder, report["process"]), report["n"], rounds)
-    return count if isinstance(count, Uncounted) else replace(count, seeded=report["seeded"])
+    return count if isinstance(count, NoCount) else replace(count, seeded=report["seeded"])
 
 
 @contextmanager

@@ -326,7 +326,7 @@ def _warm_in_time(unit: Unit, rounds: int, ends: float) -> tuple[int, int]:
     warmup, sizes = unit.warmup, (0, 0)
     if unit.seconds >= SLOW:
         least = unit.seconds + (LONGER - 1) * unit.work
-        planned(unit, rounds, least, (ends - time.monotonic()) / 2, more=1)
+        plan_calls(unit, rounds, least, (ends - time.monotonic()) / 2, more=1)
         for _ in range(min(warmup, WARM)):
             unit.call()
         warmup = 1
@@ -339,7 +339,7 @@ def _warm_in_time(unit: Unit, rounds: int, ends: float) -> tuple[int, int]:
             call()
             now = time.monotonic()
             if more == max(0, times - 2):
-                sizes = planned(unit, rounds, now - began, ends - now, more)
+                sizes = plan_calls(unit, rounds, now - began, ends - now, more)
                 if not sizes[0]:
                     break
         os.getppid()
@@ -348,7 +348,7 @@ def _warm_in_time(unit: Unit, rounds: int, ends: float) -> tuple[int, int]:
     return sizes
 
 
-def planned(unit: Unit, rounds: int, each: float, left: float, more: int) -> tuple[int, int]:
+def plan_calls(unit: Unit, rounds: int, each: float, left: float, more: int) -> tuple[int, int]:
     """Calls of a single and a double phase, of `each` s, after `more` calls and within `left` s.
 
     If n and 2n take too long, fewer. For slow units, none and some: beside them a phase itself

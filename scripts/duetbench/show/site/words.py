@@ -95,7 +95,7 @@ def point_command(night: Night, case_id: str) -> str:
         days = ("--from", night.as_of, "--to", night.as_of)
         return shlex.join(("duetbench", "backfill", *days, *select))
     if night.ratio:
-        command = shlex.join(("duetbench", "anchor", "play", *select))
+        command = shlex.join(("duetbench", "anchor", "run", *select))
     elif inside:
         benchmark = case_id.removeprefix(_INSIDE).partition("/")[0].partition("(")[0]
         command = shlex.join(("duetbench", "inprocess", "--select", f"{glob.escape(benchmark)}*"))
@@ -107,14 +107,14 @@ def point_command(night: Night, case_id: str) -> str:
     return f"git switch --detach {night.commit[:12]} && duetbench setup && {command}"
 
 
-def filled(template: str, **context: Any) -> str:
+def fill(template: str, **context: Any) -> str:
     """Fill a template of the site."""
     return _environment().get_template(template).render(context)
 
 
 def drawing(template: str, **context: Any) -> Markup:
     """Fill the template of a chart, for a page."""
-    return Markup(filled(template, **context))  # noqa: S704 - from a template that escapes
+    return Markup(fill(template, **context))  # noqa: S704 - from a template that escapes
 
 
 @cache

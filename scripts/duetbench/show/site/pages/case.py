@@ -13,7 +13,7 @@ from duetbench.show import addresses, formats
 from duetbench.show.change import ChangeText, describe
 from duetbench.show.site import words
 from duetbench.show.site.pages import trends
-from duetbench.show.site.pages.site import PageFile, Site, barred, grouped, json_file, render
+from duetbench.show.site.pages.site import PageFile, Site, group, guard, json_file, render
 from duetbench.store.change import Change
 from duetbench.trend.table import Table
 
@@ -30,8 +30,8 @@ def pages(site: Site) -> Iterator[PageFile]:
     for case in dict.fromkeys((*tables, *newest_runs)):
         of_case, changes = tables.get(case, ()), changes_by_case.get(case, ())
         make = partial(_of_case, site, case, of_case, changes, newest_runs[case])
-        yield from barred(site, addresses.case(case), case, make)
-    yield from barred(site, addresses.CASES, "Cases", partial(_lists, site, tables))
+        yield from guard(site, addresses.case(case), case, make)
+    yield from guard(site, addresses.CASES, "Cases", partial(_lists, site, tables))
 
 
 def _of_case(
@@ -101,7 +101,7 @@ def _view(site: Site, table: Table, case: str) -> dict[str, Any]:
 def _where(change: ChangeText, case: str) -> str:
     """Name a case's figures that a change moved: `CPU/request on xeon-2c`."""
     record = change.record
-    series = [name for name in record.moved if name.case == case]
+    series = [name for name in record.all_series if name.case == case]
     return ", ".join(
         dict.fromkeys(f"{trends.title(name.metric)} on {name.machine}" for name in series)
     )
@@ -162,7 +162,7 @@ def _declared_facts(case: Case) -> list[tuple[str, str]]:
 
 def _lists(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterator[PageFile]:
     """List all cases, those of each experiment, and the variants of each endpoint."""
-    lists = grouped(
+    lists = group(
         (prefix, case)
         for case in sorted(site.planned, key=_natural)
         for prefix in dict.fromkeys(("", case.partition("/")[0], endpoint(case)))
@@ -176,7 +176,7 @@ def _lists(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterator[Page
             titles = {name.what for name in map(names.name, cases) if name.known}
             title = titles.pop() if len(titles) == 1 else title
         else:
-            groups = grouped(((prefix and endpoint(case)) or _group(case), case) for case in cases)
+            groups = group(((prefix and endpoint(case)) or _group(case), case) for case in cases)
         yield render(
             site,
             "cases.html.j2",

@@ -15,7 +15,7 @@ from duetbench.project import names
 from duetbench.project.names import CaseName
 from duetbench.show import addresses, formats
 from duetbench.show.answer import ViewRow, rows_of
-from duetbench.show.site.pages.site import PageFile, Site, barred, grouped, render
+from duetbench.show.site.pages.site import PageFile, Site, group, guard, render
 from duetbench.store.comparison import CaseComparison, Comparison, SideRecord
 
 TITLE: Final = "Side by side"
@@ -48,7 +48,7 @@ class Choice:
 def pages(site: Site) -> Iterator[PageFile]:
     """Make the page if there is a comparison for it."""
     if site.choices:
-        yield from barred(site, addresses.SIDES, TITLE, partial(_page, site))
+        yield from guard(site, addresses.SIDES, TITLE, partial(_page, site))
 
 
 def _page(site: Site) -> Iterator[PageFile]:
@@ -74,7 +74,7 @@ def choices(comparisons: Iterable[Comparison]) -> dict[tuple[str, str], tuple[Ch
         (title, machine), choice = entry
         return order.index(title), machine, choice.name, choice.comparison.head.label
 
-    return grouped(sorted(newest.values(), key=rank))
+    return group(sorted(newest.values(), key=rank))
 
 
 def _kind(comparison: Comparison) -> str:
@@ -117,7 +117,7 @@ def _choice(
         return Figure((row.figures if row else "") or _sides(case, metric, row), row)
 
     cpu, *others = map(figure, (CPU, f"{case.case.load.times}_p99", "pss_steady"))
-    judgement = cpu.row.judged if cpu.row else None
+    judgement = cpu.row.judgement if cpu.row else None
     samples = f"{judgement.duets}{' by turns' if judgement.alone else ''}" if judgement else "0"
     name = _name(case.case)
     return Choice(comparison, name.id, _words(name, kind), (cpu, *others), samples)
@@ -130,6 +130,6 @@ def _sides(case: CaseComparison, metric: str, row: ViewRow | None) -> str:
     if not figures:
         return formats.MISSING
     base, head = map(geometric_mean, zip(*figures, strict=True))
-    if row and row.judged.ratio:
-        head = base * row.judged.ratio
+    if row and row.judgement.ratio:
+        head = base * row.judgement.ratio
     return " → ".join(formats.figure(metric, end) for end in (base, head))

@@ -30,9 +30,9 @@ from duetbench.show.change import (
 from duetbench.show.formats import WORDY
 from duetbench.show.site.charts import CHANGE, Caption, Dot, Value, forest
 from duetbench.show.site.flame import flame
-from duetbench.show.site.pages.site import PageFile, Site, barred, grouped, render
+from duetbench.show.site.pages.site import PageFile, Site, group, guard, render
 from duetbench.show.site.pages.trends import change_card, trend_around
-from duetbench.show.site.words import filled
+from duetbench.show.site.words import fill
 from duetbench.show.view import Section, View, make_view
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
@@ -46,13 +46,13 @@ _OF_ALL: Final = "and what is said of all"
 
 def pages(site: Site) -> Iterator[PageFile]:
     """Make the lists, a page for each change, attribution and comparison, and the feed."""
-    yield from barred(site, addresses.CHANGES, "Changes", partial(_list, site))
+    yield from guard(site, addresses.CHANGES, "Changes", partial(_list, site))
     for record in site.changes:
         address, make = addresses.change(record.id), partial(_change_page, site, record)
-        yield from barred(site, address, f"Change {record.id}", make)
+        yield from guard(site, address, f"Change {record.id}", make)
     for why in site.attributions.values():
         address = addresses.attribution(why.id)
-        yield from barred(site, address, f"Attribution {why.id}", partial(_why, site, why))
+        yield from guard(site, address, f"Attribution {why.id}", partial(_why, site, why))
     yield from _comparisons(site)
 
 
@@ -74,7 +74,7 @@ def feed(changes: Iterable[Change], base: str = "") -> str:
 
     `base`: address of the site, with a slash at its end; if empty, links are relative to the feed.
     """
-    return filled("changes.atom.j2", base=base, changes=[*map(describe, changes)]) + "\n"
+    return fill("changes.atom.j2", base=base, changes=[*map(describe, changes)]) + "\n"
 
 
 def _change_page(site: Site, record: Change) -> Iterator[PageFile]:
@@ -147,7 +147,7 @@ def _why(site: Site, record: Attribution) -> Iterator[PageFile]:
 
 def _comparisons(site: Site) -> Iterator[PageFile]:
     """Make the list, and one page for each comparison."""
-    confirmed = grouped((record.evidence, record) for record in site.changes if record.evidence)
+    confirmed = group((record.evidence, record) for record in site.changes if record.evidence)
     listed = []
 
     def make(comparison: Comparison) -> Iterator[PageFile]:
@@ -167,7 +167,7 @@ def _comparisons(site: Site) -> Iterator[PageFile]:
 
     for name, comparison in site.comparisons.items():
         address = addresses.comparison(name)
-        yield from barred(site, address, f"Comparison {name}", partial(make, comparison))
+        yield from guard(site, address, f"Comparison {name}", partial(make, comparison))
     yield render(
         site,
         "comparisons.html.j2",
@@ -183,7 +183,7 @@ def _content(
 ) -> dict[str, Any]:
     """Return what the template needs; without a site, cases have no links."""
     planned = site.planned if site else frozenset()
-    rows_of = grouped((row.case, row) for row in view.rows)
+    rows_of = group((row.case, row) for row in view.rows)
     samples = [*_cases(comparison), *_inside(comparison)]
     # The order of the report: what moved comes first.
     places = {case: place for place, case in enumerate(rows_of)}
@@ -191,19 +191,19 @@ def _content(
     for case in samples:
         rows = rows_of.get(case["id"], ())
         case["verdicts"] = [f"{row.verdict}: {row.label}" for row in rows]
-    dots = grouped(
+    dots = group(
         (
             TITLES[row.group],
             Dot(
                 f"{row.name or row.case} · {row.label}",
-                Value(row.judged.interval),
+                Value(row.judgement.interval),
                 href=root + addresses.case(row.case) if row.case in planned else "",
-                verdict=row.judged.verdict,
+                verdict=row.judgement.verdict,
                 word=row.verdict,
             ),
         )
         for row in view.rows
-        if row.judged.ratio is not None
+        if row.judgement.ratio is not None
     )
     about = Caption("verdicts", "Verdicts", "Head over base, each with its own 95 % interval.")
     return {
@@ -223,7 +223,7 @@ def one_file(comparison: Comparison) -> str:
     Template, charts and styles are the site's, without links to its other pages.
     """
     style = (Path(__file__).parents[1] / "static" / "site.css").read_text("utf-8")
-    return filled(
+    return fill(
         "comparison.html.j2",
         layout="alone.html.j2",
         style=Markup(style),  # noqa: S704 - our own files

@@ -15,9 +15,9 @@ from duetbench.project.published import KEYS, SHARED_PAGE, ChartLayout, Publishe
 from duetbench.project.schema import PROFILES
 from duetbench.show import addresses, inprocess
 from duetbench.show.claims import ANSWERED, Answer, Evidence, tally
-from duetbench.show.page import Section, answer_table, facts, ordered, select
+from duetbench.show.page import Section, answer_table, facts, order_cases, select
 from duetbench.show.site.charts import Caption, Dot, PlotPoint, Quantity, Value, forest, plot
-from duetbench.show.site.pages.site import PageFile, Site, barred, render
+from duetbench.show.site.pages.site import PageFile, Site, guard, render
 from duetbench.store.change import INPROCESS
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary
 
@@ -36,7 +36,7 @@ def pages(site: Site) -> Iterator[PageFile]:
     )
     for name in _names(site):
         address = addresses.experiment(name)
-        yield from barred(site, address, name, partial(_page, site, name))
+        yield from guard(site, address, name, partial(_page, site, name))
 
 
 def questions(site: Site) -> Iterator[dict[str, Any]]:
@@ -150,7 +150,7 @@ def draw(
     if layout.x and len({KEYS[layout.x].of(case.case) for case in chosen}) > 1:
         varied = KEYS[layout.x]
         lines: dict[str, list[PlotPoint]] = {}
-        for case in ordered(chosen, (*keys, layout.x)):
+        for case in order_cases(chosen, (*keys, layout.x)):
             # A server that runs with its own default has no place on the axis.
             if isinstance(x := varied.of(case.case), int | float):
                 point = PlotPoint(float(x), values[case.id], root + addresses.case(case.id))
@@ -159,7 +159,7 @@ def draw(
     if len({_words(case, (*layout.group, *keys)) for case in chosen}) < len(chosen):
         keys = (*keys, "id")  # rows with the same words would look like repetitions
     groups: dict[str, list[Dot]] = {}
-    for case in ordered(chosen, (*layout.group, *keys)):
+    for case in order_cases(chosen, (*layout.group, *keys)):
         href = root + addresses.case(case.id)
         dot = Dot(_words(case, keys), values[case.id], KEYS[keys[0]].text(case.case), href)
         groups.setdefault(_words(case, layout.group), []).append(dot)

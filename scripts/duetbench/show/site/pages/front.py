@@ -19,8 +19,8 @@ from duetbench.show.change import ChangeText, describe
 from duetbench.show.site.charts import Caption
 from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.experiment import questions
-from duetbench.show.site.pages.site import PageFile, Site, barred, json_file, render
-from duetbench.show.site.words import filled
+from duetbench.show.site.pages.site import PageFile, Site, guard, json_file, render
+from duetbench.show.site.words import fill
 from duetbench.trend.reading import coverage
 from duetbench.trend.summary import ENOUGH_LAUNCHES
 from duetbench.trend.table import KINDS, Night, Table
@@ -30,7 +30,7 @@ _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 def pages(site: Site) -> Iterator[PageFile]:
     """Make the single pages, and the list of downloads for tools."""
-    yield from barred(site, addresses.FRONT, "duetbench", partial(_first, site))
+    yield from guard(site, addresses.FRONT, "duetbench", partial(_first, site))
     yield render(
         site,
         "method.html.j2",
@@ -153,4 +153,4 @@ def _downloads(site: Site) -> Iterator[PageFile]:
         "problems": [*site.sources.problems, *site.broken],
     }
     yield json_file("index.json", index)
-    yield PageFile("llms.txt", filled("llms.txt.j2", site=site, base=site.base))
+    yield PageFile("llms.txt", fill("llms.txt.j2", site=site, base=site.base))

@@ -22,24 +22,24 @@ from duetbench.show.site.pages.site import (
     PageFile,
     ReleasedPackage,
     Site,
-    barred,
-    grouped,
+    group,
+    guard,
     render,
 )
 from duetbench.show.site.words import day
 from duetbench.store.comparison import PackageChange, differences
 from duetbench.trend import releases
-from duetbench.trend.releases import MAIN, Measured, ReleaseAxis, ReleaseEffect, Result
+from duetbench.trend.releases import MAIN, MeasuredRelease, ReleaseAxis, ReleaseEffect, Result
 
 _FIRST: Final = "Each release relative to the first (1 ×), whose error is in the other intervals."
 
 
 def pages(site: Site) -> Iterator[PageFile]:
     """Make the list, a page for each package, and one for each of its releases."""
-    yield from barred(site, addresses.PACKAGES, "Packages", partial(_list, site))
+    yield from guard(site, addresses.PACKAGES, "Packages", partial(_list, site))
     for package in site.packages.values():
         address, make = addresses.package(package.name), partial(_of_package, site, package)
-        yield from barred(site, address, package.name, make)
+        yield from guard(site, address, package.name, make)
 
 
 def _of_package(site: Site, package: ReleasedPackage) -> Iterator[PageFile]:
@@ -66,12 +66,12 @@ def _list(site: Site) -> Iterator[PageFile]:
     )
 
 
-def _rows(axis: ReleaseAxis) -> list[tuple[Measured, Result | None]]:
+def _rows(axis: ReleaseAxis) -> list[tuple[MeasuredRelease, Result | None]]:
     """Return the releases, newest first, each with its effect over the one before."""
     return [(release, _results(axis).get(release.version)) for release in axis.releases[::-1]]
 
 
-def _newest(axis: ReleaseAxis) -> tuple[Measured, Result | None]:
+def _newest(axis: ReleaseAxis) -> tuple[MeasuredRelease, Result | None]:
     rows = _rows(axis)
     return next((row for row in rows if row[0].points), rows[0])
 
@@ -90,7 +90,7 @@ def _package(site: Site, package: ReleasedPackage) -> PageFile:
         card=_card(moved[0], moved[2]) if moved and moved[2] else None,
         moved=moved,
         package=package,
-        locked=grouped((version, stack) for stack, version in package.locked.items()),
+        locked=group((version, stack) for stack, version in package.locked.items()),
         links=_links(package),
         sections=[
             (axis, _rows(axis), [*_moved(root, number, axis)])
@@ -132,9 +132,9 @@ def _moved(root: str, number: int, axis: ReleaseAxis) -> Iterator[Markup]:
     moved, the first endpoint shows that.
     """
     cases = {case.case: case for release in axis.releases for case in release.points.values()}
-    endpoints = grouped((endpoint(case.case, case.python), case) for case in cases.values())
+    endpoints = group((endpoint(case.case, case.python), case) for case in cases.values())
     names_of = {case.case: name for name, many in endpoints.items() for case in many}
-    effects = grouped(
+    effects = group(
         (names_of[effect.case], (result, effect))
         for result in _results(axis).values()
         for effect in result.moved
@@ -284,14 +284,14 @@ def _card(axis: ReleaseAxis, result: Result) -> Card | None:
 def _summary(
     name: str,
     version: str,
-    sections: Sequence[tuple[ReleaseAxis, Measured, Result | None, Markup | None]],
+    sections: Sequence[tuple[ReleaseAxis, MeasuredRelease, Result | None, Markup | None]],
 ) -> str:
     """Describe a release's largest effect on the machine measured last, in a sentence."""
     effects = (effect for _, _, result, _ in sections if result for effect in result.moved)
     if (first := next(effects, None)) is None:
         return f"The effect of {name} {version} on requests, case by case."
     what = names.name(first.case).what
-    return f"With {name} {version}, {what} {formats.moved(first.metric, first.ratio)}."
+    return f"With {name} {version}, {what} {formats.effect(first.metric, first.ratio)}."
 
 
 def _forest(site: Site, root: str, number: int, result: Result) -> Markup:

@@ -20,7 +20,7 @@ from duetbench.project.published import Published, SuiteDeclaration, load_publis
 from duetbench.show import addresses
 from duetbench.show.change import AttributionText
 from duetbench.show.page import reference_runs
-from duetbench.show.site.words import filled
+from duetbench.show.site.words import fill
 from duetbench.store import asv_results
 from duetbench.store.asv_results import Snapshot
 from duetbench.store.attribution import Attribution
@@ -41,7 +41,7 @@ TableKey = tuple[str, Kind]
 """A machine's id and a kind of figures, which together have a table."""
 
 
-def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
+def group(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
     """Collect the values of each key; keys and values keep their order."""
     groups: dict[K, list[V]] = {}
     for key, value in pairs:
@@ -239,14 +239,14 @@ class Site:
             short = (case, table.kind) not in series
             return short, kinds.index(table.kind), -lengths[entry], table.machine
 
-        return grouped(sorted(lengths, key=place))
+        return group(sorted(lengths, key=place))
 
     def changes_by_case(self) -> dict[str, tuple[Change, ...]]:
         """Return the changes that moved each case, newest first."""
-        return grouped(
+        return group(
             (case, record)
             for record in self.changes
-            for case in dict.fromkeys(series.case for series in record.moved)
+            for case in dict.fromkeys(series.case for series in record.all_series)
         )
 
     def experiments(self) -> tuple[str, ...]:
@@ -274,7 +274,7 @@ def render(
     """
     path = addresses.file(address)
     card = card if site.has_cards else None
-    html = filled(
+    html = fill(
         template,
         site=site,
         path=path,
@@ -288,7 +288,7 @@ def render(
     return PageFile(path, html, card)
 
 
-def barred(
+def guard(
     site: Site, address: str, title: str, make: Callable[[], Iterable[PageFile]]
 ) -> Iterator[PageFile]:
     """Make the pages of one thing; if that fails in any way, make a page that says so.
@@ -364,19 +364,19 @@ def _packages(
     for night in sorted(nights, key=lambda night: night.time):
         stacks |= night.packages
         names.update(*night.packages.values())
-    mentions = grouped(
+    mentions = group(
         (name, record)
         for record in changes
         for name in {move.package for move in record.packages}
         | {cause.package for cause in record.releases}
     )
-    versions = grouped(
+    versions = group(
         (package, release.version)
         for package, package_axes in axes_of.items()
         for axis in package_axes
         for release in axis.releases
     )
-    culprits = grouped(
+    culprits = group(
         (cause.package, cause.version) for record in changes for cause in record.releases
     )
     metadata = {record.id: record for record in sources.packages}

@@ -185,7 +185,7 @@ def _table(
         "changes": [
             _change(site, record, name)
             for record in changes
-            for name in record.moved
+            for name in record.all_series
             if (name.machine, name.case) == (table.machine, case)
             and only in {"", name.metric}
             and table.nights[first].time <= record.when.timestamp()
