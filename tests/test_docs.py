@@ -118,6 +118,7 @@ def test_pages_and_history_are_one_site_that_asks_no_other_host(
     dead = [one for one in sites.dead_links(site) if not re.search(r" https://.*leaves", one)]
     assert not dead
     for name, document in sites.documents(docs).items():
+        assert [tag for tag, _ in document.tags].count("h1") == 1, name
         for tag, attrs in document.tags:
             loaded = tag in {"script", "link", "img", "source"}
             assert not loaded or "//" not in attrs.get("src", attrs.get("href", "")), name

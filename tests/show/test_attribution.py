@@ -17,6 +17,8 @@ from duetbench.show.site.charts import Caption
 from duetbench.show.site.flame import flame, frames
 from duetbench.store import files
 from duetbench.store.attribution import Attribution, ImportTime, Totals
+from duetbench.store.change import Release
+from duetbench.store.comparison import PackageChange
 
 
 def test_the_first_row_is_named_with_what_it_is_good_for() -> None:
@@ -142,12 +144,52 @@ def test_colours_say_whether_a_function_moved_itself() -> None:
     )
 
 
+MOVED = (("fastapi", "0.10.0", "0.11.0"), ("anyio", "4.1", "4.2"), ("new", None, "1.0"))
+
+
+FASTAPI = ("fastapi", "0.10.0", "0.11.0")
+WITHIN = ("fastapi", "0.10.1", "0.10.2")
+LATER = ("fastapi", "0.10.3", "0.10.10")
+
+
+@pytest.mark.parametrize(
+    ("caused", "told"),
+    [
+        ([], ""),
+        ([FASTAPI], "fastapi 0.10.0 and 0.11.0; 2 other packages"),
+        ([WITHIN], "fastapi 0.10.0 and 0.11.0, which contain 0.10.2; 2 other packages"),
+        (
+            [("anyio", "4.1", "4.2"), LATER, WITHIN],
+            (
+                "anyio 4.1 and 4.2, and between fastapi 0.10.0 and 0.11.0, which contain 0.10.2 "
+                "and 0.10.10; 1 other package"
+            ),
+        ),
+        ([("new", "0.8", "0.9")], "new (none) and 1.0, which contain 0.9; 2 other packages"),
+        ([("fastapi", "0.9.0", "0.10.0")], ""),
+        ([("fastapi", "0.11.0", "0.12.0")], ""),
+        ([FASTAPI, ("granian", "1", "2")], ""),
+    ],
+)
+def test_the_versions_that_were_counted_are_told_if_they_contain_the_release(
+    caused: list[tuple[str, str | None, str]], told: str
+) -> None:
+    moved = (PackageChange(stack="s", package=n, base=b, head=h) for n, b, h in MOVED)
+    releases = tuple(Release(package=n, previous=p, version=v) for n, p, v in caused)
+    record = attribution(packages=(*moved,))
+    found = comparison_text.AttributionText(record, releases).between
+    assert found == (f"Counted between {told} moved, too." if told else "")
+    assert comparison_text.contains(record, releases) == bool(told or not caused)
+
+
 def test_what_an_attribution_explains_leads_to_it(tmp_path: Path) -> None:
     """The change and the comparison that proves it, and the release that is all that differs."""
     results, case = tmp_path / "results", "asgi-wsgi/asgi-json/py3.14/w1/c128"
     comparison = site_builds.make_comparison(case)
     files.save(results, comparison)
-    files.save(results, synthetic.change_record(id="c", evidence=comparison.id))
+    culprit = Release(package="fastapi", version="0.10.2", previous="0.10.1")
+    change = synthetic.change_record(id="c", evidence=comparison.id, culprit=culprit)
+    files.save(results, change)
     site_builds.save_releases(results)
     record = attribution(change="c")
     files.save(results, record)
@@ -156,7 +198,15 @@ def test_what_an_attribution_explains_leads_to_it(tmp_path: Path) -> None:
         page = (site / place / "index.html").read_text()
         assert f'why/{record.id}/">All rows' in page
         assert page.count('<tr><th scope="row"><code>') == 3
+    told = "Counted between fastapi 0.10.0 and 0.11.0, which contain 0.10.2."
+    assert f"(starlette), and 4 more functions. {told}" in (site / "c/c/index.html").read_text()
+    assert told in (site / "p/fastapi/0.10.2/index.html").read_text()
     own = (site / "why" / record.id / "index.html").read_text()
     assert own.count('<a href="#row-1">') == 1
     assert "(new)" in own
     assert json.loads((site / "why" / f"{record.id}.json").read_text())["id"] == record.id
+    older = culprit.model_copy(update={"version": "0.9"})
+    files.save(results, change.model_copy(update={"culprit": older}))
+    page = (site_builds.build(tmp_path) / "c" / "c" / "index.html").read_text()
+    assert "Not counted" in page
+    assert "Which code it is" not in page

@@ -79,3 +79,8 @@ def test_a_change_is_a_sentence_and_names_its_releases() -> None:
     both = Share(ratio=1.03, low=1.02, high=1.04, duets=9, releases=releases)
     shared = record.model_copy(update={"culprit": None, "shares": (both,)})
     assert describe(shared).releases == "a 1 → 2, b new → 3"
+    steps = (("b", "0.10", "0.9"), ("a", "2", "1"), ("b", "0.9", "0.8"), ("b", "3", "1"))
+    releases = tuple(Release(package=n, version=v, previous=p) for n, v, p in steps)
+    longest = both.model_copy(update={"releases": releases})
+    path = describe(record.model_copy(update={"shares": (longest,)})).releases
+    assert path == "b 0.8 → 0.9 → 0.10, b 1 → 3, a 1 → 2"

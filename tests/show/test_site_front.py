@@ -12,7 +12,7 @@ import synthetic
 from duetbench.core.model import Verdict
 from duetbench.show.site.pages.front import endpoint_rows, headline_case
 from duetbench.store import files
-from duetbench.store.change import Change, SeriesName
+from duetbench.store.change import Change, Release, SeriesName
 from site_builds import JSON, a_run
 
 SAID = "needs 3.10 % more CPU per request (2.50…3.70 %)"
@@ -29,7 +29,7 @@ def headline(folder: Path) -> str:
     document = sites.Document()
     document.feed("".join(one.partition("</p>")[0] for one in said))
     document.close()
-    return re.sub(r" (?=[.,)])|(?<=\() ", "", document.text)
+    return re.sub(r" (?=[.,:)])|(?<=\() ", "", document.text)
 
 
 def save(folder: Path, **fields: Any) -> Change:
@@ -55,39 +55,50 @@ def test_nights_without_a_change_are_counted(tmp_path: Path) -> None:
     assert headline(tmp_path) == "No change was confirmed in 3 nights since 1 Nov 2026."
 
 
-def test_an_open_change_names_release_day_size_and_state(tmp_path: Path) -> None:
+def test_the_last_change_has_its_day_release_and_size(tmp_path: Path) -> None:
     nights(tmp_path, 2)
     save(tmp_path)
     assert (
         headline(tmp_path)
-        == f"granian 2.8.6 → 2.8.7 (since 20 Nov 2026): FastAPI's JSON {SAID}, open."
+        == f"Last change, 20 Nov 2026, granian 2.8.6 → 2.8.7: FastAPI's JSON {SAID}."
     )
     page = front(tmp_path)
-    assert "On Granian, Python 3.14, 128 connections." in page.text
+    assert "On Granian, Python 3.14, 128 connections. No other change is open." in page.text
+    assert "Worst open change" not in page.text
     assert "./c/20261120-granian-0/" in page.links
     assert "No change was confirmed" not in page.text
 
 
-def test_the_worst_open_change_comes_before_newer_ones(tmp_path: Path) -> None:
+def test_the_last_change_comes_before_the_worst_open_one(tmp_path: Path) -> None:
     nights(tmp_path, 1)
-    save(tmp_path)
+    worst = save(tmp_path)
     newer = datetime(2026, 11, 22, 3, tzinfo=UTC)
-    save(tmp_path, id="small", when=newer, ratio=1.01, low=1.008, high=1.012, culprit=None)
-    save(tmp_path, id="over", when=newer, ratio=1.5, low=1.4, high=1.6, status="closed")
-    assert headline(tmp_path).startswith("granian 2.8.6 → 2.8.7 (since 20 Nov 2026)")
-    assert "2 changes are open ; this is the worst" in front(tmp_path).text
+    gain = {"ratio": 0.96, "low": 0.95, "high": 0.97, "verdict": Verdict.FASTER}
+    culprit = Release(package="fastapi", version="0.163.2", previous="0.163.1")
+    last = save(tmp_path, id="gain", when=newer, status="closed", culprit=culprit, **gain)
+    said = "needs 4.00 % less CPU per request (3.00…5.00 %)"
+    assert headline(tmp_path) == (
+        f"Last change, 22 Nov 2026, fastapi 0.163.1 → 0.163.2: FastAPI's JSON {said}."
+    )
+    page = front(tmp_path)
+    told = "Worst open change ▼ slower Since 20 Nov 2026 : granian 2.8.6 → 2.8.7 . FastAPI's JSON "
+    assert f"{told}{SAID}." in page.text
+    assert {f"./c/{record.id}/" for record in (last, worst)} <= set(page.links)
+    save(tmp_path, status="closed")
+    assert "No change is open." in front(tmp_path).text
+    assert "Worst open change" not in front(tmp_path).text
 
 
-def test_the_newest_change_stands_beside_the_worst(tmp_path: Path) -> None:
+def test_of_changes_of_one_day_the_worst_leads(tmp_path: Path) -> None:
+    """And the last one that is the worst open one, too, is told once."""
     nights(tmp_path, 1)
-    save(tmp_path)
-    newer = datetime(2026, 11, 22, 3, tzinfo=UTC)
-    less = {"ratio": 0.96, "low": 0.95, "high": 0.97, "verdict": Verdict.FASTER}
-    save(tmp_path, id="gain", when=newer, status="closed", **less)
-    said = "The latest change ▲ faster 22 Nov 2026 : granian 2.8.6 → 2.8.7 . FastAPI's JSON needs 4"
-    assert said in front(tmp_path).text
-    save(tmp_path, id="gain", when=newer.replace(day=19), status="closed", **less)
-    assert "The latest" not in front(tmp_path).text
+    for name, ratio in (("a", 1.02), ("b", 1.05), ("c", 1.03)):
+        save(tmp_path, id=name, ratio=ratio, low=ratio - 0.01, high=ratio + 0.01)
+    assert "needs 5.00 % more CPU per request" in headline(tmp_path)
+    page = front(tmp_path)
+    told = "2 more changes have this date. It is the worst of 3 open changes ."
+    assert told in page.text
+    assert "Worst open change" not in page.text
 
 
 def test_one_night_is_no_picture_and_two_are(tmp_path: Path) -> None:

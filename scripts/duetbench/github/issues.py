@@ -16,7 +16,7 @@ from duetbench.github import api
 from duetbench.github.api import GitHub, Issue
 from duetbench.github.comments import cut, inert, marker, marker_values, plain
 from duetbench.show import addresses, formats
-from duetbench.show.change import brief, commands, describe
+from duetbench.show.change import brief, commands, contains, describe
 from duetbench.show.formats import MISSING
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
@@ -169,8 +169,8 @@ def change_body(record: Change, site: str, why: Attribution | None = None) -> st
         "\n".join(f"- **{name}**: {plain(fact)}" for name, fact in facts.items() if fact),
         " · ".join(f"[{name}]({site}{address})" for name, address in links.items() if address),
     ]
-    if why is not None:
-        parts.append(inert(brief(why)))
+    if why is not None and contains(why, record.releases):
+        parts.append(inert(brief(why, record.releases)))
         parts.append(f"[All rows and the flame graph]({site}{addresses.attribution(why.id)})")
     if again := commands(record):
         # Indented, not fenced: no text can close an indented block.

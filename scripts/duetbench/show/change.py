@@ -1,6 +1,7 @@
 """A change in words, the commands that measure it again, and the code behind it."""
 
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -24,7 +25,7 @@ from duetbench.store.attribution import (
     PackageTotal,
     Row,
 )
-from duetbench.store.change import Cause, Change, Effect, Narrowed, Release, Share
+from duetbench.store.change import Cause, Change, Effect, Narrowed, Release, Share, order
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,17 @@ class ChangeText:
 
     @property
     def releases(self) -> str:
-        """The releases behind it: `fastapi 0.163.1 → 0.163.2`; empty while they are unknown."""
-        return ", ".join(map(_release, self.record.releases))
+        """The releases behind it, each package's in order: `pydantic 2.14.1 → 2.14.2 → 2.14.3`.
+
+        Empty while they are unknown. The package with the largest share comes first.
+        """
+        chains = {release.package: "" for release in self.record.releases}
+        for release in sorted(self.record.releases, key=lambda one: order(one.version)):
+            chain = chains[release.package]
+            follows = chain.endswith(f" {release.previous}")
+            more = f" → {release.version}" if follows else f", {_release(release)}"
+            chains[release.package] = f"{chain}{more}".removeprefix(", ")
+        return ", ".join(chains.values())
 
     @property
     def release(self) -> str:
@@ -172,11 +182,25 @@ class RowText(NamedTuple):
         return tuple(cell for cell in self if isinstance(cell, str))
 
 
+def contains(record: Attribution, releases: Iterable[Release]) -> bool:
+    """Whether each of these releases lies between the versions that were counted."""
+    moves = {move.package: move for move in record.packages}
+    return all(
+        (move := moves.get(one.package)) is not None
+        and order(move.base or "") < order(one.version) <= order(move.head or "")
+        for one in releases
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class AttributionText:
-    """An attribution in words that claim no more than its counts show."""
+    """An attribution in words that claim no more than its counts show.
+
+    `releases`: Those behind the change that it explains, which its versions contain.
+    """
 
     record: Attribution
+    releases: tuple[Release, ...] = ()
 
     @property
     def unit(self) -> str:
@@ -230,6 +254,28 @@ class AttributionText:
         if first.share == formats.MISSING:
             return f"The largest move is in {where}: {first.of_all} of all {self.unit}."
         return f"The first row has {first.share} (±{self._doubt} %) of the change: {where}."
+
+    @property
+    def between(self) -> str:
+        """Which versions were counted, if these contain the releases; otherwise empty.
+
+        `Counted between fastapi 0.141.1 and 0.143.2, which contain 0.142.0; 14 other packages
+        moved, too.`
+        """
+        if not self.releases or not contains(self.record, self.releases):
+            return ""
+        moves = {move.package: move for move in self.record.packages}
+        sides = []
+        for package in dict.fromkeys(one.package for one in self.releases):
+            own = [one for one in self.releases if one.package == package]
+            move = moves.pop(package)
+            side = f"{package} {move.base or '(none)'} and {move.head}"
+            if [(one.previous, one.version) for one in own] != [(move.base, move.head)]:
+                versions = sorted((one.version for one in own), key=order)
+                side += f", which contain {' and '.join(versions)}"
+            sides.append(side)
+        others = f"; {formats.quantity(len(moves), 'other package')} moved, too" if moves else ""
+        return f"Counted between {', and between '.join(sides)}{others}."
 
     @property
     def scatter(self) -> str:
@@ -321,11 +367,11 @@ def place(function: Function) -> str:
     return f"{function.file}:{function.line}" if function.line else function.file
 
 
-def brief(record: Attribution) -> str:
+def brief(record: Attribution, releases: tuple[Release, ...] = ()) -> str:
     """Write an attribution's sentences and first rows as Markdown for issues and comments."""
-    text = AttributionText(record)
-    sentences = short(f"{text.headline} {text.cause}", _LONGEST * len(_HEAD))
-    parts = [f"**Which code it is**: {formats.escape(sentences)}"]
+    text = AttributionText(record, releases)
+    sentences = f"{text.headline} {text.cause} {text.between}".rstrip()
+    parts = [f"**Which code it is**: {formats.escape(short(sentences, _LONGEST * len(_HEAD)))}"]
     if rows := text.rows[:FIRST]:
         cells = ([short(cell, _LONGEST) for cell in row.cells] for row in rows)
         parts.append(formats.grid(_HEAD, _ALIGN, cells))

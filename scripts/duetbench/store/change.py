@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar, Final, Literal, Self
 
+from packaging.version import InvalidVersion, Version
 from pydantic import Field, model_validator
 
 from duetbench.core.model import Artefact, Figure, Frozen, Ratio, Verdict, When
@@ -63,6 +64,14 @@ class Release(Frozen):
     package: str
     version: str
     previous: str | None = Field(description="The version before it; null: the package was new.")
+
+
+def order(version: str) -> tuple[bool, Version, str]:
+    """Key that sorts versions: 0.9 before 0.10; strings that are no version come first."""
+    try:
+        return True, Version(version), version
+    except InvalidVersion:
+        return False, Version("0"), version
 
 
 def release_of(packages: Sequence[PackageChange]) -> Release | None:

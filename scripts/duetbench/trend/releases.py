@@ -14,14 +14,13 @@ from itertools import pairwise
 from typing import Final
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
 
 from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Machine, Verdict
 from duetbench.core.units import Interval
 from duetbench.judge import statistics
 from duetbench.judge.statistics import CONFIDENCE_RATE, Method, Sample
-from duetbench.store.change import Change, Narrowed, Release, SeriesName, Share, release_of
+from duetbench.store.change import Change, Narrowed, Release, SeriesName, Share, order, release_of
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
 
 MAIN: Final = (CPU, "seconds")
@@ -132,14 +131,6 @@ class Result:
     def detectable(self) -> float | None:
         """The smallest change that every main effect could have detected; None: there is none."""
         return max((effect.detectable or 0.0 for effect in self.main), default=None)
-
-
-def order(version: str) -> tuple[bool, Version, str]:
-    """Key that sorts versions: 0.9 before 0.10; strings that are no version come first."""
-    try:
-        return True, Version(version), version
-    except InvalidVersion:
-        return False, Version("0"), version
 
 
 def axes(files: Iterable[Points]) -> dict[str, tuple[ReleaseAxis, ...]]:

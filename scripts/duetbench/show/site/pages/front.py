@@ -19,8 +19,8 @@ from duetbench.show.change import ChangeText, describe
 from duetbench.show.site.charts import Caption
 from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.experiment import questions
-from duetbench.show.site.pages.site import PageFile, Site, guard, json_file, render
-from duetbench.show.site.words import fill
+from duetbench.show.site.pages.site import PageFile, Site, guard, json_file, render, severity
+from duetbench.show.site.words import day, fill
 from duetbench.trend.reading import coverage
 from duetbench.trend.summary import ENOUGH_LAUNCHES
 from duetbench.trend.table import KINDS, Night, Table
@@ -49,8 +49,10 @@ def pages(site: Site) -> Iterator[PageFile]:
 
 
 def _first(site: Site) -> Iterator[PageFile]:
-    lead = next(iter((*site.open_changes, *site.closed_changes)), None)
-    latest = next((record for record in site.changes if record is not lead), None)
+    # Changes of one date stand beside each other: the worst of the newest ones leads.
+    latest = [one for one in site.changes if day(one.when) == day(site.changes[0].when)]
+    newest = max(latest, key=severity, default=None)
+    worst = next(iter(site.open_changes), None)
     longest = max((table.nights for table in site.tables.values()), key=len, default=())
     tables = site.cases()
     headline = headline_case(site, tables)
@@ -67,9 +69,10 @@ def _first(site: Site) -> Iterator[PageFile]:
         "duetbench",
         "Nightly benchmarks of the Python web stack: what changed, by how much, "
         "and how sure that is.",
-        card=trends.change_card(site, lead) if lead else None,
-        lead=describe(lead) if lead else None,
-        latest=describe(latest) if lead and latest and latest.when >= lead.when else None,
+        card=trends.change_card(site, newest) if newest else None,
+        newest=describe(newest) if newest else None,
+        same_day=len(latest) - 1,
+        worst=describe(worst) if worst and worst is not newest else None,
         nights=longest,
         chart=chart,
         headline=headline,

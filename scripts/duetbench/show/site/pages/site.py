@@ -18,17 +18,17 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.project.published import Published, SuiteDeclaration, load_published, read_suites
 from duetbench.show import addresses
-from duetbench.show.change import AttributionText
+from duetbench.show.change import AttributionText, contains
 from duetbench.show.page import reference_runs
 from duetbench.show.site.words import fill
 from duetbench.store import asv_results
 from duetbench.store.asv_results import Snapshot
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import Change
+from duetbench.store.change import Change, Release, order
 from duetbench.store.comparison import Comparison
 from duetbench.store.packages import PackageRecord, VersionLinks
 from duetbench.trend.reading import Sources
-from duetbench.trend.releases import ReleaseAxis, axes, order
+from duetbench.trend.releases import ReleaseAxis, axes
 from duetbench.trend.summary import RunSummary
 from duetbench.trend.table import KINDS, Events, Kind, Night, Table, events, tables
 
@@ -180,7 +180,7 @@ class Site:
     def open_changes(self) -> tuple[Change, ...]:
         """Open changes: slower first, then by size in relation to the relevance threshold."""
         ongoing = (record for record in self.changes if record.status == "open")
-        return tuple(sorted(ongoing, key=_weight, reverse=True))
+        return tuple(sorted(ongoing, key=severity, reverse=True))
 
     @property
     def closed_changes(self) -> tuple[Change, ...]:
@@ -199,12 +199,17 @@ class Site:
         comparison: str = "",
         release: tuple[str, str] | None = None,
     ) -> list[AttributionText]:
-        """Return attributions of changes, of a comparison, or of a release alone; newest first."""
-        ids = {record.id for record in changes}
+        """Return attributions of changes, of a comparison, or of a release alone; newest first.
+
+        An attribution of versions that do not contain the releases of its change is left out.
+        """
+        causes: dict[str | None, tuple[Release, ...]] = {
+            record.id: record.releases for record in changes
+        }
         return [
-            AttributionText(record)
+            AttributionText(record, causes.get(record.change, ()))
             for record in self.attributions.values()
-            if record.change in ids
+            if (record.change in causes and contains(record, causes[record.change]))
             or (comparison and record.comparison == comparison)
             or {(move.package, move.head) for move in record.packages} == {release}
         ]
@@ -347,7 +352,8 @@ def gather(
     )
 
 
-def _weight(record: Change) -> tuple[bool, float]:
+def severity(record: Change) -> tuple[bool, float]:
+    """Return a key that sorts changes by size over the relevance threshold, slower ones last."""
     row = METRICS.get(record.series.metric)
     floor = (row.floor if row else 0) or _UNKNOWN_FLOOR
     return record.verdict is Verdict.SLOWER, abs(math.log(record.ratio)) / floor
