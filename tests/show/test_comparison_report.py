@@ -27,6 +27,7 @@ from comparing import (
 )
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Flag, Missing, Verdict
+from duetbench.core.units import Interval
 from duetbench.judge import counted
 from duetbench.show import formats
 from duetbench.show.comparison_text import as_markdown as markdown
@@ -364,3 +365,18 @@ def test_each_reader_gets_what_was_agreed() -> None:
     found = every_block()
     for name, drawn in (("comment.md", markdown(found)), ("terminal.txt", printed(found, 120))):
         assert drawn.rstrip() == (GOLDEN / name).read_text("utf-8").rstrip()
+
+
+def test_what_only_a_doubling_would_show_is_a_factor() -> None:
+    """Three loud duets may see nothing below a factor of millions: no such figure is printed."""
+    sizes = [formats.size(change) for change in (None, 0.0062, 0.99, 1.0, 1.39)]
+    expected = [formats.MISSING, "0.62 %", "99 %", "2.0 times", "2.4 times"]
+    assert sizes == expected
+    assert [formats.size(change) for change in (9.0, 65535.6)] == ["10 times", "over 10 times"]
+
+
+def test_ends_that_bound_nothing_are_no_figures() -> None:
+    """Two samples with a large scatter have an interval over twenty orders of magnitude."""
+    wide, narrow = Interval(1.05, 1e-18, 1.1e19), Interval(1.05, 0.2, 5.5)
+    assert formats.ends(wide) == "wider than a factor of 100"
+    assert formats.ends(narrow) == "−80.0…+450.0 %"

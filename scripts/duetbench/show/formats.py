@@ -33,6 +33,8 @@ MARKS: Final = {
 """A mark beside each word: neither a colour nor a sign alone says which is better."""
 
 _DOUBLED: Final = 2.0  # ratios from here on are written as factors
+_WIDE: Final = 100.0  # ends of an interval that are so many times apart say nothing
+_BEYOND: Final = 10.0  # what can be seen only beyond this factor has no useful size
 _SYMMETRIC: Final = 0.25  # up to this spread both halves of an interval are nearly equal
 _ROUNDING: Final = 1e-9  # of means over logarithms, relative
 
@@ -122,6 +124,9 @@ def ends(ratio: Interval | None) -> str:
     """Format a ratio's interval as a change, `+0.9…+1.5 %`, or as factors; empty without one."""
     if ratio is None or ratio.ends is None:
         return ""
+    low, high = ratio.ends
+    if high > _WIDE * low:  # two loud samples bound nothing: their ends are no figures
+        return f"wider than a factor of {_WIDE:g}"
     if ratio.estimate >= _DOUBLED:
         return f"{'…'.join(map(units.significant, ratio.ends))}×"
     return f"{'…'.join(map(_signed, ratio.ends))} %"
@@ -178,8 +183,15 @@ def _plain(ratio: float) -> str:
 
 
 def size(change: float | None) -> str:
-    """Format a relative size without sign: `0.62 %`; a dash if there is none."""
-    return MISSING if change is None else f"{units.significant(100 * change, 2)} %"
+    """Format a relative size without sign: `0.62 %`, `2.4 times`; a dash if there is none."""
+    if change is None:
+        return MISSING
+    factor = 1 + change
+    if factor > _BEYOND:
+        return f"over {_BEYOND:g} times"
+    if factor >= _DOUBLED:
+        return f"{units.significant(factor, 2)} times"
+    return f"{units.significant(100 * change, 2)} %"
 
 
 def title(metric: str) -> str:
