@@ -39,6 +39,7 @@ KERNEL: Final = 10
 
 NUMBER: Final = r"[\d,]+(?:\.\d+)?"
 ENDS: Final = re.compile(rf"([+−-]?{NUMBER})(?: %)?…([+−-]?{NUMBER}) %")
+FACTORS: Final = re.compile(rf"({NUMBER})…({NUMBER})×")
 SIZES: Final = re.compile(
     rf"{NUMBER} % (?:higher|lower|faster|slower|more|less|fewer|longer|shorter)"
     rf"|{NUMBER} times as (?:high|many|much|fast)|ratio of {NUMBER}"
@@ -139,6 +140,9 @@ def elements(html: str, opening: str, tag: str) -> Iterator[str]:
 
 def holds_no_change(text: str) -> bool | None:
     found = ENDS.findall(text)
+    if factors := FACTORS.findall(text):
+        low, high = map(float, factors[-1])
+        return low <= 1 <= high
     if not found:
         return None
     low, high = (float(end.replace("−", "-").replace(",", "")) for end in found[-1])
