@@ -101,6 +101,7 @@ def test_init_keeps_what_it_can_import_and_the_rest_of_the_file(shop: Path, benc
     before = file.read_bytes()
     shown = bench("init", "--dry-run", "--app", "shop.app:app")  # as given, whatever it is
     assert (shown.code, 'app = "shop.app:app"' in shown.out) == (0, True), shown
+    guess = "if there is no GET /, change requests"
     none = bench("init")
     failed = "not shop.app:app (FastAPI): expected an application, found: "
     assert f"{failed}ModuleNotFoundError: No module named 'fastapi'" in none.out
@@ -115,6 +116,7 @@ def test_init_keeps_what_it_can_import_and_the_rest_of_the_file(shop: Path, benc
     assert "application: shop.main:app (WSGI)\nnot tried: shop.factory:create_app;" in done.out
     assert "Python 3.14" in done.out
     assert "next: duetbench run" in done.out
+    assert [guess in one.out for one in (shown, done)] == [False, True]
     written = file.read_bytes()
     assert written.startswith(before + b"\n\n[tool.duetbench]\n")
     assert tomllib.loads(written.decode())["tool"]["duetbench"] == {

@@ -122,6 +122,8 @@ def init_command(
     console.say(f"{'would write' if dry_run else 'wrote'} into {place}:")
     for line in lines:
         console.say(f"  {line}")
+    if not (path or chosen.paths):
+        console.say("found no path without parameters: if there is no GET /, change requests")
     if dry_run:
         return
     files.replace(place, text.encode())
