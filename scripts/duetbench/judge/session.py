@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -146,13 +147,17 @@ class _Session:
         turns = not question.start
         self.loop = Loop(instruments, reporter, question.seed, clock, turns=turns, lanes=lanes)
         self.first = self.method.admitted
-        machine = question.sides.head.testbed.machine.id
-        self.priors = Priors.of_machine(machine, question.sides.repository / "results")
         inside = {name: job.sides for name, job in self.jobs.items()}
         served = {name: pair.sides for name, pair in candidates.items()}
         self.counts = Counts(instruments.instructions, {**served, **inside})
         self._choose(self.seconds)
         self.notes: list[str] = []
+
+    @cached_property
+    def priors(self) -> Priors:
+        """What is known of the scatter; reading it takes a second, and no count needs it."""
+        sides = self.question.sides
+        return Priors.of_machine(sides.head.testbed.machine.id, sides.repository / "results")
 
     def run(self) -> None:
         """Count instructions, then run duets."""
@@ -317,7 +322,11 @@ class _Session:
         selection = affordable(order, self.loop.round_seconds, self.first, seconds, self._urgency)
         self.pairs = {name: pair for name, pair in self.candidates.items() if pair in selection}
         duets = {name: pair.duets for name, pair in self.pairs.items()}
-        self.test = SequentialTest(duets, self.method, self.priors.of)
+        self.test = SequentialTest(
+            duets,
+            self.method,
+            lambda *about: self.priors.of(*about),  # noqa: PLW0108 - read later
+        )
 
     def _urgency(self, pair: Pair) -> int:
         counts = self.counts.of(pair.case.id)

@@ -69,7 +69,10 @@ SLOWER: Final = 40.0
 """So many times longer an import takes in Valgrind, or more."""
 
 STARTS: Final = 4, 7
-"""Fewest and most starts of each side that are timed by function, and as many by module."""
+"""Fewest and most starts of each side that are timed by function."""
+
+IMPORTS: Final = 6, 7
+"""Likewise by module: an interval that holds for hundreds of them is twice as wide after four."""
 
 STARTS_SECONDS: Final = 8.0
 """After which no further pair of starts begins, of either kind."""
@@ -203,7 +206,7 @@ def _counted(base: SideCase, head: SideCase, runs: int) -> _Functions:
 
 def _timed(base: SideCase, head: SideCase) -> _Functions:
     """Time starts by function; equal sides are every other start of one side, and the rest."""
-    turns = _in_turn(_time_functions, base, head)
+    turns = _in_turn(_time_functions, base, head, STARTS)
     before, after = (tuple(side) for side in zip(*turns, strict=True))
     older, newer = (tuple(profile for profile, _ in side) for side in (before, after))
     halves = [
@@ -214,13 +217,14 @@ def _timed(base: SideCase, head: SideCase) -> _Functions:
 
 
 def _in_turn(
-    look: Callable[[SideCase], _Start], base: SideCase, head: SideCase
+    look: Callable[[SideCase], _Start], base: SideCase, head: SideCase, number: tuple[int, int]
 ) -> list[tuple[_Start, _Start]]:
-    """Look at starts of both sides at the same time, pair by pair."""
+    """Look at starts of both sides at the same time, pair by pair: a fewest and a most number."""
+    fewest, most = number
     turns: list[tuple[_Start, _Start]] = []
     ends = time.monotonic() + STARTS_SECONDS
     with ThreadPoolExecutor(2) as pool:
-        while len(turns) < STARTS[0] or (len(turns) < STARTS[1] and time.monotonic() < ends):
+        while len(turns) < fewest or (len(turns) < most and time.monotonic() < ends):
             one, other = pool.submit(look, base), pool.submit(look, head)
             turns.append((one.result(), other.result()))
     return turns
@@ -245,7 +249,7 @@ def _imports(
     base: SideCase, head: SideCase, before: Profile, after: Profile
 ) -> tuple[ImportTime, ...]:
     """Import times of the modules and packages that surely moved, the largest move first."""
-    turns = _in_turn(_time_imports, base, head)
+    turns = _in_turn(_time_imports, base, head, IMPORTS)
     owners = {
         file.partition("/")[0].partition(".")[0]: package
         for side in (before, after)
