@@ -66,9 +66,13 @@ def generate(
 ) -> load.Generation:
     loading = replace(client(oha, asked, url), cores=cores)
     with load.Generation(loading) as generation:
-        generation.wait_load()
-        on_load_end()
-        return generation.collect()
+        return finish(generation, on_load_end)
+
+
+def finish(generation: load.Generation, end: Callable[[], None] = lambda: None) -> load.Generation:
+    generation.wait_load()
+    end()
+    return generation.collect()
 
 
 def failure(oha: Path, url: str, tmp_path: Path, asked: Load | None = None) -> LaunchError:
@@ -270,7 +274,7 @@ def test_a_generator_that_is_ended_early_gives_no_figure(oha: Path, name: str, w
         busy(server, 50)  # oha listens for signals a moment after it has begun to send
         os.kill(generation.session.pid, signal.Signals[name])
         with pytest.raises(LaunchError, match=words) as caught:
-            generation.collect()
+            finish(generation)
     assert caught.value.flag is FlagName.CLIENT_FAILED
 
 

@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from bench import all_cases, experiments
+from bench import all_cases, eventually, experiments
 from duetbench.core.errors import SetupError
 from duetbench.core.model import Case, Endpoint
 from duetbench.host import ports
+from duetbench.host.command import read_log
 from duetbench.host.process_session import Session
 from duetbench.measure import identity, verify
 from duetbench.measure.runner import assemble
@@ -91,7 +92,7 @@ def verify_only(experiment: Experiment, app: str) -> list[Endpoint]:
 
 @contextmanager
 def serving(case: Case, prepared: Testbed, log: Path) -> Iterator[str]:
-    """Start the case's server as a launch does, without pinning."""
+    """Start the case's server as a launch does, without pinning, and wait until it is ready."""
     server, port = SERVERS[case.server], ports.free_port()
     session = Session.start(
         prepared.server_argv(case, port),
@@ -100,6 +101,7 @@ def serving(case: Case, prepared: Testbed, log: Path) -> Iterator[str]:
         log=log,
     )  # fmt: skip
     try:
+        eventually("it is ready", lambda: len(server.ready.findall(read_log(log))) >= case.workers)
         yield f"http://127.0.0.1:{port}"
     finally:
         report = session.stop(server.grace)
