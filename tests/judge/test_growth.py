@@ -88,6 +88,23 @@ def test_tasks_left_behind_decide_where_bytes_scatter() -> None:
     assert growth.of_curve(steep(50_001)).course == "constant"
 
 
+def test_a_task_for_every_request_is_a_leak_where_bytes_seem_to_decay() -> None:
+    """Recorded on a machine that also did something else: 3.6 kB each at first, 2.6 kB at last."""
+    answered = (
+        *(0, 320, 640, 927, 1119, 1503, 1759, 2079, 2399, 2656, 2976, 3283, 3575, 3767, 4004),
+        *(4118, 4403, 4691, 4954),
+    )
+    kilobytes = (
+        *(36968, 42524, 43744, 44040, 44048, 45872, 47168, 48004, 49044, 49132, 49476, 50776),
+        *(51840, 52388, 53180, 53232, 53536, 54656, 55628),
+    )
+    memory = tuple(1024 * size for size in kilobytes)
+    left, pool = (Curve(requests=answered, memory=memory, tasks=(3, n)) for n in (4958, 64))
+    assert growth.of_curve(pool).course == "decaying"
+    found = growth.of_curve(left)
+    assert (found.course, found.words) == ("constant", "3.1 kB (2.2…4.0 kB) and 1.0 tasks")
+
+
 def duets(late: list[float], side: SideName, requests: float = 5_000) -> CaseDuets:
     """Duets in which a side has these rates in its second halves, and the other none."""
     samples = CaseDuets(CASE)

@@ -76,7 +76,9 @@ def of_curve(curve: Curve) -> Growth:
         return Growth(course="undecided", requests=requests, curve=curve)
     figures = dict(zip(("estimate", "low", "high"), whole, strict=True))
     course = _course(memory[first:], grown, steps, whole[0])
-    if course == "undecided" and whole[1] > FLOOR and curve.left(curve.tasks) >= _TASKS:
+    # A busy machine answers less and less of what piles up, so bytes may seem to decay.
+    unsure = course in {"undecided", "decaying"}
+    if unsure and whole[1] > FLOOR and curve.left(curve.tasks) >= _TASKS:
         course = "constant"
     return Growth(course=course, requests=requests, curve=curve, **figures)
 

@@ -391,6 +391,8 @@ def environment(env: Mapping[str, str], folder: Path, *, marks: bool = False) ->
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     return {
         **inherited,
+        # Names of temporary files are random, so the same in every count, and kept if it is killed.
+        "TMPDIR": str(folder),
         **env,
         "HOME": str(folder),  # Valgrind would read the user's options there
         "LC_ALL": "C.UTF-8",
