@@ -172,6 +172,28 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
     assert (done.code, "check that commit out" in done.err) == (2, True)
 
 
+def test_what_the_anchor_did_not_have_has_no_point_yet(scene: Scene) -> None:
+    """Of a stack that came later both sides have the same lock; the others are measured."""
+    scene.anchored("first")
+    apps = scene.root / "apps"
+    stacks = (apps / "pyproject.toml").read_text() + 'two = ["alpha"]\n'
+    lock = (apps / "stacks" / "one.txt").read_text()
+    cases = (apps / "tiny" / "experiment.toml").read_text()
+    block = cases[cases.index("[[cases]]") :].replace('"one"', '"two"')
+    cases += block.replace("py{python}", "py{python}/two")
+    write(scene.root, "apps/pyproject.toml", stacks)
+    write(scene.root, "apps/stacks/two.txt", lock)
+    write(scene.root, "apps/tiny/experiment.toml", cases)
+    commit(scene.root, "A stack")
+    done = scene.call("anchor", "run", "--results", scene.results)
+    assert done.code == 1, done
+    (made,) = read(scene)
+    assert {one.case for one in made.cases} == CASES
+    assert {one.case: one.reason for one in made.missing} == dict.fromkeys(
+        (f"{case}/two" for case in CASES), "the anchor first does not have two"
+    )
+
+
 def test_a_shallow_clone_fetches_the_anchor(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

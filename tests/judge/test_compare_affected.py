@@ -288,9 +288,9 @@ def test_cases_are_compared_with_themselves_only() -> None:
     load = Load(model=LoadModel.CLOSED, connections=256, duration=8, timeout=10)
     longer = make_case("one/a").load.model_copy(update={"duration": 30.0, "timeout": 60.0})
     renamed = make_case("one/a").endpoint.model_copy(update={"app": "other:app", "takes": 0.5})
-    base = [make_case("one/a"), make_case("one/b"), make_case("one/old")]
+    base = [make_case("one/a", env={"OLD": "1"}), make_case("one/b"), make_case("one/old")]
     head = [
-        make_case("one/a", load=longer, endpoint=renamed),
+        make_case("one/a", load=longer, endpoint=renamed, env={"NEW": "1"}),
         make_case("one/b", load=load, env={"WAIT": "3"}),
         make_case("one/new"),
     ]

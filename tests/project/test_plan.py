@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from duetbench.judge.duet_loop import duet_seconds
 from duetbench.measure.testbed import server_of
 from duetbench.project.plan import Costs, drain, launch_seconds, make_plan, plan_seconds
 from duetbench.project.project import Project
+from duetbench.store import files
+from duetbench.store.night import NightPlan
 from duetbench.trend.anchored import NIGHTLY
 from synthetic import make_case
 
@@ -90,7 +93,8 @@ def test_a_floor_bound_launch_is_verified_and_warmed_up_in_whole_floors() -> Non
 def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None:
     """At most an hour on two cores with the duets, at least 66 % of the launches under load.
 
-    The fewest duets of a case fit; quick stays under 4.6 min.
+    Nearly all cases get five duets; with more cases than that they take turns in the fifth, and no
+    night fails. Quick stays under 4.6 min.
     """
     nightly, quick = (
         make_plan(Project.here().cases, profile, [], None, 1) for profile in ("nightly", "quick")
@@ -100,7 +104,7 @@ def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None
     seconds = [own + start / shared for start, own, shared in costs]
     shard = (paths.project_root() / ".github" / "workflows" / "shard.yml").read_text("utf-8")
     budget = 60 * int(re.findall(r"--budget (\d+)m --results", shard)[0])
-    assert sum(NIGHTLY.least_of(one) * one for one in seconds) <= budget
+    assert 0.8 * sum(NIGHTLY.least_of(one) * one for one in seconds) <= budget
     assert plan_seconds(nightly) + budget <= 60 * 60
     loaded = sum(Costs.generator + case.load.duration + drain(case) for case in nightly.cases)
     assert loaded / plan_seconds(nightly) >= 0.66
@@ -109,7 +113,10 @@ def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None
 
 def test_a_night_has_no_duets_of_what_computes_on_all_cores(tmp_path: Path) -> None:
     """More threads without the GIL, and more workers; not those that wait, or that have the GIL."""
+    day = datetime.now(UTC).toordinal()
     done = called(plan_command, "--output", str(tmp_path / "night.json"))
+    (shard,) = files.read(NightPlan, tmp_path / "night.json").shards
+    assert shard.plan.seed in {day, day + 1}  # another order each night
     assert "against the anchor by turns, since their threads or workers need all" in done.output
     nightly = Project.here().cases("nightly")
     ids = ["wsgi-cpu/py3.14t/w1/t2/c32", "asgi-cpu/py3.14/w2/c32", "asgi-cpu/py3.14t/w2/c32"]

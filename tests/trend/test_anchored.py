@@ -2,6 +2,7 @@
 
 import math
 import signal
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -18,8 +19,11 @@ from comparing import duet as duet_of
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Flag, Launch
 from duetbench.core.protocol import DUET_PROTOCOL
+from duetbench.host import paths
 from duetbench.host.signals import InterruptedRun
+from duetbench.judge import pairs, revisions
 from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.lending import Borrower
 from duetbench.judge.pairs import CaseDuets
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
@@ -127,6 +131,33 @@ def test_a_case_is_played_until_its_ratio_is_known(tmp_path: Path) -> None:
     scattered = Given()
     play([head(tmp_path, "other")], scattered, se=1e-6)
     assert len(scattered.duet_log) == 2 * 5
+
+
+@pytest.mark.parametrize(
+    ("left", "nights"),
+    [
+        (40, ["abcd", "abcd"]),  # enough
+        (20, ["ac", "bd", "ac"]),  # two nights
+        (10, ["a", "b", "c", "d", "a"]),  # four
+    ],
+)
+def test_without_time_for_all_cases_they_take_turns(
+    tmp_path: Path, left: float, nights: Sequence[str]
+) -> None:
+    """A round is a launch of 1 s, and four duets of 0.55 + 2.1 s: three of them are 34.8 s."""
+    cases = tuple(busy(f"a/{name}") for name in "abcd")
+    base, after = side("anchor", cases), side("later", cases)
+    for night, turn in enumerate(nights, start=8):  # 8 leaves no rest of two or four
+        journal = Journal(tmp_path / f"{left}-{night}.jsonl")
+        one = Head("later", after, journal, make_pairs(base, after))
+        rule, ends = Precision(least=3, most=3), time.monotonic() + left
+        whole = anchored_.run_duets([one], Given(), QUIETLY, precision=rule, seed=night, ends=ends)
+        cases_, missing = one.points()
+        names = [case.case[-1] for case in cases_ if case.points[0].metric == CPU]
+        assert ("".join(names), whole) == (turn, turn == "abcd")
+        assert {case.case[-1] for case in missing} == {*"abcd"} - {*turn}
+        assert {case.reason for case in missing} <= {"0 usable duets: the measurement ended"}
+        assert len(one.notes) == (not whole)
 
 
 class Alone(Given):
@@ -329,6 +360,23 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
 def _released(index: Index) -> None:
     for month in range(1, 4):
         index.add("alpha", f"{month}.0", f"2026-0{month}-10")
+
+
+def test_our_nights_have_points_of_all_cases_that_the_anchor_had() -> None:
+    """Whatever its commit called its settings and variables."""
+    root = paths.project_root()
+    anchor = load_anchor(root)
+    with revisions.copies() as copies:
+        state = revisions.resolve(root, anchor.commit)
+        place = Project(revisions.lay_out(root, state, copies))
+        before = Borrower("the anchor", place, Project(root), "the checkout").cases("nightly")
+    cases = Project(root).cases("nightly")
+    _, missing = pairs.match_cases(before, cases)
+    reasons = {case.case: case.reason for case in missing}
+    names = {*anchor.stacks, *anchor.interpreters}
+    old = [case.id for case in cases if {case.stack, case.python} <= names]
+    assert len(old) >= 52
+    assert {name: reasons[name] for name in old if name in reasons} == {}
 
 
 def test_without_an_anchor(anchored: Path) -> None:

@@ -63,7 +63,8 @@ def run_command(
 
     A case gets 5 duets, and more until its ratio's standard error is 0.5 %, at most 20. A case
     whose duets take 8 s or longer, because it waits or is paced, gets 3 to 5. If the time is up
-    earlier, intervals are wider.
+    earlier, intervals are wider. If it is too short for 3 duets of every case, cases take turns by
+    --seed, which is the day in a night's plan.
 
     Exit code 0: every case has a point; with --plan also if some have none, since the reason is a
     result. 1: some have none. 3: none has.
@@ -82,6 +83,7 @@ def run_command(
         # The commit's name: a machine's other user can write files, but not what git reads by it.
         commit = assigned.commit and assigned.commit[:12]
         profile, globs = assigned.plan.profile, [case.id for case in assigned.plan.cases]
+        seed = assigned.plan.seed
     measured, interruption = _measure(
         project, load_anchor(root), profile, globs, console,
         precision=NIGHTLY, seed=seed, limit=budget_seconds(budget), commit=commit,

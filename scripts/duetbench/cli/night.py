@@ -1,17 +1,16 @@
 """`duetbench ci plan`: share a night's cases out over the machines."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 from typer import Option
 
 from duetbench.cli.options import (
-    DEFAULT_SEED,
     SECONDS,
     SELECT,
     ProfileOption,
-    SeedOption,
     repository,
 )
 from duetbench.core.errors import NothingMeasuredError
@@ -50,7 +49,10 @@ def plan_command(
         float | None,
         Option("--seconds", metavar="SECONDS", min=0.5, help=SECONDS, envvar="DUETBENCH_SECONDS"),
     ] = None,
-    seed: SeedOption = DEFAULT_SEED,
+    seed: Annotated[
+        int | None,
+        Option("--seed", metavar="N", help="Random seed of the order; default: the day's number."),
+    ] = None,
 ) -> None:
     """Plan a night: a shard per machine of `tool.duetbench.fleet`, or one for any machine.
 
@@ -58,11 +60,13 @@ def plan_command(
     $ duetbench ci plan --output night.json --select 'asgi-wsgi/*'
 
     A machine launches the shard's cases (`duetbench run --plan`). If an anchor is declared, it also
-    measures them against it (`duetbench anchor run --plan`).
+    measures them against it (`duetbench anchor run --plan`). Each day has another order, so that a
+    night that ends early does not always lack the same cases.
     """
     console = Console()
     project = repository(console)
     root = project.root
+    seed = datetime.now(UTC).toordinal() if seed is None else seed
     plan = planning.make_plan(project.cases, profile, list(select or ()), launches, seed, seconds)
     if not plan.cases:
         raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")

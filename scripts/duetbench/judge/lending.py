@@ -63,9 +63,13 @@ def _lend(places: Iterable[Path], source: Path, to: Path) -> list[str]:
 
 def declares(root: Path) -> bool:
     """Whether a state of a repository declares what to measure."""
+    return has_experiments(root) and paths.declares(root)
+
+
+def has_experiments(root: Path) -> bool:
+    """Whether a state has experiments, if only in a project that had another name then."""
     apps = root / "apps"
-    declared = (apps / "pyproject.toml").is_file() and any(apps.glob(f"*/{FILE}"))
-    return declared and paths.declares(root)
+    return (apps / "pyproject.toml").is_file() and any(apps.glob(f"*/{FILE}"))
 
 
 @dataclass(slots=True)
@@ -129,7 +133,7 @@ class Borrower:
 
     def _own(self) -> tuple[Experiment, ...] | None:
         """Return the experiments that it declares itself; None if they cannot be read."""
-        if not self.declared:
+        if not has_experiments(self.project.root):
             return ()
         try:
             return self.project.experiments

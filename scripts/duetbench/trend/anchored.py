@@ -26,7 +26,7 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge import sides as sides_
 from duetbench.judge.counted import Counts, Job, jobs
 from duetbench.judge.duet_loop import Instruments, Loop, MakeInstruments, Reporter, duet_seconds
-from duetbench.judge.pairs import CaseDuets, Pair, Side
+from duetbench.judge.pairs import CaseDuets, Pair, Side, Sides
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import plan as planning
@@ -186,7 +186,8 @@ def _points(duets: CaseDuets, lost: list[Missing]) -> list[AnchoredPoint]:
     case = duets.case.id
     reason = duets.void
     if not reason and len(duets.usable) < 2:
-        reason = f"{len(duets.usable)} usable duets: {duets.disturbances() or 'no more'}"
+        problem = duets.disturbances() or "the measurement ended"
+        reason = f"{len(duets.usable)} usable duets: {problem}"
     if reason:
         lost.append(Missing(case=case, reason=reason))
         return []
@@ -215,10 +216,15 @@ class _UntilPrecise:
     def __init__(self, heads: Sequence[Head], precision: Precision) -> None:
         self.heads = {head.name: head for head in heads}
         self.precision = precision
+        self.queue: set[Pair] = set()
 
     def open(self) -> Sequence[Pair]:
         pairs = (pair for head in self.heads.values() for pair in head.by_case.values())
-        return [pair for pair in pairs if self.precision.wants(pair.duets)]
+        return [p for p in pairs if p not in self.queue and self.precision.wants(p.duets)]
+
+    def take_turns(self, nights: int, night: int) -> None:
+        """Keep one case in `nights`; the next night keeps the next ones."""
+        self.queue = {p for n, p in enumerate(self.open()) if n % nights != night % nights}
 
     def missing(self, pair: Pair) -> int:
         return self.precision.missing(pair.duets)
@@ -236,7 +242,10 @@ def run_duets(
     seed: int,
     ends: float = math.inf,
 ) -> bool:
-    """Run duets of heads and their bases; return whether all ended by `ends` (monotonic clock)."""
+    """Run duets of heads and their bases; return whether all ended by `ends` (monotonic clock).
+
+    If there is no time for the fewest duets of every case, cases take turns; `seed` counts nights.
+    """
     cases = sum(len(head.by_case) for head in heads)
     loop, rule = Loop(instruments, reporter, seed), _UntilPrecise(heads, precision)
     loop.order = sum(len(head.journal.lines) for head in heads)
@@ -244,7 +253,16 @@ def run_duets(
     try:
         for head in heads:
             head.count(instruments, lambda: ends - time.monotonic(), reporter)
-        return loop.run(rule, ends)
+        needed = precision.fewest * loop.round_seconds(*rule.open())
+        left = max(1.0, ends - time.monotonic())
+        nights = min(math.ceil(needed / left), len(rule.open()))
+        if nights > 1:
+            rule.take_turns(nights, seed)
+            note = f"no time for {precision.fewest} duets of each case: one in {nights} has a turn"
+            for head in heads:
+                head.notes.append(note)
+            reporter.note(note)
+        return loop.run(rule, ends) and not rule.queue
     finally:
         reporter.end()
 
@@ -274,12 +292,28 @@ def verify(anchor: Anchor, side: Side) -> None:
     installed = {stack.name: stack.digest for stack in side.record.stacks}
     installed |= {python.name: python.version for python in side.record.interpreters}
     declared = {**anchor.stacks, **anchor.interpreters}
-    if wrong := [name for name, state in installed.items() if declared.get(name) != state]:
+    # What it did not have is not measured; see `_drop_new_cases`.
+    if wrong := [name for name, state in installed.items() if declared.get(name, state) != state]:
         raise SetupError(
             f"the anchor {anchor.name} cannot be reinstalled: at {anchor.commit[:8]} {wrong[0]} "
             "differs from its declaration; declare another anchor: "
             "duetbench anchor renew NAME --fresh"
         )
+
+
+def _drop_new_cases(anchor: Anchor, both: Sides) -> Sides:
+    """Leave out cases whose stack or interpreter the anchor did not have.
+
+    Its side has borrowed the lock of the other one, so that their ratio would be 1 for good.
+    """
+    new = {
+        pair.case.id: f"the anchor {anchor.name} does not have {min(lacking)}"
+        for pair in both.pairs
+        if (lacking := {pair.case.stack, pair.case.python} - {*anchor.stacks, *anchor.interpreters})
+    }
+    missing = (Missing(case=case, reason=reason) for case, reason in new.items())
+    pairs = tuple(pair for pair in both.pairs if pair.case.id not in new)
+    return replace(both, pairs=pairs, missing=(*both.missing, *missing))
 
 
 def points_of(
@@ -339,7 +373,7 @@ def measure(
         UsageError, SetupError: A side cannot be prepared, or differs from the anchor.
     """
     fetch(project.root, anchor)
-    both = sides_.of_revisions(project, anchor.commit, commit, scope)
+    both = _drop_new_cases(anchor, sides_.of_revisions(project, anchor.commit, commit, scope))
     verify(anchor, both.base)
     journal = Journal(paths.state_dir() / FOLDER / "checkout.jsonl")
     journal.forget()
