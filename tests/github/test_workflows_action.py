@@ -214,7 +214,8 @@ def test_compared_code_leaves_nothing_for_who_writes(repository: Repository) -> 
     loot.mkdir()
     # Processes that are started as anywhere, so that /proc shows what each of them was given.
     main = "from duetbench.cli import main; main()"
-    write(stage.folder, "duetbench", f'#!/bin/sh\nexec {sys.executable} -P -c "{main}" "$@"\n')
+    script = '#!/bin/sh\nexport DUETBENCH_LOCK="duetbench-tests-$$"\n'  # others may measure
+    write(stage.folder, "duetbench", f'{script}exec {sys.executable} -P -c "{main}" "$@"\n')
     (stage.folder / "duetbench").chmod(0o755)
     hostile = HOSTILE.format(loot=str(loot)) + SHOP["src/shop/main.py"]
     head = repository.propose({"src/shop/main.py": hostile}, owner="stranger")
