@@ -214,8 +214,6 @@ def test_time_is_asked_for_only_where_it_helps(
 
 SELECTED = "--select 'x/*' --seed 1 --all --budget 20m"
 REVISIONS = f"duetbench compare {'a' * 12} {'b' * 12}"
-
-
 SEEDED = "duetbench compare --seed 2"
 ENDLESS = {"budget_seconds": None}
 
