@@ -287,7 +287,7 @@ def test_endpoints_of_one_server_in_turn(bench: Bench, play: Play) -> None:
     most = 54 * truthful.load.connections
     assert max(base["requests"], head["requests"]) <= most
     assert alike.drift is not None
-    assert abs(alike.drift) < 0.2
+    assert abs(alike.drift) < 0.4  # other tests share the cores
     # After 0.7 s, which is nearly all of the first half, it waits no more.
     for found, sign in ((moved, 1), (swapped_, -1)):
         slow, quick = unfailed(found, quicken)[::sign]
