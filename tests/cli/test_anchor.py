@@ -102,6 +102,10 @@ def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
     assert {one.case for one in made.cases} == {*CASES, f"{points.CANARY}tiny/alone/py3.14"}
     (itself,) = (one for one in made.cases if one.case not in CASES)
     assert coverage([made])[1] == len([one for one in itself.points if one.duets == 5])
+    # On a server that it shared with a case, one of both would be measured on the other's side.
+    groups = [names for names in scene.instruments.together if itself.case in names]
+    assert {*groups} == {(itself.case,)}
+    assert "instructions" not in {point.metric for point in itself.points}
 
     second = scene.anchored("second")
     assert load_anchor(scene.root).canary == "tiny/alone/py3.14"

@@ -310,7 +310,9 @@ class Pair:
     @property
     def server(self) -> Hashable:
         """Key that is equal for cases that one launch of each side can serve."""
-        return self.label, self.alone, server_of(self.base.case), server_of(self.head.case)
+        apps = self.base.testbed.apps, self.head.testbed.apps  # the canary has the anchor's twice
+        sides = server_of(self.base.case), server_of(self.head.case)
+        return self.label, self.alone, *apps, *sides
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,8 +138,11 @@ class Head:
     def count(
         self, instruments: Instruments, left: Callable[[], float], reporter: Reporter
     ) -> None:
-        """Count instructions of all cases and jobs that have no count yet."""
-        sides = {case: pair.sides for case, pair in self.by_case.items()}
+        """Count instructions of all cases and jobs that have no count yet.
+
+        The canary has none: counts of one state are equal.
+        """
+        sides = {case: p.sides for case, p in self.by_case.items() if not case.startswith(CANARY)}
         sides |= {job.series: job.sides for job in self._jobs()}
         sides = {name: both for name, both in sides.items() if name not in self.counts}
         if not sides:
