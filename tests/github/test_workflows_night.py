@@ -179,7 +179,7 @@ def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None
     assert {entry.case.id for entry in run.results if entry.launches[0].status is Status.OK} == {
         TRIED
     }
-    steps = ("Play against the anchor", "Measure inside the process")
+    steps = ("Measure against the anchor", "Measure inside the process")
     assert [f"Run Main {step}" in night.text for step in steps] == [True, False]
     (record,) = recorded(stage, "nights").values()
     assert record["status"] == "complete"

@@ -120,9 +120,9 @@ class Program:
 def program(side: SideCase) -> Iterator[Program]:
     """Provide the program that makes requests to a side's applications without a server.
 
-    A case that needs a workspace gets the one of a launch, with a fresh copy of a target's files,
-    after its own preparations. Raises CountError, also in place of one from inside
-    the block, without private values.
+    A case that needs a workspace gets that of a launch: a fresh copy of a target's files, after its
+    own preparations. Raises CountError, also in place of one from inside the block, without private
+    values.
     """
     case, testbed = side.case, side.testbed
     python, payload = testbed.pythons[case.stack, case.python], ["-m", "benchmarks._counted"]

@@ -43,9 +43,9 @@ _LASTING: Final = 0.85
 
 def of_duets(duets: Sequence[Duet], side: SideName) -> Growth | None:
     """Estimate what a side keeps per request in the second halves of its loads; None: too few."""
-    every = (duet.metrics(side) for duet in duets)
+    metrics = (duet.metrics(side) for duet in duets)
     # What a duet prevents has no figures of it, and no number of requests.
-    figures = [row for row in every if {_LATE, "requests"} <= row.keys()]
+    figures = [row for row in metrics if {_LATE, "requests"} <= row.keys()]
     if len(figures) < 2:
         return None
     rates = np.array([row[_LATE] for row in figures])

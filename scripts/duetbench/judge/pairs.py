@@ -310,9 +310,9 @@ class Pair:
     @property
     def server(self) -> Hashable:
         """Key that is equal for cases that one launch of each side can serve."""
-        apps = self.base.testbed.apps, self.head.testbed.apps  # the canary has the anchor's twice
-        sides = server_of(self.base.case), server_of(self.head.case)
-        return self.label, self.alone, *apps, *sides
+        # Only the canary has the anchor's applications on both sides.
+        apps = self.base.testbed.apps, self.head.testbed.apps
+        return self.label, self.alone, apps, server_of(self.base.case), server_of(self.head.case)
 
 
 @dataclass(frozen=True, slots=True)

@@ -388,11 +388,11 @@ def load_experiments(
     experiments = []
     for path in files:
         file, folder = path.relative_to(root).as_posix(), path.parent
-        written = read_toml(path, file)
-        declared = validate(Declaration, written, file)
+        raw = read_toml(path, file)
+        declaration = validate(Declaration, raw, file)
         experiments.append(
             Experiment(
-                folder.name, folder, file, declared, written, interpreters, stacks, extra_pythons
+                folder.name, folder, file, declaration, raw, interpreters, stacks, extra_pythons
             )
         )
     # Expand them now, so that every reader gets the error.

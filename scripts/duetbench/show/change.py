@@ -53,7 +53,7 @@ class ChangeText:
         Empty while they are unknown. The package with the largest share comes first.
         """
         chains = {release.package: "" for release in self.record.releases}
-        for release in sorted(self.record.releases, key=lambda one: order(one.version)):
+        for release in sorted(self.record.releases, key=lambda release: order(release.version)):
             chain = chains[release.package]
             follows = chain.endswith(f" {release.previous}")
             more = f" → {release.version}" if follows else f", {_release(release)}"
@@ -186,9 +186,9 @@ def contains(record: Attribution, releases: Iterable[Release]) -> bool:
     """Whether each of these releases lies between the versions that were counted."""
     moves = {move.package: move for move in record.packages}
     return all(
-        (move := moves.get(one.package)) is not None
-        and order(move.base or "") < order(one.version) <= order(move.head or "")
-        for one in releases
+        (move := moves.get(release.package)) is not None
+        and order(move.base or "") < order(release.version) <= order(move.head or "")
+        for release in releases
     )
 
 
@@ -266,12 +266,12 @@ class AttributionText:
             return ""
         moves = {move.package: move for move in self.record.packages}
         sides = []
-        for package in dict.fromkeys(one.package for one in self.releases):
-            own = [one for one in self.releases if one.package == package]
+        for package in dict.fromkeys(release.package for release in self.releases):
+            own = [release for release in self.releases if release.package == package]
             move = moves.pop(package)
             side = f"{package} {move.base or '(none)'} and {move.head}"
-            if [(one.previous, one.version) for one in own] != [(move.base, move.head)]:
-                versions = sorted((one.version for one in own), key=order)
+            if [(release.previous, release.version) for release in own] != [(move.base, move.head)]:
+                versions = sorted((release.version for release in own), key=order)
                 side += f", which contain {' and '.join(versions)}"
             sides.append(side)
         others = f"; {formats.quantity(len(moves), 'other package')} moved, too" if moves else ""

@@ -50,7 +50,7 @@ def pages(site: Site) -> Iterator[PageFile]:
 
 def _first(site: Site) -> Iterator[PageFile]:
     # Changes of one date stand beside each other: the worst of the newest ones leads.
-    latest = [one for one in site.changes if day(one.when) == day(site.changes[0].when)]
+    latest = [change for change in site.changes if day(change.when) == day(site.changes[0].when)]
     newest = max(latest, key=severity, default=None)
     worst = next(iter(site.open_changes), None)
     longest = max((table.nights for table in site.tables.values()), key=len, default=())
