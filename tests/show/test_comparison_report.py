@@ -378,3 +378,4 @@ def test_ends_that_bound_nothing_are_no_figures() -> None:
     wide, narrow = Interval(1.05, 1e-18, 1.1e19), Interval(1.05, 0.2, 5.5)
     assert formats.ends(wide) == "wider than a factor of 100"
     assert formats.ends(narrow) == "−80.0…+450.0 %"
+    assert formats.reach([wide, narrow]) == 4.5

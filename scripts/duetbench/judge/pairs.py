@@ -310,8 +310,7 @@ class Pair:
     @property
     def server(self) -> Hashable:
         """Key that is equal for cases that one launch of each side can serve."""
-        # Only the canary has the anchor's applications on both sides.
-        apps = self.base.testbed.apps, self.head.testbed.apps
+        apps = self.base.testbed.apps, self.head.testbed.apps  # the canary has the anchor's twice
         return self.label, self.alone, apps, server_of(self.base.case), server_of(self.head.case)
 
 

@@ -135,10 +135,11 @@ def ends(ratio: Interval | None) -> str:
 def reach(ratios: Iterable[Interval]) -> float:
     """Return an axis' reach for changes: all estimates, and nine of ten intervals, are within it.
 
-    The other intervals end in an arrow.
+    The other intervals, and those that bound nothing, end in an arrow.
     """
     ratios = list(ratios)
-    widths = sorted(max(abs(end - 1) for end in ratio.ends) for ratio in ratios if ratio.ends)
+    bounds = (r.ends for r in ratios if r.ends and r.ends[1] <= _WIDE * r.ends[0])
+    widths = sorted(max(abs(end - 1) for end in ends) for ends in bounds)
     inner = widths[math.ceil(0.9 * len(widths)) - 1 :][:1]
     return max([0.0, *(abs(ratio.estimate - 1) for ratio in ratios), *inner])
 
