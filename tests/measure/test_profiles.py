@@ -134,7 +134,7 @@ PAYLOAD = """
 
 @pytest.mark.real
 @pytest.mark.parametrize("python", ["3.14", "3.14t"])
-def test_entries_bytecodes_and_calls_are_those_of_the_source(python: str, tmp_path: Path) -> None:
+def test_entries_and_bytecodes_are_those_of_the_source(python: str, tmp_path: Path) -> None:
     """A generator of two is started and resumed twice; every fifth call is a fifth of an entry.
 
     `length` executes LOAD_GLOBAL, LOAD_CONST, CALL and RETURN_VALUE, after RESUME: the entry.
@@ -153,9 +153,8 @@ def test_entries_bytecodes_and_calls_are_those_of_the_source(python: str, tmp_pa
         "Thing.also": 1,
     }  # fmt: skip
     length = named["Thing.length"]
-    assert (length.bytecodes, length.calls) == (4, {"len": 1})
+    assert length.bytecodes == 4
     assert named["seldom"].code == named["Thing.also"].code != length.code
-    assert named["work"].calls == {"Thing": 1, "sorted": 1, "next": 1}
     lines = {name: line for name, _, line in functions}
     assert (lines["numbers"], lines["seldom"]) == (7, 19)
 

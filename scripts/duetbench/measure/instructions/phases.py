@@ -22,7 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType
+from types import CodeType
 from typing import Any, Final, NoReturn
 
 from duetbench.measure.instructions import own_time
@@ -169,8 +169,8 @@ def _work(
 def _observed(unit: Unit) -> dict[str, Any]:
     """Count function by function, by the interpreter's own events; exact.
 
-    Each row is name, file, line, entries (starts and resumptions), bytecodes, calls of each C
-    function, and a digest of the code, independent of its name and place.
+    Each row is name, file, line, entries (starts and resumptions), bytecodes, and a digest of the
+    code, independent of its name and place.
     """
     if sys.version_info < (3, 12):
         raise UnfitError("entries are counted from CPython 3.12 on")
@@ -180,7 +180,6 @@ def _observed(unit: Unit) -> dict[str, Any]:
     codes: dict[int, CodeType] = {}  # by id: hashing a code object goes through all its constants
     entries: Counter[int] = Counter()
     bytecodes: defaultdict[int, int] = defaultdict(int)
-    calls: defaultdict[int, Counter[str]] = defaultdict(Counter)
 
     def enter(code: CodeType, *_: object) -> None:
         codes[id(code)] = code
@@ -189,20 +188,11 @@ def _observed(unit: Unit) -> dict[str, Any]:
     def execute(code: CodeType, _offset: int) -> None:
         bytecodes[id(code)] += 1
 
-    def leave_python(code: CodeType, _offset: int, called: object, _argument: object) -> None:
-        function = called.__func__ if isinstance(called, MethodType) else called
-        if not isinstance(function, FunctionType):
-            # Only the class of an instance is read: the instance's attributes may run any code.
-            itself = isinstance(function, type) or "__qualname__" in vars(type(function))
-            owner = function if itself else type(function)
-            calls[id(code)][owner.__qualname__] += 1
-
     callbacks: dict[int, Callable[..., None]] = {
         events.PY_START: enter,
         events.PY_RESUME: enter,
         events.PY_THROW: enter,
         events.INSTRUCTION: execute,
-        events.CALL: leave_python,
     }
     monitoring.use_tool_id(tool, _TOOL)
     try:
@@ -221,7 +211,6 @@ def _observed(unit: Unit) -> dict[str, Any]:
             code.co_firstlineno,
             entries[key],
             bytecodes[key],
-            calls[key],
             _digest(code),
         ]
         for key, code in codes.items()

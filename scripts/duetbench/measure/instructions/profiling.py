@@ -63,7 +63,6 @@ class Observed:
 
     entries: float
     bytecodes: float
-    calls: Mapping[str, float]  # of compiled functions, by name
     code: str = field(default="", compare=False)
     """A digest, equal for functions with equal code; empty: several functions share the place."""
 
@@ -291,7 +290,7 @@ def time_functions(
     for name, file, line, entries, code in functions:
         same = entered.get((name, file, line))
         every = entries + same.entries if same else entries
-        entered[name, file, line] = Observed(every, 0.0, {}, "" if same else code)
+        entered[name, file, line] = Observed(every, 0.0, "" if same else code)
     places = Path(report["packages"]), Path(report["standard"])
     return Profile(chains, *places), entered
 
@@ -344,16 +343,13 @@ def _read_entries(report: Mapping[str, Any]) -> dict[Place, Observed] | str:
     if "reason" in report:
         return str(report["reason"])
     n = report["n"]
-    sums: dict[Place, tuple[int, int, Counter[str], str]] = {}
-    for name, file, line, entries, bytecodes, calls, code in report["functions"]:
+    sums: dict[Place, tuple[int, int, str]] = {}
+    for name, file, line, entries, bytecodes, code in report["functions"]:
         # The same code compiled twice, or two lambdas on one line.
-        before = sums.get((name, file, line), (0, 0, Counter(), code))
-        same = code if code == before[3] else ""
-        both = before[0] + entries, before[1] + bytecodes, before[2] + Counter(calls), same
-        sums[name, file, line] = both
+        before = sums.get((name, file, line), (0, 0, code))
+        same = code if code == before[2] else ""
+        sums[name, file, line] = before[0] + entries, before[1] + bytecodes, same
     return {
-        place: Observed(
-            entries / n, bytecodes / n, {name: k / n for name, k in calls.items()}, code
-        )
-        for place, (entries, bytecodes, calls, code) in sums.items()
+        place: Observed(entries / n, bytecodes / n, code)
+        for place, (entries, bytecodes, code) in sums.items()
     }
