@@ -12,6 +12,7 @@ from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import paths
 from duetbench.project import interpreters, settings, stacks, tools
 from duetbench.project.project import Project
+from duetbench.store.comparison import PackageChange
 from tiny_index import Index, serving
 
 ROOT = paths.project_root()
@@ -51,12 +52,16 @@ def test_locking_as_of_a_date_and_then_of_today(checkout: Path) -> None:
     """The as-of date hides what came later; renewing shows exactly what moved."""
     lock = checkout / "apps" / "stacks" / "one.txt"
     moves = Project.here().renew_locks(QUIET, as_of=date(2026, 2, 1))
-    assert moves == tuple(stacks.Move(name, None, "1.0", "one") for name in ("alpha", "beta"))
+    assert [(move.package, move.base, move.head) for move in moves] == [
+        ("alpha", None, "1.0"),
+        ("beta", None, "1.0"),
+    ]
     before = lock.read_text().splitlines()
     assert [line.split(" ")[0] for line in before] == ["alpha==1.0", "beta==1.0", "gamma==1.0"]
     assert Project.here().lock("one").packages == {"alpha": "1.0", "beta": "1.0"}  # no Windows here
 
-    assert Project.here().renew_locks(QUIET, ["one"]) == (stacks.Move("beta", "1.0", "2.0", "one"),)
+    (moved,) = Project.here().renew_locks(QUIET, ["one"])
+    assert moved == PackageChange(stack="one", package="beta", base="1.0", head="2.0")
     after = lock.read_text().splitlines()
     assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, True]
     assert Project.here().renew_locks(QUIET) == ()

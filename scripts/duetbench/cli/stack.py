@@ -14,8 +14,9 @@ from duetbench.host.console import Console, Narrator, errors, write
 from duetbench.host.git import remote_of
 from duetbench.host.signals import interruptible
 from duetbench.project.project import Project
-from duetbench.project.stacks import Move, Stack
+from duetbench.project.stacks import Stack
 from duetbench.store import packages
+from duetbench.store.comparison import PackageChange
 
 stack_app = Typer(help="The stacks under test and their locks.", no_args_is_help=True)
 
@@ -36,7 +37,7 @@ def lock_command(
     resolved = day(as_of, "--as-of") if as_of else None
     with interruptible():
         moves = Project.here().renew_locks(Narrator(errors()), names, resolved)
-    lines = [f"{m.stack}: {m.package} {m.before or '—'} → {m.after or '—'}" for m in moves]
+    lines = [f"{m.stack}: {m.package} {m.base or '—'} → {m.head or '—'}" for m in moves]
     for line in lines or ["no package moved"]:
         Console().say(line)
 
@@ -66,7 +67,7 @@ def bump_command(
     project = Project.here()
     root, console = project.root, errors()
 
-    def renew(place: Path) -> tuple[Move, ...]:
+    def renew(place: Path) -> tuple[PackageChange, ...]:
         until = project.cooldown
         narrator = Narrator(console)
         return () if as_is else Project(place).renew_locks(narrator, None, until)

@@ -14,7 +14,7 @@ from typing import Final
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.host import git
 from duetbench.host.git import GitError, HopelessError, Patience, Remote
-from duetbench.project.stacks import Move
+from duetbench.store.comparison import PackageChange
 
 LOCKS: Final = "apps/stacks"
 WORKFLOWS: Final = ".github/workflows"
@@ -28,19 +28,19 @@ class StackBump:
 
     moved: bool  # whether a lock differs from the commit before
     commit: str  # the one with the locks, 40 hex digits
-    moves: tuple[Move, ...] = ()
+    moves: tuple[PackageChange, ...] = ()
 
 
-def message(moves: Sequence[Move]) -> str:
+def message(moves: Sequence[PackageChange]) -> str:
     """Return the commit's message: a subject that names two releases, and a list of all."""
     if not moves:
         return "Stacks: other files of the same versions\n"
     stacks: dict[str, list[str]] = {}
     for move in moves:
-        line = f"- {move.package} {move.before or '(new)'} → {move.after or '(gone)'}"
+        line = f"- {move.package} {move.base or '(new)'} → {move.head or '(gone)'}"
         stacks.setdefault(line, []).append(move.stack)
     lines = [f"{line} ({', '.join(names)})" for line, names in stacks.items()]
-    first, *more = dict.fromkeys(f"{move.package} {move.after or 'gone'}" for move in moves)
+    first, *more = dict.fromkeys(f"{move.package} {move.head or 'gone'}" for move in moves)
     names = ", ".join((first, *more[:1])) + (f" and {len(more) - 1} more" if more[1:] else "")
     return "\n".join((f"Stacks: {names}", "", *lines)) + "\n"
 
@@ -59,7 +59,7 @@ def commit(root: Path, text: str) -> StackBump:
 def advance(
     root: Path,
     remote: Remote,
-    renew: Callable[[Path], Sequence[Move]],
+    renew: Callable[[Path], Sequence[PackageChange]],
     *,
     patience: Patience | None = None,
     say: Callable[[str], None] = lambda _: None,

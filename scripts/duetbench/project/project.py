@@ -20,7 +20,8 @@ from duetbench.project.experiments import Experiment
 from duetbench.project.schema import InterpreterSpec
 from duetbench.project.setting import AS_DECLARED, Setting, values, with_variables
 from duetbench.project.settings import FOLDER, STACK, Interpreter, Settings, Target
-from duetbench.project.stacks import Move, Stack
+from duetbench.project.stacks import Stack
+from duetbench.store.comparison import PackageChange, differences
 
 _NEVER: Final = "9999-01-01"
 """A date before which everything was released."""
@@ -249,7 +250,7 @@ class Project:
         narrator: Narrator,
         names: Sequence[str] | None = None,
         as_of: date | None = None,
-    ) -> tuple[Move, ...]:
+    ) -> tuple[PackageChange, ...]:
         """Resolve stacks again (default: all) and write all their locks or none; return the moves.
 
         Locks are as of the end of a date (UTC), of a moment, or of now. A package that is locked
@@ -261,7 +262,7 @@ class Project:
         selection = tuple(names or self.stacks)
         for name in selection:
             self.pythons(name)  # refuses unknown names before anything is resolved
-        moves: list[Move] = []
+        moves: list[PackageChange] = []
         texts: dict[Path, str] = {}
         for name in selection:
             file = self.lock_file(name)
@@ -279,7 +280,7 @@ class Project:
                     text = self.resolve(name, as_of, tick, exempt=older, pins=pins)
                     after = stacks.parse(text, str(file), self.version)
                 texts[file] = text
-            moves += stacks.moves(before, after, name)
+            moves += differences(name, before, after)
         for file, text in texts.items():
             stacks.write_lock(file, text)
         return tuple(moves)

@@ -75,25 +75,6 @@ class Stack:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A package that is locked to another version than before in a stack; None if absent."""
-
-    package: str
-    before: str | None
-    after: str | None
-    stack: str
-
-
-def moves(before: Mapping[str, str], after: Mapping[str, str], stack: str) -> tuple[Move, ...]:
-    """List the differences between two locks (name → version), by name."""
-    return tuple(
-        Move(name, before.get(name), after.get(name), stack)
-        for name in sorted(before.keys() | after.keys())
-        if before.get(name) != after.get(name)
-    )
-
-
 def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> Stack:
     """Read a lock for a version of Python; `home` as in `Stack`.
 
