@@ -10,10 +10,6 @@ from typing import ClassVar, Final, Literal
 
 Unit = Literal["s", "B", "1/s", "1"]
 Formatter = Callable[[float], str]
-Ladder = tuple[tuple[float, float, str], ...]
-"""Units of an axis: the smallest SI figure of each, its factor, and its name."""
-
-PLAIN: Final[Ladder] = ((0.0, 1.0, ""),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +69,6 @@ class Format:
         unit: SI unit of the figures.
         write: Writes one figure, with its unit.
         highest: No launch comes near it: a larger figure is a fault, or forged.
-        ladder: Units of an axis.
         lowest: The same at the other end; below zero only for what can shrink.
     """
 
@@ -81,7 +76,6 @@ class Format:
     unit: Unit
     write: Formatter
     highest: float
-    ladder: Ladder = PLAIN
     lowest: float = 0.0
 
     def __call__(self, value: float) -> str:
@@ -102,7 +96,7 @@ def rounded(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-_SECONDS: Final[Ladder] = ((1.0, 1.0, "s"), (1e-3, 1e3, "ms"), (1e-6, 1e6, "µs"), (0.0, 1e9, "ns"))
+_SECONDS: Final = ((1.0, 1.0, "s"), (1e-3, 1e3, "ms"), (1e-6, 1e6, "µs"), (0.0, 1e9, "ns"))
 
 
 def _seconds(value: float) -> str:
@@ -123,11 +117,11 @@ def _share(value: float) -> str:
 
 
 plain: Final = Format("significant", "1", significant, 1e12)
-seconds: Final = Format("seconds", "s", _seconds, 1e6, _SECONDS)
-rate: Final = Format("rate", "1/s", _rate, 1e9, ((0.0, 1.0, "1/s"),))
-size: Final = Format("size", "B", _size, 1e15, ((0.0, 1e-6, "MB"),))
-share: Final = Format("share", "1", _share, 10, ((0.0, 100.0, "%"),))
-cores: Final = Format("cores", "1", "{:.2f}".format, 1e5, ((0.0, 1.0, "cores"),))
+seconds: Final = Format("seconds", "s", _seconds, 1e6)
+rate: Final = Format("rate", "1/s", _rate, 1e9)
+size: Final = Format("size", "B", _size, 1e15)
+share: Final = Format("share", "1", _share, 10)
+cores: Final = Format("cores", "1", "{:.2f}".format, 1e5)
 count: Final = Format("count", "1", "{:,.0f}".format, 1e12)
 octets: Final = Format("count", "B", count.write, 1e9, lowest=-1e9)
 

@@ -93,16 +93,6 @@ class Settings(Frozen):
         }
         return self.model_copy(update={"interpreters": specs})
 
-    @property
-    def gil(self) -> str | None:
-        """The first interpreter with the GIL: the one to measure where only one is."""
-        return next((n for n, spec in self.interpreters.items() if not spec.free_threaded), None)
-
-    @property
-    def free_threaded(self) -> str | None:
-        """The first interpreter without the GIL: the one to compare with it."""
-        return next((n for n, spec in self.interpreters.items() if spec.free_threaded), None)
-
 
 class Interpreter(InterpreterRecord):
     """An installed interpreter; the name is that in `pyproject.toml`: 3.14, 3.14t, ….
