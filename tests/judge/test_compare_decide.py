@@ -231,13 +231,11 @@ def test_a_side_that_fails_twice_is_not_comparable() -> None:
     assert (found.duets, found.excluded) == (4, 2)
 
 
-def test_both_sides_that_fail_are_named_and_an_interruption_is_nobodys_failure() -> None:
+def test_both_sides_that_fail_are_named() -> None:
     both = duet(CASE, base_flags=[WRONG], head_flags=[WRONG])
     (found,) = judge(sampled(both, both))[CASE]
     said = "wrong_body: expected hi, found ho"
     assert found.reason == f"both sides: {said}"
-    stopped = Flag(name=FlagName.INTERRUPTED, detail="SIGINT")
-    assert sampled(*[duet(CASE, head_flags=[stopped])] * 2).open() == (CASE,)
 
 
 def test_duets_of_a_side_that_gets_quicker_decide_nothing() -> None:

@@ -277,8 +277,8 @@ def test_every_flag_is_judged_here_or_raised_where_it_is_seen() -> None:
     raised_elsewhere = {
         FlagName.WRONG_BODY, FlagName.GIL_MISMATCH, FlagName.VERSION_MISMATCH,
         FlagName.SERVER_DIED, FlagName.NOT_READY, FlagName.NOT_STOPPED, FlagName.NOT_CONCURRENT,
-        FlagName.CLIENT_FAILED, FlagName.FOREIGN_LISTENER, FlagName.INTERRUPTED,
-        FlagName.HARNESS_ERROR, FlagName.FEW_LAUNCHES, FlagName.ENV_CHANGED,
+        FlagName.CLIENT_FAILED, FlagName.FOREIGN_LISTENER, FlagName.HARNESS_ERROR,
+        FlagName.FEW_LAUNCHES, FlagName.ENV_CHANGED,
         FlagName.STOP_TIMEOUT, FlagName.SETUP_FAILED, FlagName.ANSWERS_DIFFER,
         FlagName.ERROR_INSIDE,
     }  # fmt: skip

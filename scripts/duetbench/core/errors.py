@@ -125,7 +125,6 @@ class FlagName(StrEnum):
         "the load opens more connections than the server accepts",
     )
     FOREIGN_LISTENER = "foreign_listener", "fail", "another process listened on the server's port"
-    INTERRUPTED = "interrupted", "fail", "the launch was interrupted"
     HARNESS_ERROR = "harness_error", "fail", "duetbench itself failed in this launch"
 
     OVERLOADED = "overloaded", "warn", "the server did not keep up with the offered rate"

@@ -120,9 +120,9 @@ class CaseDuets:
         self.usable = [duet for duet in self.all if duet.usable]
         names, enough = (*self.leading, *self.tails), SHARE * len(self.usable)
         self.metrics = tuple(n for n in names if self.count(n) >= enough and not self._grows(n))
-        # A case is not to blame for a duet that was interrupted.
-        duets = [duet for duet in self.all if not duet.interrupted]
-        failures = {side: [f for duet in duets for f in duet.failures(side)[:1]] for side in SIDES}
+        failures = {
+            side: [f for duet in self.all for f in duet.failures(side)[:1]] for side in SIDES
+        }
         texts = {side: failures[side][0] for side in SIDES[::-1] if len(failures[side]) >= FAILURES}
         self.void = join_reasons(texts)
 

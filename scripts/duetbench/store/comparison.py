@@ -157,12 +157,6 @@ class Duet(Frozen):
         bad = frozenset(f.name for f in flags if f.name in DISTURBING or f.severity == "fail")
         return bad - {FlagName.MEMORY_GROWS}
 
-    @property
-    def interrupted(self) -> bool:
-        """Whether somebody stopped the comparison during this duet."""
-        flags = (*self.flags_base, *self.flags_head)
-        return any(flag.name is FlagName.INTERRUPTED for flag in flags)
-
     def growth(self, side: SideName) -> Flag | None:
         """The flag of a side whose memory grows with every request; None if it does not."""
         flags = (flag for flag in self.flags(side) if flag.name is FlagName.MEMORY_GROWS)
