@@ -122,11 +122,11 @@ def test_two_pairs_side_by_side_say_the_same_in_half_the_time(
 ) -> None:
     every = cases(servers, each)
     slower = {every[0].id: 0.03}
-    plan = topology.plan(cores)
+    lanes = topology.plan(cores)
     owners = {thread: number for number, core in enumerate(cores) for thread in core.threads}
     serial, beside, told = Sleeping(slower), Sleeping(slower), SilentReporter()
     before = compared_by(serial, every, tmp_path / "serial", None)
-    after = compared_by(beside, every, tmp_path / "beside", None, told, lanes=plan.lanes)
+    after = compared_by(beside, every, tmp_path / "beside", None, told, lanes=lanes)
 
     assert not simultaneous(serial)
     met = simultaneous(beside)
@@ -145,7 +145,7 @@ def test_two_pairs_side_by_side_say_the_same_in_half_the_time(
             assert new.judgements == old.judgements
         assert not any(duet.server_cores for duet in old.duets)
         places = {(duet.server_cores, duet.client_cores) for duet in new.duets}
-        assert places <= {(lane.server, lane.client) for lane in plan.lanes}
+        assert places <= {(lane.server, lane.client) for lane in lanes}
     assert [duet.order for duet in told.duets] == list(range(len(told.duets)))
     assert sum("side by side" in note for note in after.notes) == 1
     assert not any("side by side" in note for note in before.notes)
@@ -158,7 +158,7 @@ def test_what_may_compute_on_several_cores_has_the_machine(tmp_path: Path) -> No
     """Two workers: nothing beside them, on all cores; the others have a lane each."""
     wide = busy("wide/e/py3.14", workers=2)
     fake = Sleeping()
-    found = compared_by(fake, [*cases(2), wide], tmp_path, None, lanes=topology.plan(EIGHT).lanes)
+    found = compared_by(fake, [*cases(2), wide], tmp_path, None, lanes=topology.plan(EIGHT))
     alone = frozenset({0, 1})  # all that the made-up machine has
     assert {alone} < {cores for _, _, cores in fake.spans}
     assert not any(alone in both for both in simultaneous(fake))
@@ -181,7 +181,7 @@ def test_launches_alone_find_the_machine_quiet(tmp_path: Path) -> None:
             return super().launch(part)
 
     fake = Threads()
-    found = compared_by(fake, cases(2), tmp_path, 600, lanes=topology.plan(EIGHT).lanes)
+    found = compared_by(fake, cases(2), tmp_path, 600, lanes=topology.plan(EIGHT))
     assert fake.launches
     assert all(duet.alone and duet.server_cores for case in found.cases for duet in case.duets)
     assert len(simultaneous(fake)) == 1  # the first duets of both, which tell
@@ -191,7 +191,7 @@ def test_launches_alone_find_the_machine_quiet(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["signal", "interruption", "mistake"])
 def test_one_lane_that_fails_ends_the_comparison(how: str, failing: int, tmp_path: Path) -> None:
     """The other lane waits for a process for ever, which is ended; what was found is saved."""
-    lanes = topology.plan(EIGHT).lanes
+    lanes = topology.plan(EIGHT)
     meeting = threading.Barrier(2)
     waiting: list[bool] = []
 

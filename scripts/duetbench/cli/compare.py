@@ -188,7 +188,7 @@ def compare_command(
             {**settings.load(project.root).material, **sizes},
             start=start,
             counts_only=counts_only,
-            lanes=topology.here().lanes,
+            lanes=topology.here(),
             coverage=covered,
             reproduce=(reproduce,) if reproduce else (),
             notes=(*(left_out(options) if reproduce else ()), *remarks),

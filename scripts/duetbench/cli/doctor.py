@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Annotated, Final, Literal
 
@@ -108,10 +108,16 @@ def diagnose(project: Project) -> Diagnosis:
     return Diagnosis(machine=fingerprint, conditions=conditions, findings=findings)
 
 
+def _list(cores: Sequence[int]) -> str:
+    return ", ".join(map(str, cores))
+
+
 def _conditions(facts: Machine, steal: float, since_boot: float) -> dict[str, str]:
-    core_sets = facts.server_cores, facts.client_cores
-    server, client = (", ".join(map(str, cores)) for cores in core_sets)
+    server, client = _list(facts.server_cores), _list(facts.client_cores)
     shared = list(machine.siblings_split(machine.allocate()))
+    lanes = (
+        f"server {_list(lane.server)}, generator {_list(lane.client)}" for lane in topology.here()
+    )
     time_limit, memory_limit = machine.limits()
     cores = "unlimited" if time_limit is None else units.cores(time_limit)
     memory = "unlimited" if memory_limit is None else units.size(memory_limit)
@@ -120,7 +126,8 @@ def _conditions(facts: Machine, steal: float, since_boot: float) -> dict[str, st
         "cores": f"{facts.cores}: server {server}, generator {client}"
         + (f"; hyper-threads of one core: {shared}" if shared else ""),
         "pinning": "each on its own cores" if facts.pinned else "impossible: one core for both",
-        "pairs side by side": str(topology.here()),
+        "pairs side by side": "; ".join(lanes)
+        or f"no: they take {topology.APART} physical cores",
         "memory": units.size(facts.memory),
         "system": f"{facts.os}, kernel {facts.kernel}",
         "hypervisor": facts.virtual or "none seen",

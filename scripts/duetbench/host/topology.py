@@ -13,11 +13,8 @@ from typing import Final
 from duetbench.host import machine
 from duetbench.host.machine import Cores
 
-STARTS: Final = 4
-"""Fewest physical cores with which a pair can start while another one is loaded."""
-
 APART: Final = 8
-"""Fewest physical cores with which two pairs are loaded at once."""
+"""Fewest physical cores of both places: with four each, a server has three."""
 
 _SYSTEM: Final = Path("/sys/devices/system")
 
@@ -30,58 +27,30 @@ class Physical:
     node: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PairPlan:
-    """Places for pairs, and the number of them that may be loaded at the same time."""
-
-    places: tuple[Cores, ...]
-    loaded: int = 1
-
-    @property
-    def lanes(self) -> tuple[Cores, ...]:
-        """Places of pairs that are measured side by side; empty: each pair has the machine."""
-        return self.places if self.loaded > 1 else ()
-
-    def __str__(self) -> str:
-        if len(self.places) == 1:
-            return f"no: it needs {STARTS} physical cores"
-        places = " or ".join(
-            f"server {_listed(place.server)}, generator {_listed(place.client)}"
-            for place in self.places
-        )
-        if self.lanes:
-            return f"room for two pairs under load, and comparisons use it: {places}"
-        return (
-            f"room to start a pair beside one: {places}; with {APART} physical cores, comparisons "
-            "measure two pairs side by side"
-        )
-
-
-def here() -> PairPlan:
-    """Plan the cores that this process may use."""
+def here() -> tuple[Cores, ...]:
+    """Place pairs on the cores that this process may use; see `plan`."""
     return plan(read(machine.allocate().all), machine.limits()[0])
 
 
-def plan(cores: Sequence[Physical], limit: float | None = None) -> PairPlan:
-    """Place pairs on a machine's physical cores; `limit` is the allowed core time per time.
+def plan(cores: Sequence[Physical], limit: float | None = None) -> tuple[Cores, ...]:
+    """Place two pairs on a machine's physical cores; none if there are too few for both.
 
-    In each place the last core is the generator's, as in `machine.allocate`.
+    `limit` is the allowed core time per time. In each place the last core is the generator's, as in
+    `machine.allocate`.
     """
     ordered = sorted(cores, key=lambda core: (core.node, core.threads))
-    most = len(ordered) if limit is None else min(len(ordered), int(limit))
-    if most < STARTS:
-        return PairPlan((machine.allocate(_threads(ordered)),))
     middle = len(ordered) / 2
     borders = [
         border
-        for border in range(STARTS // 2, len(ordered) - STARTS // 2 + 1)
+        for border in range(2, len(ordered) - 1)
         if ordered[border - 1].node != ordered[border].node
     ]
     border = min(borders, key=lambda border: abs(border - middle), default=int(middle))
     size = min(border, len(ordered) - border)
+    if min(2 * size, len(ordered) if limit is None else int(limit)) < APART:
+        return ()
     halves = ordered[border - size : border], ordered[border : border + size]
-    places = (Cores(_threads(half[:-1]), half[-1].threads, pinned=True) for half in halves)
-    return PairPlan(tuple(places), loaded=2 if min(most, 2 * size) >= APART else 1)
+    return tuple(Cores(_threads(half[:-1]), half[-1].threads, pinned=True) for half in halves)
 
 
 def read(allowed: Sequence[int], system: Path = _SYSTEM) -> tuple[Physical, ...]:
@@ -100,7 +69,3 @@ def read(allowed: Sequence[int], system: Path = _SYSTEM) -> tuple[Physical, ...]
 
 def _threads(cores: Sequence[Physical]) -> tuple[int, ...]:
     return tuple(sorted(thread for core in cores for thread in core.threads))
-
-
-def _listed(cores: Sequence[int]) -> str:
-    return ",".join(map(str, cores))

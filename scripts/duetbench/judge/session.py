@@ -73,7 +73,7 @@ class Question:
     start: bool = False  # compare how servers start instead of requests: see `pairs.starting`
     reproduce: tuple[str, ...] = ()  # commands for a terminal
     counts_only: bool = False  # no duets: instructions alone
-    lanes: tuple[Cores, ...] = ()  # cores of parallel pairs: `topology.PairPlan.lanes`
+    lanes: tuple[Cores, ...] = ()  # cores of parallel pairs: `topology.plan`
     coverage: Coverage | None = None  # how much of the changed code the requests enter
     notes: tuple[str, ...] = ()
 
