@@ -87,7 +87,6 @@ class Artefact(Frozen):
 
     @property
     def path(self) -> str:
-        """The place of its file below `results/`."""
         return self.place.format(self)
 
 
@@ -142,7 +141,6 @@ class Expectation(Frozen):
 
     @property
     def tells_body(self) -> bool:
-        """Whether it declares a right body."""
         return any(v is not None for v in (self.text, self.json_value, self.json_schema))
 
     @model_validator(mode="after")
@@ -439,5 +437,4 @@ class Run(Artefact):
 
     @property
     def year(self) -> int:
-        """Year of its start, UTC."""
         return datetime.fromisoformat(self.started).astimezone(UTC).year

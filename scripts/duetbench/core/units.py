@@ -32,7 +32,6 @@ class Interval:
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """Both ends, or None."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property

@@ -93,7 +93,6 @@ class Narrator:
         self._console = console
 
     def say(self, sentence: str | Text) -> None:
-        """Print a sentence."""
         self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
     @contextmanager

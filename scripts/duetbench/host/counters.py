@@ -67,7 +67,6 @@ class EventCount:
     running: int
 
     def since(self, earlier: "EventCount") -> "EventCount":
-        """The difference to an earlier reading."""
         return EventCount(
             self.count - earlier.count,
             self.enabled - earlier.enabled,
@@ -81,7 +80,6 @@ class EventCount:
 
     @property
     def whole(self) -> bool:
-        """Whether it was counted all the time."""
         return self.share >= WHOLE
 
 

@@ -81,7 +81,6 @@ class SessionRecord(Frozen):
 
     @property
     def path(self) -> Path:
-        """Its file."""
         return _folder() / f"{self.marker}.json"
 
     def save(self) -> None:

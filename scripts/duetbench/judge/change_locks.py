@@ -195,7 +195,6 @@ def lock_text(project: Project, state: StackState, commit: str | None) -> str | 
 
 
 def _git(root: Path, *arguments: str) -> bytes | None:
-    """Run git and return its output; None if it fails."""
     try:
         return run(["-C", str(root), *arguments], {})
     except (GitError, HopelessError):

@@ -295,7 +295,6 @@ class Counts:
         self._outcomes: dict[Hashable, Instructions | str] = {}
 
     def of(self, case: str) -> Instructions | None:
-        """Return the counts of a case, or None if it was not or cannot be counted."""
         outcome = self.outcome(case)
         return outcome if isinstance(outcome, Instructions) else None
 
@@ -390,7 +389,6 @@ class Job:
 
     @property
     def series(self) -> str:
-        """The name of its series in trends."""
         return _series(self.benchmark, self.head.case)
 
     def judge(self, counts: Instructions, method: Mapping[str, object]) -> MicroComparison:

@@ -118,7 +118,6 @@ class Reader:
     _imports: dict[tuple[str, str], Imports] = field(default_factory=dict)
 
     def read(self, case: Case) -> Dependencies:
-        """Find the files and packages that a case of this side loads."""
         module = case.endpoint.app.partition(":")[0]
         if (case.experiment, module) not in self._imports:
             folders: tuple[Path, ...] = (self.testbed.folder(case), self.testbed.apps)

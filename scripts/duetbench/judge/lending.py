@@ -121,7 +121,6 @@ class Borrower:
         return self.declarer.lock(name)
 
     def settings(self, python: str) -> Settings:
-        """Return the settings that declare an interpreter."""
         try:
             own = self.project.settings if paths.declares(self.project.root) else None
         except DeclarationError:

@@ -207,7 +207,6 @@ class Workspace:
         self._opened = self._closed = False
 
     def environment(self) -> dict[str, str]:
-        """The variables of the server."""
         return self._testbed.environment(self._case, self.folder, self._values)
 
     def fill_in(self, endpoint: Endpoint) -> Endpoint:
@@ -297,7 +296,6 @@ class SideCase:
     job: str = ""
 
     def on(self, lane: Cores) -> "SideCase":
-        """The same on other cores."""
         return replace(self, testbed=replace(self.testbed, lane=lane))
 
 

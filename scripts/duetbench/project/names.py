@@ -61,7 +61,6 @@ class CaseName:
         return ", ".join(filter(None, (self.server, self.python, self.rest))) or self.id
 
     def __str__(self) -> str:
-        """The whole name."""
         return f"{self.what} on {self.variant}" if self.known else self.id
 
 

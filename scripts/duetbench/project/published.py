@@ -35,7 +35,6 @@ class Key:
     of: Callable[[Case], KeyValue]
 
     def text(self, case: Case) -> str:
-        """Format the property for people."""
         value = self.of(case)
         if value is None:
             return "—"
@@ -326,7 +325,6 @@ class SuiteDeclaration(Frozen):
         return tuple(dict.fromkeys(filter(None, names)))
 
     def table(self, name: str) -> SuiteTable:
-        """Return the table with this name."""
         return next(table for table in self.tables if table.name == name)
 
     def seconds(self, python: str, table: str, where: dict[str, str]) -> list[dict[str, float]]:

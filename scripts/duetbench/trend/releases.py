@@ -48,7 +48,6 @@ class MeasuredRelease:
         return self.previous is not None and order(self.previous) <= order(base.version)
 
     def point(self, case: str, metric: str) -> AnchoredPoint | None:
-        """Return one metric of a case; None: it has none."""
         points = self.points[case].points if case in self.points else ()
         return next((point for point in points if point.metric == metric), None)
 

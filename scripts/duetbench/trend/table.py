@@ -134,7 +134,6 @@ class Point:
 
     @property
     def reason(self) -> str:
-        """Why there is no figure."""
         return self.case.reason or ("" if self.figure else "this run has no such figure")
 
 
