@@ -205,10 +205,10 @@ def _explanation(log: Path) -> str:
     return f"it said: {words.removesuffix('.')}"
 
 
-def last_words(text: str, most: int = MOST) -> str:
+def last_words(text: str) -> str:
     """Return a program's last exception with the application's line, or else its last lines.
 
-    On one line of about `most` characters. For a missing setting it adds the option that gives it.
+    On one line of about `MOST` characters. For a missing setting it adds the option that gives it.
     """
     plain = _EDGE.sub("", text)
     _, traceback, last = plain.rpartition(_TRACEBACK)
@@ -216,24 +216,24 @@ def last_words(text: str, most: int = MOST) -> str:
     while lines and lines[0][:1] in {" ", ""}:
         lines.pop(0)
     if not lines:
-        return _last_lines(text, most)
+        return _last_lines(text)
     end = next((n for n, line in enumerate(lines) if n and _OTHER.match(line)), len(lines))
     words = _VERBOSE.sub("", "\n".join(lines[:end]))
     message = " ".join(words.split())
-    message = message if len(message) <= most else f"{message[:most]} …"
+    message = message if len(message) <= MOST else f"{message[:MOST]} …"
     frames = _FRAME.findall(last)
     own = [frame for frame in frames if not _FOREIGN.search(frame[0])] or frames
     place = " ({}, line {})".format(*own[-1]) if own else ""
     return f"{message}{place}{_remedy(words, last)}"
 
 
-def _last_lines(text: str, most: int) -> str:
+def _last_lines(text: str) -> str:
     """Quote the last lines that fit, whole, or the end of a line that does not."""
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     words = lines.pop() if lines else "nothing"
-    if len(words) > most:
-        return f"… {words[-most:]}"
-    while lines and len(f"{lines[-1]} / {words}") <= most:
+    if len(words) > MOST:
+        return f"… {words[-MOST:]}"
+    while lines and len(f"{lines[-1]} / {words}") <= MOST:
         words = f"{lines.pop()} / {words}"
     return f"… / {words}" if lines else words
 

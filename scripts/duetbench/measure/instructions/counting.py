@@ -111,7 +111,6 @@ def count(
     targets: Sequence[str],
     *,
     env: Mapping[str, str] | None = None,
-    rounds: int = ROUNDS,
     timeout: float = TIMEOUT_S,
 ) -> Outcomes:
     """Count the instructions of units of work, called `targets`; CountError if none has a figure.
@@ -119,7 +118,7 @@ def count(
     `payload` are the interpreter's arguments: a program that calls `phases.run`. It gets PATH and
     `env`. Importing a web framework takes some 20 s.
     """
-    with start(python, payload, targets, env=env, rounds=rounds) as collect:
+    with start(python, payload, targets, env=env) as collect:
         return collect(timeout)
 
 

@@ -93,7 +93,6 @@ def profile(
     *,
     env: Mapping[str, str] | None = None,
     padding: int = 0,
-    timeout: float = PROFILE_S,
 ) -> Profile:
     """Profile a unit of work; arguments, environment and errors as of `counting.count`.
 
@@ -101,7 +100,7 @@ def profile(
     """
     with counting.workspace({"targets": [target], "profile": True}, 1 + padding) as folder:
         with counting.Process(python, payload, folder, env or {}, counting.PROFILED) as process:
-            process.wait(timeout)
+            process.wait(PROFILE_S)
         return _read_profile(folder)
 
 
