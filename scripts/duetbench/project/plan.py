@@ -150,8 +150,7 @@ def drain(case: Case) -> float:
         # All connections move in waves, so the last one ends at a multiple of the service time.
         waves = math.ceil(duration / single - 0.01) if single else 0
         return max(0.0, waves * single - duration)
-    server = SERVERS.get(case.server)  # an old record may name a server that is gone
-    uneven = server.uneven if server and case.workers > 1 else 1.0
+    uneven = SERVERS[case.server].uneven if case.workers > 1 else 1.0
     return uneven * connections / capacity
 
 
