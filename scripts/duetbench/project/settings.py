@@ -213,8 +213,7 @@ def read_table(root: Path) -> tuple[Path, dict[str, Any]]:
 def load(root: Path) -> Settings:
     """Read and validate a repository's settings; raises DeclarationError if they are invalid."""
     file, table = read_table(root)
-    # Commits before 0.2 also pin tools of their tests there.
-    table = {key: value for key, value in table.items() if key not in {*KEYS, "go-tools"}}
+    table = {key: value for key, value in table.items() if key not in KEYS}
     if root != paths.OWN and (paths.OWN / "pyproject.toml").is_file():
         # A repository with its own applications gets settings that it omits from ours.
         table = {**read_table(paths.OWN)[1], **table}
