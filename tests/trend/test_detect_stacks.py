@@ -23,7 +23,6 @@ from duetbench.judge.change_locks import find_locks, lock_text
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.session import Question, empty_comparison
 from duetbench.measure.testbed import SideCase
-from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.store.change import Change, SeriesName, StackState
 from duetbench.store.comparison import Comparison, Duet, PackageChange
@@ -240,7 +239,7 @@ def test_the_branch_of_the_locks_follows_the_code(
                           ".github/workflows/new.yml": "name: New\n", "gone.txt": ""},
     )  # fmt: skip
 
-    def broken(_: Path) -> list[stacks.Move]:
+    def broken(_: Path) -> list[PackageChange]:
         raise SetupError("the index is down")
 
     reached: list[str] = []
@@ -286,7 +285,7 @@ def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: 
     git(tmp_path, "clone", "--quiet", origin.address, str(others))
     tips: list[str] = []
 
-    def renew(root: Path) -> tuple[stacks.Move, ...]:
+    def renew(root: Path) -> tuple[PackageChange, ...]:
         if not tips:  # in the middle of ours, theirs is whole
             day = date(2026, 2, 20)
             theirs = lock_branch.advance(

@@ -126,8 +126,7 @@ def _conditions(facts: Machine, steal: float, since_boot: float) -> dict[str, st
         "cores": f"{facts.cores}: server {server}, generator {client}"
         + (f"; hyper-threads of one core: {shared}" if shared else ""),
         "pinning": "each on its own cores" if facts.pinned else "impossible: one core for both",
-        "pairs side by side": "; ".join(lanes)
-        or f"no: they take {topology.APART} physical cores",
+        "pairs side by side": "; ".join(lanes) or f"no: they take {topology.APART} physical cores",
         "memory": units.size(facts.memory),
         "system": f"{facts.os}, kernel {facts.kernel}",
         "hypervisor": facts.virtual or "none seen",
