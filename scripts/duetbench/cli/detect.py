@@ -187,12 +187,10 @@ def _outputs(detected: Candidates, machines: Collection[str]) -> dict[str, str]:
 
 
 def _headline(candidate: Change) -> str:
-    moved = ", ".join(
-        f"{move.package} {move.base or '—'} → {move.head or '—'}" for move in candidate.packages
-    )
+    moved = ", ".join(map(str, candidate.packages)) or "the files of the same versions"
     return (
         f"{candidate.id}: {len(candidate.steps)} series on {candidate.series.machine} moved with "
-        f"{moved or 'the files of the same versions'}"
+        f"{moved}"
     )
 
 

@@ -37,8 +37,7 @@ def lock_command(
     resolved = day(as_of, "--as-of") if as_of else None
     with interruptible():
         moves = Project.here().renew_locks(Narrator(errors()), names, resolved)
-    lines = [f"{m.stack}: {m.package} {m.base or '—'} → {m.head or '—'}" for m in moves]
-    for line in lines or ["no package moved"]:
+    for line in [f"{move.stack}: {move}" for move in moves] or ["no package moved"]:
         Console().say(line)
 
 

@@ -28,7 +28,7 @@ from duetbench.show.change import brief, cause_lines
 from duetbench.show.comparison_text import as_markdown
 from duetbench.show.formats import escape
 from duetbench.store.attribution import Attribution
-from duetbench.store.comparison import Comparison, PackageChange
+from duetbench.store.comparison import Comparison
 
 DIGITS: Final = 12
 """Digits of a commit that readers see."""
@@ -197,7 +197,7 @@ def sign(text: str, head: str, url: str, words: str) -> str:
 
 def _upgrade(comparison: Comparison, upgrade: Upgrade) -> Iterator[str]:
     # One package may be in the locks of several stacks.
-    moved = tuple(dict.fromkeys(map(_package, comparison.packages)))
+    moved = tuple(dict.fromkeys(map(str, comparison.packages)))
     packages = escape(some(moved, _NAMED)) or "no package that is installed here"
     yield f"**Upgrade**: only locks differ: {packages}."
     verdicts = {judgement.verdict for case in comparison.cases for judgement in case.judgements}
@@ -209,7 +209,3 @@ def _upgrade(comparison: Comparison, upgrade: Upgrade) -> Iterator[str]:
     elif changes:
         reason = escape(upgrade.note).rstrip(".") or "no search ran"
         yield f"**Cause**: not known: {reason}."
-
-
-def _package(change: PackageChange) -> str:
-    return f"{change.package} {change.base or 'new'} → {change.head or 'gone'}"

@@ -136,10 +136,7 @@ def change_title(record: Change) -> str:
 def change_body(record: Change, site: str, why: Attribution | None = None) -> str:
     """Return the issue's text, in Markdown; everything in it comes from the record."""
     summary = describe(record)
-    packages = [
-        f"{package.package} {package.base or MISSING} → {package.head or MISSING} ({package.stack})"
-        for package in record.packages
-    ]
+    packages = [f"{package} ({package.stack})" for package in record.packages]
     others, unplayed = (
         [f"{series.case} {formats.series_title(series.metric)}" for series in group]
         for group in (record.others, record.unplayed)

@@ -37,8 +37,7 @@ def message(moves: Sequence[PackageChange]) -> str:
         return "Stacks: other files of the same versions\n"
     stacks: dict[str, list[str]] = {}
     for move in moves:
-        line = f"- {move.package} {move.base or '(new)'} → {move.head or '(gone)'}"
-        stacks.setdefault(line, []).append(move.stack)
+        stacks.setdefault(f"- {move}", []).append(move.stack)
     lines = [f"{line} ({', '.join(names)})" for line, names in stacks.items()]
     first, *more = dict.fromkeys(f"{move.package} {move.head or 'gone'}" for move in moves)
     names = ", ".join((first, *more[:1])) + (f" and {len(more) - 1} more" if more[1:] else "")

@@ -319,10 +319,8 @@ class AttributionText:
     def _package(self, package: str) -> str:
         if package == PYTHON:
             return f"Python {self.record.python}"
-        moves = (move for move in self.record.packages if move.package == package)
-        if package == APPLICATION or (move := next(moves, None)) is None:
-            return package
-        return f"{package} {move.base or 'new'} → {move.head or 'gone'}"
+        moves = (str(move) for move in self.record.packages if move.package == package)
+        return package if package == APPLICATION else next(moves, package)
 
     @property
     def by_package(self) -> tuple[tuple[str, str, str, str], ...]:

@@ -83,6 +83,9 @@ class PackageChange(Frozen):
     base: str | None = Field(description="Version; null: not in this lock.")
     head: str | None = Field(description="Version; null: not in this lock.")
 
+    def __str__(self) -> str:
+        return f"{self.package} {self.base or 'new'} → {self.head or 'gone'}"
+
 
 def differences(
     stack: str, before: Mapping[str, str], after: Mapping[str, str]

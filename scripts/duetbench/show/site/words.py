@@ -4,7 +4,6 @@ import glob
 import re
 import shlex
 import sys
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import Any, Final
@@ -17,7 +16,6 @@ from duetbench.project.names import experiment, name
 from duetbench.project.schema import PROFILES
 from duetbench.show import addresses, formats
 from duetbench.show.formats import quantity
-from duetbench.store.comparison import PackageChange
 from duetbench.trend.table import Night
 
 __all__ = ["experiment", "name", "quantity"]
@@ -69,13 +67,6 @@ def case_link(root: str, case: str, query: str = "") -> Markup:
         return link.format(root + addresses.case(case), query, breakable(case))
     beside = Markup(' <code class="case-id">{}</code>').format(breakable(case))
     return link.format(root + addresses.case(case), query, str(case_name)) + beside
-
-
-def package_changes(packages: Iterable[PackageChange]) -> str:
-    """List the packages that differ between two locks; empty if only hashes differ."""
-    return ", ".join(
-        f"{move.package} {move.base or 'new'} → {move.head or 'gone'}" for move in packages
-    )
 
 
 def _utc(time: float | str | datetime) -> datetime:

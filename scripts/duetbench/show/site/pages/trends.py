@@ -173,7 +173,7 @@ def _table(
         "bumps": [
             {
                 "time": table.nights[bump.night].time,
-                "label": f"{bump.stack}: {words.package_changes(bump.packages) or 'hashes only'}",
+                "label": f"{bump.stack}: {', '.join(map(str, bump.packages)) or 'hashes only'}",
                 # The page of the package that moved, if only one did.
                 "href": addresses.package(bump.packages[0].package)
                 if len(bump.packages) == 1
