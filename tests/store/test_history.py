@@ -20,8 +20,9 @@ from duetbench.core.model import RunStatus
 from duetbench.host.git import BRANCH, Patience, Remote, credentials, remote_of
 from duetbench.store import files, history_branch, run_files
 from duetbench.store.change import Change
+from duetbench.store.files import MOST_BYTES
 from duetbench.store.history_branch import PushResult, pull, push
-from duetbench.store.kinds import MOST_BYTES, File, collect
+from duetbench.store.kinds import File, collect
 from histories import QUICK, git, hook, listing, make_remote, night_run, place_of, save
 
 
@@ -157,7 +158,7 @@ def test_only_whole_files_enter(remote: Remote, tmp_path: Path) -> None:
         ("cut", lambda p: p.write_bytes(p.read_bytes()[:-40]), "truncated or damaged"),
         ("moved", lambda p: p.rename(p.with_name("another.json")), "by its content"),
         ("linked", lambda p: p.with_suffix(".link").symlink_to(p), "found a link"),
-        ("large", lambda p: p.write_bytes(b" " * (MOST_BYTES + 1)), "at most 8,000,000 bytes"),
+        ("large", lambda p: p.write_bytes(b" " * (MOST_BYTES + 1)), "at most 16,000,000 bytes"),
     )
     for name, spoil, sentence in spoils:
         spoil(run_files.runs(folder := save(tmp_path / name, night_run()))[0])

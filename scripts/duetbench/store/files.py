@@ -111,15 +111,15 @@ def read_each(
     return values
 
 
-def contents(path: Path, most: int = MOST_BYTES) -> bytes:
+def contents(path: Path) -> bytes:
     """The bytes of a file; raises RecordError."""
     try:
         with path.open("rb") as file:
-            data = file.read(most + 1)
+            data = file.read(MOST_BYTES + 1)
     except OSError as problem:
         raise RecordError(f"{path}: cannot be read: {problem.strerror}") from problem
-    if len(data) > most:
-        raise RecordError(f"{path}: expected at most {most:,} bytes, found more")
+    if len(data) > MOST_BYTES:
+        raise RecordError(f"{path}: expected at most {MOST_BYTES:,} bytes, found more")
     return data
 
 

@@ -26,7 +26,6 @@ class PushResult:
     added: tuple[str, ...]  # paths that are new on the branch, or have new content
     there: tuple[str, ...]  # paths that were already there, with the same or equivalent content
     tries: int
-    commit: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +93,12 @@ def _push_once(
             "rename the later one"
         )
     if not added:
-        return PushResult((), tuple(there), tries, None)
+        return PushResult((), tuple(there), tries)
     git = ["-C", str(work)]
     run([*git, "add", "--force", "--", RESULTS])
     run([*git, "commit", "--quiet", f"--message={subject}"], author())
-    commit = run([*git, "rev-parse", "HEAD"]).decode().strip()
     run([*git, "push", "--quiet", "origin", f"HEAD:{remote.branch}"], remote.environment)
-    return PushResult(tuple(added), tuple(there), tries, commit)
+    return PushResult(tuple(added), tuple(there), tries)
 
 
 def tracked_files(results: Path) -> tuple[Path, ...]:

@@ -21,8 +21,6 @@ from duetbench.store.night import NightRecord
 from duetbench.store.packages import PackageRecord
 from duetbench.store.points import Points
 
-MOST_BYTES: Final = 8_000_000  # of a file; a nightly run has 0.2 MB, the longest comparison 2 MB
-
 MOST_COMPARISONS: Final = 50  # comparisons that are kept: the newest
 
 _MARK: Final = "-compare-"  # in the id of every comparison, and of no run
@@ -114,7 +112,7 @@ def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str,
         if kind is None:
             others.append(below)
             continue
-        data = files.contents(path, MOST_BYTES)
+        data = files.contents(path)
         value = kind.read(data, place, str(path))
         if place in accepted:
             continue

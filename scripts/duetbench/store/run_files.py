@@ -73,13 +73,12 @@ def finalise(results: Path, run: Run) -> Path:
     return path
 
 
-def runs(results: Path, *, profile: Profile | None = None, partial: bool = False) -> list[Path]:
+def runs(results: Path, *, partial: bool = False) -> list[Path]:
     """Run files, oldest first; with `partial` also unfinished ones."""
     matching = (
         path
         for path in (results / "runs").glob("*/*/*.json")
-        if (partial or not path.name.endswith(files.PARTIAL))
-        and (profile is None or f"-{profile}-" in path.name)
+        if partial or not path.name.endswith(files.PARTIAL)
     )
     return sorted(matching, key=lambda path: path.name)
 
