@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, TAILS, WORK
+from duetbench.core.metrics import CPU, INSTRUCTIONS, TAILS, WORK
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
 from duetbench.core.text import some
@@ -62,8 +62,6 @@ _GROUP_OF: Final[dict[Verdict, Group]] = {
     Verdict.NOT_COMPARABLE: "broken",
     Verdict.NO_CHANGE: "unchanged",
 }
-
-_INPROCESS_FLOOR: Final = 0.01  # for times of in-process benchmarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +125,7 @@ class ViewRow:
     @property
     def floor(self) -> float:
         """The relevance threshold of its metric."""
-        if not self.metric and self.unit != INSTRUCTIONS:
-            return _INPROCESS_FLOOR
-        return METRICS[self.metric or CPU].floor
+        return row_of(CPU if self.unit == INSTRUCTIONS else self.metric).floor
 
     @property
     def why(self) -> str:

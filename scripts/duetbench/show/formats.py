@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.text import Text
 
 from duetbench.core import units
-from duetbench.core.metrics import INSTRUCTIONS, METRICS, TIME_INSIDE, WITNESSES
+from duetbench.core.metrics import INSTRUCTIONS, METRICS, WITNESSES
+from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
 from duetbench.core.text import ASCII, visible
 from duetbench.core.units import Interval
@@ -163,14 +164,10 @@ def effect(metric: str, ratio: Interval) -> str:
     else:
         within = ends(ratio)  # the signs show that either direction is possible
     size = f"{units.significant(ratio.estimate)} times" if factor else f"{_plain(ratio.estimate)} %"
-    if metric in METRICS:
-        words = METRICS[metric].effect(size, rose=rose)
-    else:
-        row = TIME_INSIDE
-        if metric == INSTRUCTIONS:
-            row = replace(row, moves="takes {} more|fewer instructions in process")
-        words = row.effect(size, rose=rose)
-    return f"{words} ({within})"
+    row = row_of(metric)
+    if metric == INSTRUCTIONS:
+        row = replace(row, moves="takes {} more|fewer instructions in process")
+    return f"{row.effect(size, rose=rose)} ({within})"
 
 
 def direction(metric: str, ratio: Interval) -> str:

@@ -16,13 +16,13 @@ from duetbench.project.names import experiment, name
 from duetbench.project.schema import PROFILES
 from duetbench.show import addresses, formats
 from duetbench.show.formats import quantity
+from duetbench.store.change import INPROCESS
 from duetbench.trend.table import Night
 
 __all__ = ["experiment", "name", "quantity"]
 
 _JOINTS: Final = re.compile(r"(?<=[/_,=-])(?=[^/_,=-])|(?<=\.)(?=[A-Za-z_])")
 _CODE: Final = re.compile(r"`([^`]+)`")
-_INSIDE: Final = "inprocess/"
 
 
 def iso(time: float | str | datetime) -> str:
@@ -79,16 +79,16 @@ def _utc(time: float | str | datetime) -> datetime:
 
 def point_command(night: Night, case_id: str) -> str:
     """Return the shell command that measures a night's case again, at the same commit."""
-    inside = case_id.startswith(_INSIDE)
+    inside = case_id.startswith(INPROCESS)
     # In-process benchmarks are measured with the duets of their stack.
     select = () if night.ratio and inside else ("--select", glob.escape(case_id))
     if night.ratio and night.as_of is not None:
-        days = ("--from", night.as_of, "--to", night.as_of)
+        days = ("--since", night.as_of, "--until", night.as_of)
         return shlex.join(("duetbench", "backfill", *days, *select))
     if night.ratio:
         command = shlex.join(("duetbench", "anchor", "run", *select))
     elif inside:
-        benchmark = case_id.removeprefix(_INSIDE).partition("/")[0].partition("(")[0]
+        benchmark = case_id.removeprefix(INPROCESS).partition("/")[0].partition("(")[0]
         command = shlex.join(("duetbench", "inprocess", "--select", f"{glob.escape(benchmark)}*"))
     else:
         profile = night.profile if night.profile in PROFILES else "nightly"

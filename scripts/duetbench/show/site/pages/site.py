@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from duetbench.core.metrics import METRICS
+from duetbench.core.metrics import TIME_INSIDE, row
 from duetbench.core.model import Verdict
 from duetbench.project.published import Published, SuiteDeclaration, load_published, read_suites
 from duetbench.show import addresses
@@ -34,8 +34,6 @@ from duetbench.trend.table import KINDS, Events, Kind, Night, Table, events, tab
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
-
-_UNKNOWN_FLOOR: Final = 0.01  # relevance threshold of in-process benchmarks
 
 TableKey = tuple[str, Kind]
 """A machine's id and a kind of figures, which together have a table."""
@@ -354,8 +352,7 @@ def gather(
 
 def severity(record: Change) -> tuple[bool, float]:
     """Return a key that sorts changes by size over the relevance threshold, slower ones last."""
-    row = METRICS.get(record.series.metric)
-    floor = (row.floor if row else 0) or _UNKNOWN_FLOOR
+    floor = row(record.series.metric).floor or TIME_INSIDE.floor
     return record.verdict is Verdict.SLOWER, abs(math.log(record.ratio)) / floor
 
 
