@@ -184,16 +184,6 @@ def disturbed(*flags: Flag) -> CaseComparison:
     return case.model_copy(update={"duets": (duet(A, head_flags=flags),)})
 
 
-def test_a_leak_is_told_with_its_size_on_each_side() -> None:
-    leaking = duet(A, {"memory_per_request": 1.0}, base_flags=[comparing.GROWING])
-    figures = {"base": {**leaking.base, "memory_per_request": 2464.0}}
-    case = judged_case(A, SAME).model_copy(update={"duets": (leaking.model_copy(update=figures),)})
-    (step,) = steps(case)
-    assert step.startswith(
-        f"{A}: base keeps 2,464 bytes of every request, head keeps nothing of every request. "
-    )
-
-
 @pytest.mark.parametrize(
     ("cases", "more", "step"),
     [

@@ -1,9 +1,12 @@
 """What pages say of a case: its newest figure, and the command that repeats it."""
 
+import inspect
+import shlex
 from dataclasses import replace
 
 import pytest
 
+from duetbench.cli.backfill import backfill_command
 from duetbench.core.model import CaseResult
 from duetbench.show.site import words
 from duetbench.show.site.pages.trends import newest_figure
@@ -49,3 +52,12 @@ def test_the_command_of_a_figure(
 ) -> None:
     night = replace(table_of(a_run(1)).nights[0], profile=profile, commit=commit)
     assert words.point_command(night, case) == expected
+
+
+def test_the_command_of_a_past_stack_has_options_of_backfill() -> None:
+    night = replace(table_of(a_run(1)).nights[0], kind="anchored", as_of="2026-03-01", commit=None)
+    _, verb, *options = shlex.split(words.point_command(night, "a/b"))
+    assert verb == "backfill"
+    assert options[1::2] == ["2026-03-01", "2026-03-01", "a/b"]
+    offered = inspect.signature(backfill_command).parameters
+    assert {option.removeprefix("--") for option in options[::2]} <= {*offered}

@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Final, Literal
 
 from duetbench.core import units
@@ -391,24 +390,10 @@ def _cell(case: CaseComparison, side: SideName) -> str:
 def _growing(comparison: Comparison) -> Iterator[str]:
     """Name sides that may keep memory for every request, and how much, unless a soak decided."""
     for case in comparison.cases:
-        soaks = [growth for growth in case.growth.values() if growth.curve]
         if any(growth.course == "undecided" for growth in case.growth.values()):
-            time = "A longer load of one side decides" if soaks else "There was no time to decide"
+            soaked = any(growth.curve for growth in case.growth.values())
+            time = "A longer load of one side decides" if soaked else "There was no time to decide"
             yield f"{case.case.id}: {memory_of(case)}. {time}: duetbench soak, with these options."
-        if soaks:
-            continue
-        words = []
-        for side in SIDES:
-            growing = [duet.metrics(side) for duet in case.duets if duet.growth(side)]
-            sizes = [metrics.get("memory_per_request", 0.0) for metrics in growing]
-            kept = f"{units.count(fmean(sizes))} bytes" if sizes else "nothing"
-            words.append(f"{side} keeps {kept} of every request")
-        if any(duet.growth(side) for duet in case.duets for side in SIDES):
-            yield (
-                f"{case.case.id}: {', '.join(words)}. Growing memory has no steady figure to "
-                "judge, and time may grow with it. Requests that leave the application unchanged "
-                "have a steady one."
-            )
 
 
 def _lacks(comparison: Comparison, row: ViewRow) -> Literal["time", "quiet", "nothing"]:
