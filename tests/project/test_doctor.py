@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import PROJECT, Done, invoke
+from bench import Done, invoke
 from duetbench.cli import doctor
 from duetbench.cli.doctor import Diagnosis
 from duetbench.host import paths
@@ -70,12 +70,3 @@ def test_an_interpreter_that_is_another_by_now(monkeypatch: pytest.MonkeyPatch) 
     diagnosis = doctor.diagnose(Project.here())
     assert "CPython 3.14t" in diagnosis.lacking
     assert {one.state for one in diagnosis.findings if one.what == "CPython 3.14t"} == {"wrong"}
-
-
-def test_placeholder_owners_are_named() -> None:
-    """In our own checkout they are; that is no reason not to measure."""
-    (finding,) = (one for one in doctor._findings(Project(PROJECT)) if one.what == "code owners")
-    assert (finding.state, "placeholder @duetbench/maintainers" in finding.detail) == (
-        "absent",
-        True,
-    )

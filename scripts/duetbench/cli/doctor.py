@@ -26,7 +26,6 @@ from duetbench.project.project import Project
 
 _PATIENCE_S: Final = 30.0  # with GitHub: a person is waiting
 _STEAL_WINDOW_S: Final = 0.5
-_PLACEHOLDER: Final = "@duetbench/maintainers"
 _STYLES: Final = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
 
 
@@ -163,12 +162,6 @@ def _findings(project: Project) -> Iterator[Finding]:
     else:
         detail = f"not required; {tools.WHY_VALGRIND}: {tools.VALGRIND_REMEDY}"
         yield Finding(what=tools.VALGRIND, state="absent", detail=detail)
-    owners = project.root / ".github" / "CODEOWNERS"
-    if owners.is_file() and _PLACEHOLDER in owners.read_text("utf-8", "replace"):
-        detail = (
-            f"not required to measure; {owners} has the placeholder {_PLACEHOLDER}: name yourself"
-        )
-        yield Finding(what="code owners", state="absent", detail=detail)
 
 
 def _on_github(project: Project) -> Iterator[Finding]:
