@@ -18,6 +18,7 @@ from duetbench.cli.options import (
     lock_text,
     resumable,
 )
+from duetbench.cli.sides import LockOption
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.cli.verbs import hook
 from duetbench.core.errors import HistoryError, SetupError, UsageError
@@ -45,12 +46,7 @@ def bisect_command(
             help="Changes, or a comparison; default: all without a cause.", show_default=False
         ),
     ] = None,
-    lock: Annotated[
-        tuple[str, str] | None,
-        Option(
-            "--lock", metavar="BASE HEAD", help="Two lock files, such as 'uv.lock@main uv.lock'."
-        ),
-    ] = None,
+    lock: LockOption = None,
     select: Annotated[
         str | None,
         Option(
