@@ -105,7 +105,6 @@ def renew_command(
         bool, Option("--fresh", help="Measure nothing: the old anchor no longer starts.")
     ] = False,
     results: ResultsOption = None,
-    seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Make the commit of this checkout the anchor, and measure it against the one before.
 
@@ -140,7 +139,7 @@ def renew_command(
         clean_up(console)
         renewal, interruption = _measure(
             project, before.model_copy(update={"canary": None}), "nightly", (), console,
-            precision=RENEWED, seed=seed, limit=budget_seconds(budget),
+            precision=RENEWED, seed=DEFAULT_SEED, limit=budget_seconds(budget),
         )  # fmt: skip
         if interruption is not None:
             raise interruption

@@ -11,7 +11,6 @@ from duetbench.cli.options import (
     DEFAULT_SEED,
     ProfileOption,
     ResultsOption,
-    SeedOption,
     SelectOption,
     clean_up,
     day,
@@ -50,7 +49,6 @@ def backfill_command(
     profile: ProfileOption = "nightly",
     dry_run: Annotated[bool, Option("--dry-run", help="Only list what would be measured.")] = False,
     results: ResultsOption = None,
-    seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Measure the stacks of other times against the anchor: years of trend on day one.
 
@@ -84,7 +82,7 @@ def backfill_command(
         with revisions.copies() as copies:
             globs, logs = tuple(select or ()), paths.state_dir() / "logs"
             scope = Scope(profile, globs, logs, reporter, copies)
-            task = BackfillTask(project, anchor, folder, scope, Precision(), seed, Real)
+            task = BackfillTask(project, anchor, folder, scope, Precision(), DEFAULT_SEED, Real)
             for points in backfill.backfill(task, stacks, reporter):
                 measured.append(points)
                 print_points(console, points)

@@ -11,7 +11,6 @@ from duetbench.cli.options import (
     DEFAULT_SEED,
     JsonOption,
     ResultsOption,
-    SeedOption,
     budget_option,
     budget_seconds,
     clean_up,
@@ -59,7 +58,6 @@ def bisect_command(
     budget: Annotated[str, budget_option("Time for all of them")] = "30m",
     as_json: JsonOption = False,
     python: PythonOption = None,
-    seed: SeedOption = DEFAULT_SEED,
     *,
     options: Options,
 ) -> None:
@@ -95,7 +93,7 @@ def bisect_command(
         if select:
             raise UsageError("--select: a change names its own case: leave it out")
         chosen = _chosen(changes, names)
-        _search_changes(project, chosen, folder, limit, seed, console, as_json=as_json)
+        _search_changes(project, chosen, folder, limit, console, as_json=as_json)
         return
     clean_up(console)
     with revisions.copies() as copies:
@@ -114,7 +112,7 @@ def bisect_command(
         else:
             raise UsageError("expected --select with the case to measure")
         with resumable():
-            cause = bisect.find(place, task, Reporter(console), limit, seed, Real)
+            cause = bisect.find(place, task, Reporter(console), limit, DEFAULT_SEED, Real)
     if as_json:
         print_json({"series": task.series.model_dump(), **cause.model_dump(mode="json")})
         return
@@ -149,7 +147,6 @@ def _search_changes(
     chosen: list[Change],
     folder: Path,
     limit: float,
-    seed: int,
     console: Console,
     *,
     as_json: bool,
@@ -169,7 +166,7 @@ def _search_changes(
         try:
             with resumable():
                 task = bisect.of_record(project, record, reporter)
-                cause = bisect.find(project, task, reporter, share, seed, Real)
+                cause = bisect.find(project, task, reporter, share, DEFAULT_SEED, Real)
         except (HistoryError, SetupError, UsageError) as problem:
             errors().say(f"{record.id}: not searched: {problem}")
             continue

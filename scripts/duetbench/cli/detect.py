@@ -9,7 +9,7 @@ from typing import Annotated
 
 from typer import Exit, Option
 
-from duetbench.cli.options import DEFAULT_SEED, SeedOption, budget_option, budget_seconds, clean_up
+from duetbench.cli.options import DEFAULT_SEED, budget_option, budget_seconds, clean_up
 from duetbench.cli.verbs import hook
 from duetbench.core.errors import UsageError
 from duetbench.github import actions
@@ -52,7 +52,6 @@ def detect_command(
     output: Annotated[
         Path | None, Option("--output", "-o", metavar="FILE", help="Write the candidates.")
     ] = None,
-    seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Find series that moved for good when a stack changed, and confirm them by duets.
 
@@ -83,7 +82,7 @@ def detect_command(
         files.require_room(results)
         detected = files.read(Candidates, from_) if from_ is not None else _detect(project)[0]
         limit = budget_seconds(budget) or 0.0
-        _confirm(project, detected, results, limit, seed, elsewhere=elsewhere)
+        _confirm(project, detected, results, limit, elsewhere=elsewhere)
         return
     detected, undone, narrowed, machines = _detect(project)
     for record in (*undone, *narrowed):
@@ -135,7 +134,6 @@ def _confirm(
     detected: Candidates,
     results: Path,
     seconds: float,
-    seed: int,
     *,
     elsewhere: bool,
 ) -> None:
@@ -152,7 +150,7 @@ def _confirm(
     console = Console()
     narrator = Narrator(console)
     judge = partial(
-        confirm.compare_stacks, project, seed=seed, reporter=Reporter(console), make=Real
+        confirm.compare_stacks, project, seed=DEFAULT_SEED, reporter=Reporter(console), make=Real
     )
 
     def explain(record: Change) -> None:

@@ -49,10 +49,6 @@ def plan_command(
         float | None,
         Option("--seconds", metavar="SECONDS", min=0.5, help=SECONDS, envvar="DUETBENCH_SECONDS"),
     ] = None,
-    seed: Annotated[
-        int | None,
-        Option("--seed", metavar="N", help="Random seed of the order; default: the day's number."),
-    ] = None,
 ) -> None:
     """Plan a night: a shard per machine of `tool.duetbench.fleet`, or one for any machine.
 
@@ -66,8 +62,8 @@ def plan_command(
     console = Console()
     project = repository(console)
     root = project.root
-    seed = datetime.now(UTC).toordinal() if seed is None else seed
-    plan = planning.make_plan(project.cases, profile, list(select or ()), launches, seed, seconds)
+    day = datetime.now(UTC).toordinal()
+    plan = planning.make_plan(project.cases, profile, list(select or ()), launches, day, seconds)
     if not plan.cases:
         raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
     shards = nights.share_out(plan, project.settings.fleet)
