@@ -1,4 +1,4 @@
-"""One launch, real: what a good one gives, that every request is counted, and the same by hand."""
+"""One launch, real: what a good one gives, and the same by hand."""
 
 import dataclasses
 import json
@@ -18,18 +18,15 @@ from bench import PROJECT, Bench, all_cases, declared, eventually, failures, sho
 from duetbench.core.errors import FlagName, LaunchError, SetupError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Launch, LoadModel
-from duetbench.core.protocol import SPOT_SECONDS
 from duetbench.host import counters, ports
 from duetbench.host.command import read_log, scrub
 from duetbench.host.machine import allocate
 from duetbench.host.process_session import Session
 from duetbench.measure import identity, launch, validity, verify
 from duetbench.measure.runner import assemble
-from duetbench.measure.server import read_counter
 from duetbench.measure.testbed import ENTRY, Testbed
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
-from tiny_http import Answer, serving
 
 pytestmark = pytest.mark.usefixtures("patient_verification")
 
@@ -65,12 +62,11 @@ def perform(state_home: Path, tmp_path: Path) -> Perform:
     def do(
         case: Case,
         *,
-        count: bool = False,
         testbed: Callable[[Testbed], Testbed] = lambda same: same,
     ) -> Launch:
         given = testbed(assemble(Project.here(), [case], tmp_path / "logs"))
         log = tmp_path / "logs" / "server.log"
-        outcome = launch.perform(case, given, log, window=0.1, count=count)
+        outcome = launch.perform(case, given, log, window=0.1)
         assert not list((state_home / "duetbench" / "sessions").glob("*.json"))
         return outcome
 
@@ -86,19 +82,12 @@ def perform(state_home: Path, tmp_path: Path) -> Perform:
         "pydantic-v1-v2/pydantic-v1/py3.14/u200",
     ],
 )
-def test_a_good_launch_has_all_figures(
-    case_id: str, perform: Perform, judged: list[validity.Facts]
-) -> None:
-    """Valid, with all figures; a server that counts, here on threads, counts what we do."""
+def test_a_good_launch_has_all_figures(case_id: str, perform: Perform) -> None:
     case = declared(case_id)
-    python = Project.here().settings.interpreters[case.python]
-    counts = python.free_threaded and case.threads is not None  # the exporter takes its time
-    assert not counts or SERVERS[case.server].counter is not None
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
-        outcome = perform(shortened(case), count=counts)
+        outcome = perform(shortened(case))
         if not failures(outcome) or not BUSY & {flag.name for flag in outcome.flags}:
             break
-        judged.clear()
     assert not failures(outcome), outcome.flags
     figures = outcome.metrics
     assert figures.keys() >= ALWAYS
@@ -110,12 +99,7 @@ def test_a_good_launch_has_all_figures(
     assert 0 < outcome.load_seconds < outcome.seconds
     rates = {"offered", "unsent", "queueing_mean", "sched_lag_p99", "sched_lag_max", "service_p50"}
     assert (figures.keys() & rates) == (set() if case.load.model is LoadModel.CLOSED else rates)
-    (facts,) = judged
-    checks = facts.client_total - figures["requests"]
-    assert 0 <= checks <= 1 + outcome.load_seconds / SPOT_SECONDS
     assert figures["connections_reopened"] == 0
-    if counts:
-        assert facts.server_handled == facts.client_total
 
 
 @pytest.mark.real
@@ -271,26 +255,6 @@ def test_what_was_never_set_up_is_said(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(SetupError, match="duetbench setup"):
         assemble(Project.here(), [declared("asgi-wsgi/asgi-json/py3.14/w1/c128")], tmp_path)
-
-
-METRICS_PAGE = """\
-# TYPE granian_requests_handled counter
-granian_requests_handled{worker="1"} 40
-granian_requests_handled{worker="2"} 2
-granian_connections_active 7
-"""
-
-
-def test_the_counter_is_summed_over_workers() -> None:
-    """40 + 2, and nothing of other counters."""
-    with serving(Answer(body=METRICS_PAGE.encode(), media="text/plain")) as exporter:
-        port = exporter.port
-        assert read_counter(port, "granian_requests_handled") == 42
-        with pytest.raises(LaunchError, match="expected nonesuch among") as caught:
-            read_counter(port, "nonesuch")
-        assert caught.value.flag is FlagName.COUNT_MISMATCH
-    with pytest.raises(LaunchError, match="expected the server's metrics"):
-        read_counter(port, "granian_requests_handled")
 
 
 def test_reasons_name_no_folder_of_this_machine_and_do_nothing_to_a_terminal() -> None:

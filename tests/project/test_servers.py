@@ -114,12 +114,12 @@ def test_an_entry_is_complete(server: Server) -> None:
         for interface in server.interfaces:
             case = case_for(server, interface, workers)
             assert {server.worker_kind(free) for free in (False, True)} <= {"process", "thread"}
-            line = [str(word) for word in server.arguments(case, 12345, None)]
+            line = [str(word) for word in server.arguments(case, 12345)]
             assert line[-1].endswith(case.endpoint.app)
             made = case.model_copy(
                 update={"endpoint": case.endpoint.model_copy(update={"factory": True})}
             )
-            assert server.arguments(made, 12345, None) != line
+            assert server.arguments(made, 12345) != line
             assert line[line.index("--workers") + 1] == str(workers)
             assert {"127.0.0.1", "12345"} <= set(" ".join(line).replace(":", " ").split())
             assert case.loop in line or interface == "wsgi", "never left to the server"
@@ -180,7 +180,7 @@ def test_the_locked_version_knows_every_option(server: Server, others: Testbed) 
         [python, "-m", server.name, "--help"], capture_output=True, text=True, check=True
     ).stdout
     for interface in server.interfaces:
-        words = server.arguments(case_for(server, interface), 12345, 23456)
+        words = server.arguments(case_for(server, interface), 12345)
         for word in (*server.settings, *words):
             if word.startswith("--"):
                 positive = word.replace("--no-", "--(no-)?")
@@ -190,10 +190,10 @@ def test_the_locked_version_knows_every_option(server: Server, others: Testbed) 
 def test_granian_in_full() -> None:
     """Event loop, threads and backlog are pinned; HTTP/1 without WebSockets, as uvicorn."""
     server = SERVERS["granian"]
-    assert server.arguments(case_for(server, "wsgi"), 12345, 23456) == [
+    assert server.arguments(case_for(server, "wsgi"), 12345) == [
         "--interface", "wsgi", "--host", "127.0.0.1", "--port", "12345", "--http", "1", "--no-ws",
         "--workers", "2", "--backlog", "1024", "--loop", "asyncio", "--blocking-threads", "64",
-        "--metrics", "--metrics-port", "23456", "--metrics-scrape-interval", "1", "module:app",
+        "module:app",
     ]  # fmt: skip
 
 
@@ -226,6 +226,6 @@ def test_servers_announce_themselves_before_their_workers(
 
 def test_a_busy_worker_of_uvicorn_is_not_killed() -> None:
     server = SERVERS["uvicorn"]
-    one, two = (server.arguments(case_for(server, "asgi", n), 12345, None) for n in (1, 2))
+    one, two = (server.arguments(case_for(server, "asgi", n), 12345) for n in (1, 2))
     assert "--timeout-worker-healthcheck" not in one
     assert two[two.index("--timeout-worker-healthcheck") + 1] == "60"

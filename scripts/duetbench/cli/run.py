@@ -75,9 +75,6 @@ def run_command(
     resume: Annotated[
         str | None, Option("--resume", metavar="RUN", help="Continue this run, or 'latest'.")
     ] = None,
-    count_requests: Annotated[
-        bool, Option("--count-requests", help="Compare the server's count with the generator's.")
-    ] = False,
     seconds: SecondsOption = None,
     plan_file: PlanOption = None,
     shard: ShardOption = None,
@@ -133,14 +130,11 @@ def run_command(
         notes = {
             f"{len(ended_sessions)} sessions of a killed run were ended first": ended_sessions,
             f"--seconds {seconds or 0:g}: loads shorter or longer than the profile's": seconds,
-            "the servers' metrics exporters ran beside them: no reference": count_requests,
         }
         new = tuple(note for note, holds in notes.items() if holds)
         start = start.model_copy(update={"notes": start.notes + new})
         try:
-            finished, path = _measure(
-                plan, start, testbed, results, console, missing, count_requests=count_requests
-            )
+            finished, path = _measure(plan, start, testbed, results, console, missing)
         except InterruptedRun as interruption:
             interruption.advice = _advice(project, start, results, options, pythons)
             raise
@@ -223,8 +217,6 @@ def _measure(
     results: Path,
     console: Console,
     missing: Mapping[str, str],
-    *,
-    count_requests: bool,
 ) -> tuple[Run, Path]:
     folder = testbed.logs / start.id
     folder.mkdir(parents=True, exist_ok=True)
@@ -240,7 +232,6 @@ def _measure(
             testbed,
             log,
             window=WINDOW_SECONDS[plan.profile],
-            count=count_requests,
             number=number,
             order=order,
         )

@@ -112,7 +112,6 @@ class FlagName(StrEnum):
     SETUP_FAILED = "setup_failed", "fail", "a command before or after the server failed"
     NOT_READY = "not_ready", "fail", "the server was not ready in time"
     NOT_STOPPED = "not_stopped", "fail", "a process of the server's session outlived it or SIGKILL"
-    COUNT_MISMATCH = "count_mismatch", "fail", "the server counted other requests than were sent"
     LITTLES_LAW = "littles_law", "fail", "the requests in flight do not add up to the connections"
     IMPOSSIBLE = "impossible", "fail", "a figure over its ceiling, below its floor or contradictory"
     NOT_CONCURRENT = "not_concurrent", "fail", "requests that should overlap were served one by one"

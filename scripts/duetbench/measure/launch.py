@@ -27,18 +27,15 @@ def perform(
     log: Path,
     *,
     window: float = 1.0,
-    count: bool = False,
     number: int = 0,
     order: int = 0,
 ) -> Launch:
     """Do one launch; its server's output goes to `log`. Raises only `InterruptedRun`.
 
-    `window` is that of the warm-up, s. With `count` the server counts its requests too, by its
-    metrics exporter: that proves that nothing is lost, but distorts the figures. `number` is the
-    launch's round, `order` its place in the run.
+    `window` is that of the warm-up, s; `number` the launch's round, `order` its place in the run.
     """
     began, started = time.monotonic(), utc_now()
-    serving = Serving(case, testbed, log, count=count)
+    serving = Serving(case, testbed, log)
     metrics: dict[str, float] = {}
     try:
         with serving.blamed():
@@ -70,13 +67,11 @@ def _measure(serving: Serving, window: float) -> "Observation":
                 warm = wave.collect()
         else:
             warm = warmup.warm_up(serving.client, window=window, limit=10 * window)
-        earlier = serving.handled()
         observation = Observation(serving, tree, warm)
         with observation.load() as generation:
             generation.wait_load()
             observation.end()
             observation.collect()
-        observation.handled = serving.handled() - earlier if serving.metrics_port else None
         return observation
 
 
@@ -86,10 +81,8 @@ class Observation:
     `load` starts the generator, `end` follows its last answer, `collect` takes its result. Usage,
     host, memory and the cores that the case's `commands` used span that time. `connections` are
     per process in the middle of it (empty: not counted). `opened` are the connections that clients
-    opened, spot checks included. `handled` is the server's own count.
+    opened, spot checks included.
     """
-
-    handled: int | None = None
 
     def __init__(
         self, serving: Serving, tree: tree_usage.TreeSampler, warm_up: warmup.WarmUp
@@ -215,8 +208,6 @@ def _conclude(
             connections=counts,
             steady=observation.warm_up.steady,
             backpressure=serving.server.backpressure(case.workers),
-            server_handled=observation.handled,
-            client_total=result.summary.answered + observation.checks.sent,
             right_sizes=serving.right_sizes,
             sizes=oha_results.sizes(result.rows, status),
             throughputs=thirds if neighbour is ALONE else (),  # in duets only the ratio is steady

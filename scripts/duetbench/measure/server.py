@@ -1,7 +1,6 @@
 """One server of one case: started, verified, watched, stopped, and proven to be gone."""
 
 import math
-import re
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -10,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Final
-
-import httpx
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Case, Flag, Load
@@ -29,13 +26,12 @@ FREE_SECONDS: Final = 5.0  # for the kernel to close a stopped server's listenin
 _SEE_LOG: Final = "see the server's log"  # end of messages that the server's output may explain
 _POLL_SECONDS: Final = 0.02
 _TRACEBACK_SECONDS: Final = 0.5
-_EXPORTER_SECONDS: Final = 2.2  # it collects from the workers every second
 
 
 class Serving:
     """The server of one case, with the flags raised so far."""
 
-    def __init__(self, case: Case, testbed: Testbed, log: Path, *, count: bool = False) -> None:
+    def __init__(self, case: Case, testbed: Testbed, log: Path) -> None:
         self.testbed, self.log = testbed, log
         self.server = SERVERS[case.server]
         self.workers: tuple[identity.Identity, ...] = ()
@@ -43,7 +39,6 @@ class Serving:
         self.import_time = 0.0  # core time of a worker, s
         self.port = ports.free_port()
         self.workspace = Workspace(testbed, case, self.port, log)
-        self.metrics_port = ports.free_port() if count and self.server.counter else None
         self.base = f"http://127.0.0.1:{self.port}"
         self._session: Session | None = None
         self._ending = False
@@ -126,11 +121,9 @@ class Serving:
         server_cores = self.testbed.server_cores(self.case)
         cores = cores or server_cores
         self.workspace.open(server_cores if self.testbed.machine.pinned else None)
-        for port in (self.port, self.metrics_port):
-            if port is not None:
-                ports.require_free(port)
+        ports.require_free(self.port)
         self._session = Session.start(
-            self.testbed.server_argv(self.case, self.port, self.metrics_port),
+            self.testbed.server_argv(self.case, self.port),
             role="server",
             cores=cores if self.testbed.machine.pinned else None,
             env=self.workspace.environment(),
@@ -222,13 +215,6 @@ class Serving:
                 f"that is an error, fix the request, or declare the body; {_SEE_LOG}",
             )
 
-    def handled(self) -> int:
-        """Requests that the server counted, 0 if it does not count; LaunchError count_mismatch."""
-        if self.metrics_port is None:
-            return 0
-        time.sleep(_EXPORTER_SECONDS)
-        return read_counter(self.metrics_port, str(self.server.counter))
-
     @property
     def right_sizes(self) -> frozenset[int]:
         """Sizes in bytes of right bodies under load; empty if unknown.
@@ -305,16 +291,3 @@ class Serving:
             raise
         self.workspace.close()
         return report
-
-
-def read_counter(port: int, name: str) -> int:
-    """Sum a counter of a Prometheus exporter over its labels (workers); LaunchError if none."""
-    try:
-        page = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).raise_for_status()
-    except httpx.HTTPError as error:
-        expected = f"the server's metrics, found {error}"
-    else:
-        if values := re.findall(rf"^{name}(?:_total)?(?:{{.*}})? (\S+)", page.text, re.MULTILINE):
-            return int(sum(map(float, values)))
-        expected = f"{name} among the server's metrics, found none"
-    raise LaunchError(FlagName.COUNT_MISMATCH, f"expected {expected}")

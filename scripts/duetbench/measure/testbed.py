@@ -151,13 +151,13 @@ class Testbed:
         python = self.interpreters.get(case.python)
         return {JIT: "1"} if python is not None and python.jit else {}
 
-    def server_argv(self, case: Case, port: int, metrics_port: int | None = None) -> list[str]:
+    def server_argv(self, case: Case, port: int) -> list[str]:
         """The command that starts a case's server with our module, which wraps the application."""
         server = SERVERS[case.server]
         wrapper = {"app": f"{entry.__name__.rpartition('.')[2]}:app", "factory": False}
         wrapped = case.model_copy(update={"endpoint": case.endpoint.model_copy(update=wrapper)})
         python = self.pythons[case.stack, case.python]
-        arguments = server.arguments(wrapped, port, metrics_port)
+        arguments = server.arguments(wrapped, port)
         return [str(python), "-m", server.name, *server.settings, *arguments]
 
     def commands(self, case: Case) -> Commands:
@@ -171,7 +171,7 @@ class Testbed:
         search = self.imports or (f"apps/{case.experiment}", "apps")
         variables = {"PYTHONPATH": ":".join(search), **self._switches(case)}
         variables |= _variables(case, names)
-        arguments = [a.replace(str(port), "$PORT") for a in server.arguments(case, port, None)]
+        arguments = [a.replace(str(port), "$PORT") for a in server.arguments(case, port)]
         clients, base = self.client_cores(case), "http://127.0.0.1:$PORT"
         client = load.Client(Path("oha"), case.load, base, _fill_in(case.endpoint, names), clients)
         generator = load.command(client, inline=True)

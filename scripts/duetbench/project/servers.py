@@ -36,8 +36,7 @@ class Server:
             whose version is checked against the lock.
         interfaces: Application interfaces that it serves.
         loops: Event loops that it can be pinned to (WSGI servers take `none`).
-        arguments: Arguments after `python -m name` for a case, a port and, where the server has
-            a metrics exporter and one is wanted, a port for it.
+        arguments: Arguments after `python -m name` for a case and a port.
         settings: Arguments that name files of `measure/entry`, for what no option says; who
             repeats a command does without.
         ready: Regular expression of the log line that each worker prints when it serves.
@@ -45,7 +44,6 @@ class Server:
         backpressure: Connections that it accepts at once with so many workers, or None.
         grace: Seconds that a clean stop may take after the last answer.
         exit_codes: Exit codes of a clean stop by SIGTERM (negative: ended by that signal).
-        counter: Name of the exporter's counter of handled requests, where it has one.
         loads: Distributions that a case's arguments make it load, beyond its own requirements.
         uneven: How much longer a queue lasts because several workers share it unevenly.
         shown: Packages whose versions reports name beside its own.
@@ -54,28 +52,25 @@ class Server:
     name: str
     interfaces: frozenset[Interface]
     loops: frozenset[str]
-    arguments: Callable[[Case, int, int | None], list[str]]
+    arguments: Callable[[Case, int], list[str]]
     ready: re.Pattern[str]
     backpressure: Callable[[int], int | None] = lambda _workers: None
     worker_kind: Callable[[bool], Literal["process", "thread"]] = lambda _free_threaded: "process"
     grace: float = 10.0
     exit_codes: frozenset[int] = frozenset({0})
     settings: tuple[str, ...] = ()
-    counter: str | None = None
     loads: Callable[[Case], frozenset[str]] = _loop
     uneven: float = 1.0
     shown: tuple[str, ...] = ()
 
 
-def _granian(case: Case, port: int, metrics_port: int | None) -> list[str]:
+def _granian(case: Case, port: int) -> list[str]:
     options = (
         f"--interface {case.endpoint.interface} --host 127.0.0.1 --port {port} --http 1 --no-ws "
         f"--workers {case.workers} --backlog {GRANIAN_BACKLOG} --loop {case.loop}"
     )
     if case.threads is not None:
         options += f" --blocking-threads {case.threads}"
-    if metrics_port is not None:
-        options += f" --metrics --metrics-port {metrics_port} --metrics-scrape-interval 1"
     return [*options.split(), *_factory(case), case.endpoint.app]
 
 
@@ -88,7 +83,7 @@ def _called(case: Case) -> str:
     return f"{case.endpoint.app}()" if case.endpoint.factory else case.endpoint.app
 
 
-def _uvicorn(case: Case, port: int, _metrics_port: int | None) -> list[str]:
+def _uvicorn(case: Case, port: int) -> list[str]:
     options = (
         f"--host 127.0.0.1 --port {port} --workers {case.workers} --loop {case.loop} "
         f"--http httptools --ws none --no-access-log --timeout-keep-alive {KEEP_ALIVE}"
@@ -100,7 +95,7 @@ def _uvicorn(case: Case, port: int, _metrics_port: int | None) -> list[str]:
     return [*options.split(), "--interface", "asgi3", *_factory(case), case.endpoint.app]
 
 
-def _hypercorn(case: Case, port: int, _metrics_port: int | None) -> list[str]:
+def _hypercorn(case: Case, port: int) -> list[str]:
     options = (
         f"--bind 127.0.0.1:{port} --workers {case.workers} "
         f"--worker-class {case.loop} --keep-alive {KEEP_ALIVE}"
@@ -108,7 +103,7 @@ def _hypercorn(case: Case, port: int, _metrics_port: int | None) -> list[str]:
     return [*options.split(), f"asgi:{_called(case)}"]
 
 
-def _gunicorn(case: Case, port: int, _metrics_port: int | None) -> list[str]:
+def _gunicorn(case: Case, port: int) -> list[str]:
     kind = f"gthread --threads {case.threads}"
     if case.endpoint.interface == "asgi":
         kind = f"asgi --asgi-loop {case.loop}"
@@ -133,7 +128,6 @@ SERVERS: Final[dict[str, Server]] = {
             ready=re.compile(r"Started worker-\d+"),
             backpressure=lambda workers: GRANIAN_BACKLOG // workers * workers,
             worker_kind=lambda free_threaded: "thread" if free_threaded else "process",
-            counter="granian_requests_handled",
         ),
         Server(
             name="uvicorn",
