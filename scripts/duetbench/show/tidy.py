@@ -10,7 +10,7 @@ from typing import Final
 
 from duetbench.core.metrics import INSTRUCTIONS, METRICS, WITNESSES
 from duetbench.core.model import Case, Flag, Frozen, Run
-from duetbench.store.comparison import Comparison, set_material
+from duetbench.store.comparison import SIDES, Comparison, set_material
 from duetbench.store.points import Points
 
 Row = dict[str, str | int | float | bool | None]
@@ -71,10 +71,9 @@ def _duets(comparison: Comparison) -> Iterator[Row]:
         for duet in case.duets:
             common = {**whole, **_case(case.case), "duet": duet.order}
             common |= _fields(duet, "head_first", *_TIMES, "usable")
-            sides = (("base", duet.flags_base, duet.base), ("head", duet.flags_head, duet.head))
-            for name, flags, metrics in sides:
-                side: Row = {"side": name, "flags": _flags(flags)}
-                for figure in _figures(metrics):
+            for name in SIDES:
+                side: Row = {"side": name, "flags": _flags(duet.flags(name))}
+                for figure in _figures(duet.metrics(name)):
                     yield {**common, **side, **figure, "alone": figure["metric"] in duet.alone}
 
 

@@ -59,16 +59,6 @@ def prose(sentence: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", escaped))  # noqa: S704 - escaped before
 
 
-def case_link(root: str, case: str, query: str = "") -> Markup:
-    """Link a case's name to its trend, with its id beside it; without a name, link the id."""
-    case_name = name(case)
-    link = Markup('<a class="case" href="{}{}">{}</a>')
-    if not case_name.known:
-        return link.format(root + addresses.case(case), query, breakable(case))
-    beside = Markup(' <code class="case-id">{}</code>').format(breakable(case))
-    return link.format(root + addresses.case(case), query, str(case_name)) + beside
-
-
 def _utc(time: float | str | datetime) -> datetime:
     if isinstance(time, str):
         time = datetime.fromisoformat(time)

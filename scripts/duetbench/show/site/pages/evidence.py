@@ -36,7 +36,7 @@ from duetbench.show.site.words import fill
 from duetbench.show.view import Section, View, make_view
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
-from duetbench.store.comparison import Comparison, Duet, Judgement
+from duetbench.store.comparison import SIDES, Comparison, Duet, Judgement
 
 _KINDS: Final = {mark: verdict.value.replace(" ", "-") for verdict, mark in formats.MARKS.items()}
 """CSS classes of verdicts by their mark."""
@@ -290,8 +290,7 @@ def _note(duet: Duet) -> str:
     """Return a duet's flags, or why it is not used."""
     if duet.usable:
         return ", ".join(dict.fromkeys(flag.name for flag in (*duet.flags_base, *duet.flags_head)))
-    sides = (("base", duet.flags_base), ("head", duet.flags_head))
-    flags = (f"{side}: {flag.name}: {flag.detail}" for side, raised in sides for flag in raised)
+    flags = (f"{side}: {flag.name}: {flag.detail}" for side in SIDES for flag in duet.flags(side))
     return f"not used: {'; '.join(flags)}"
 
 
