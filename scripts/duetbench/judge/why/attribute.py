@@ -332,8 +332,7 @@ def _calls(
     name = cache(lambda code: name_of(code, packages, standard, application, driver, owners))
     places: defaultdict[Name, list[Fact]] = defaultdict(list)
     for (qualified, file, line), one in entries.items():
-        fact = Fact(line, one.entries, one.bytecodes, one.code)
-        places[name(Code(qualified, file))].append(fact)
+        places[name(Code(qualified, file))].append(Fact(line, one.entries, one.code))
     facts = {function: _sum(several) for function, several in places.items()}
 
     def calls(profile: Profile) -> Calls:
@@ -349,7 +348,6 @@ def _sum(facts: list[Fact]) -> Fact:
     return Fact(
         line=max(first.line, 1),
         entries=sum(fact.entries for fact in facts),
-        bytecodes=sum(fact.bytecodes for fact in facts),
         code=first.code if len(facts) == 1 else "",
     )
 

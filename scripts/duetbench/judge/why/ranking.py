@@ -194,11 +194,10 @@ class Fact:
 
     line: int
     entries: float
-    bytecodes: float
     code: str = ""
 
 
-_NOWHERE: Final = Fact(line=1, entries=0.0, bytecodes=0.0)
+_NOWHERE: Final = Fact(line=1, entries=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,9 +374,6 @@ def _rows(
             head=total.head.total(),
             share=total.moved / (totals[1] - totals[0]),
             entries=(facts[0].entries, facts[1].entries) if known else None,
-            bytecodes=(facts[0].bytecodes, facts[1].bytecodes)
-            if facts[0].bytecodes or facts[1].bytecodes  # nobody counts those of a start
-            else None,
             native=tuple(_native(total)),
         )
 

@@ -18,7 +18,7 @@ import sysconfig
 import threading
 import time
 import traceback
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -169,8 +169,8 @@ def _work(
 def _observed(unit: Unit) -> dict[str, Any]:
     """Count function by function, by the interpreter's own events; exact.
 
-    Each row is name, file, line, entries (starts and resumptions), bytecodes, and a digest of the
-    code, independent of its name and place.
+    Each row is name, file, line, entries (starts and resumptions), and a digest of the code,
+    independent of its name and place.
     """
     if sys.version_info < (3, 12):
         raise UnfitError("entries are counted from CPython 3.12 on")
@@ -179,26 +179,17 @@ def _observed(unit: Unit) -> dict[str, Any]:
     events, tool = monitoring.events, monitoring.PROFILER_ID
     codes: dict[int, CodeType] = {}  # by id: hashing a code object goes through all its constants
     entries: Counter[int] = Counter()
-    bytecodes: defaultdict[int, int] = defaultdict(int)
 
     def enter(code: CodeType, *_: object) -> None:
         codes[id(code)] = code
         entries[id(code)] += 1
 
-    def execute(code: CodeType, _offset: int) -> None:
-        bytecodes[id(code)] += 1
-
-    callbacks: dict[int, Callable[..., None]] = {
-        events.PY_START: enter,
-        events.PY_RESUME: enter,
-        events.PY_THROW: enter,
-        events.INSTRUCTION: execute,
-    }
+    entered = events.PY_START, events.PY_RESUME, events.PY_THROW
     monitoring.use_tool_id(tool, _TOOL)
     try:
-        for event, callback in callbacks.items():
-            monitoring.register_callback(tool, event, callback)
-        monitoring.set_events(tool, sum(callbacks))
+        for event in entered:
+            monitoring.register_callback(tool, event, enter)
+        monitoring.set_events(tool, sum(entered))
         for _ in range(unit.n):
             unit.call()
     finally:
@@ -210,7 +201,6 @@ def _observed(unit: Unit) -> dict[str, Any]:
             code.co_filename,
             code.co_firstlineno,
             entries[key],
-            bytecodes[key],
             _digest(code),
         ]
         for key, code in codes.items()

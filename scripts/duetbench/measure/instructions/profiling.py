@@ -62,7 +62,6 @@ class Observed:
     """What a function does per unit of work."""
 
     entries: float
-    bytecodes: float
     code: str = field(default="", compare=False)
     """A digest, equal for functions with equal code; empty: several functions share the place."""
 
@@ -289,7 +288,7 @@ def time_functions(
     for name, file, line, entries, code in functions:
         same = entered.get((name, file, line))
         every = entries + same.entries if same else entries
-        entered[name, file, line] = Observed(every, 0.0, "" if same else code)
+        entered[name, file, line] = Observed(every, "" if same else code)
     places = Path(report["packages"]), Path(report["standard"])
     return Profile(chains, *places), entered
 
@@ -342,13 +341,9 @@ def _read_entries(report: Mapping[str, Any]) -> dict[Place, Observed] | str:
     if "reason" in report:
         return str(report["reason"])
     n = report["n"]
-    sums: dict[Place, tuple[int, int, str]] = {}
-    for name, file, line, entries, bytecodes, code in report["functions"]:
+    sums: dict[Place, tuple[int, str]] = {}
+    for name, file, line, entries, code in report["functions"]:
         # The same code compiled twice, or two lambdas on one line.
-        before = sums.get((name, file, line), (0, 0, code))
-        same = code if code == before[2] else ""
-        sums[name, file, line] = before[0] + entries, before[1] + bytecodes, same
-    return {
-        place: Observed(entries / n, bytecodes / n, code)
-        for place, (entries, bytecodes, code) in sums.items()
-    }
+        before = sums.get((name, file, line), (0, code))
+        sums[name, file, line] = before[0] + entries, code if code == before[1] else ""
+    return {place: Observed(entries / n, code) for place, (entries, code) in sums.items()}
