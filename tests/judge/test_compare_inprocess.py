@@ -164,6 +164,4 @@ def test_what_cannot_be_counted_is_missing(tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_schema_in_results_is_the_one_of_the_types() -> None:
     stored = (ROOT / "results" / "comparison.schema.json").read_text("utf-8")
-    assert stored == files.schema(Comparison), (
-        "make it again: duetbench dev schema --comparison -o results/comparison.schema.json"
-    )
+    assert stored == files.schema(Comparison), "make it again: duetbench dev reference"

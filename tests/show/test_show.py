@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 import synthetic
 from bench import invoke
 from comparing import BROKEN, SAME, SLOWER, comparison_of, judged_case
-from duetbench.cli.show import schema_command, show_command
+from duetbench.cli.reference import reference_command
+from duetbench.cli.show import export_command, show_command
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Flag, Run, RunStatus
 from duetbench.project.published import Published
@@ -131,7 +132,7 @@ def called(arguments: Sequence[str]) -> str:
     """Output of the command line; its errors are raised."""
     app = typer.Typer()
     app.command("show")(show_command)
-    app.command("schema")(schema_command)
+    app.command("export")(export_command)
     # Workers of pytest-xdist have a width in their environment.
     runner = CliRunner(env={"COLUMNS": None})
     return runner.invoke(app, arguments, catch_exceptions=False, standalone_mode=False).output
@@ -266,6 +267,8 @@ def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
     refused(RecordError, "truncated or damaged", "show", path)
 
 
-def test_the_schema_can_be_written(checkout: Path) -> None:
-    called(["schema", "-o", str(checkout / "schema.json")])
-    assert (checkout / "schema.json").read_text("utf-8") == files.schema(Run)
+def test_the_schemas_are_written_beside_the_reference(checkout: Path) -> None:
+    (checkout / "docs").mkdir()
+    reference_command()
+    for name, kind in (("schema.json", Run), ("comparison.schema.json", Comparison)):
+        assert (checkout / "results" / name).read_text("utf-8") == files.schema(kind)

@@ -3,12 +3,11 @@
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
-from typer import Context, Option
+from typer import Context
 from typer.main import get_group
 
 from duetbench.cli import app
@@ -16,10 +15,13 @@ from duetbench.cli.options import put
 from duetbench.cli.verbs import APPLICATION, Verb
 from duetbench.core.errors import EXIT_CODES, FlagName
 from duetbench.core.metrics import METRICS
+from duetbench.core.model import Run
 from duetbench.core.units import share
 from duetbench.host import paths
 from duetbench.project import schema
 from duetbench.project.settings import Anchor, Settings, SourceBuild, Target
+from duetbench.store import files
+from duetbench.store.comparison import Comparison
 from duetbench.store.kinds import KINDS
 
 PAGE: Final = "docs/reference.md"
@@ -58,17 +60,17 @@ _KEYS: Final[tuple[tuple[str, str, type[BaseModel]], ...]] = (
 )
 
 
-def reference_command(
-    output: Annotated[
-        Path | None,
-        Option("--output", "-o", metavar="FILE", help="The file; default: that of the checkout."),
-    ] = None,
-) -> None:
-    """Write docs/reference.md from the registries of commands, keys, metrics, flags and files.
+def reference_command() -> None:
+    """Write docs/reference.md and the JSON Schemas of results/ from the registries.
 
     $ duetbench dev reference
+
+    They have the commands, keys, metrics, flags and files of this version.
     """
-    put(reference(), output or paths.project_root() / PAGE)
+    root = paths.project_root()
+    put(reference(), root / PAGE)
+    put(files.schema(Run), root / "results" / "schema.json")
+    put(files.schema(Comparison), root / "results" / "comparison.schema.json")
 
 
 def reference() -> str:

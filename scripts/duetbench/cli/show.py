@@ -1,4 +1,4 @@
-"""`duetbench show`, `export`, `dev findings` and `dev schema`: write stored results in a format."""
+"""`duetbench show`, `export` and `dev findings`: write stored results in a format."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -38,11 +38,6 @@ _OF: Final[Mapping[str, Collection[type]]] = {
     "--html": {Comparison},
 }
 """The kinds of results that each option applies to."""
-
-TextOption = Annotated[
-    Path | None,
-    Option("--output", "-o", metavar="FILE", help="The file; default: standard output."),
-]
 
 
 def show_command(
@@ -114,7 +109,12 @@ def export_command(
     errors().say(f"{len(tables[chosen])} rows of {chosen}: {as_csv}")
 
 
-def findings_command(output: TextOption = None) -> None:
+def findings_command(
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", metavar="FILE", help="The file; default: standard output."),
+    ] = None,
+) -> None:
     """Answer each experiment's statements, as Markdown.
 
     $ duetbench dev findings --output results/FINDINGS.md
@@ -138,20 +138,6 @@ def findings_command(output: TextOption = None) -> None:
         for name in names
     }
     write(write_findings(experiments, links), output)
-
-
-def schema_command(
-    output: TextOption = None,
-    comparison: Annotated[
-        bool,
-        Option("--comparison", help="Of comparisons (kept as results/comparison.schema.json)."),
-    ] = False,
-) -> None:
-    """Write the JSON Schema of run files (kept as results/schema.json).
-
-    $ duetbench dev schema --output results/schema.json
-    """
-    write(files.schema(Comparison) if comparison else files.schema(Run), output)
 
 
 def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, markdown: Path | None) -> None:

@@ -64,9 +64,8 @@ CI: Final[Table] = {
 """The commands of `duetbench ci`."""
 
 DEV: Final[Table] = {
-    "reference": ("reference", "Write docs/reference.md from the registries."),
+    "reference": ("reference", "Write docs/reference.md and the JSON Schemas of results/."),
     "findings": ("show", "Answer each experiment's question from the reference runs."),
-    "schema": ("show", "Write the JSON Schema of run files (kept as results/schema.json)."),
 }
 """The commands of `duetbench dev`."""
 
