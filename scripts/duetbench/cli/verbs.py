@@ -168,17 +168,13 @@ def _lay_out(application: Any) -> None:
         if not param.opts[0].startswith("-"):
             more = "..." if param.nargs != 1 else ""
             param.metavar = param.metavar or f"{param.name.upper()}{more}"
-            param.display_type_rich = _no_type
+            param.display_type_rich = lambda ctx: ""  # noqa: ARG005 - typer's signature
         elif param.is_flag and param.metavar is None:
             param.metavar = ""
         if getattr(param, "help", None):
             param.help = _BRACKET.sub(r"\\[", param.help)
     for command in getattr(application, "commands", {}).values():
         _lay_out(command)
-
-
-def _no_type(ctx: object) -> str:  # noqa: ARG001 - typer's signature
-    return ""
 
 
 _BRACKET: Final = re.compile(r"(?<!\\)\[(?=[a-z#/@])")

@@ -237,7 +237,6 @@ class GitHub:
         return self.request("GET", f"/actions/artifacts/{artifact}/zip", most=most)
 
     def dispatch(self, file: str, ref: str, inputs: Mapping[str, str]) -> None:
-        """Start a workflow."""
         address = f"/actions/workflows/{_quote(file)}/dispatches"
         self.request("POST", address, json={"ref": ref, "inputs": dict(inputs)})
 

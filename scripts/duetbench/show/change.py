@@ -208,7 +208,6 @@ class AttributionText:
         return "core time" if self.record.unit == "seconds" else "instructions"
 
     def write(self, figure: float) -> str:
-        """Write a figure of a function."""
         return (units.seconds if self.record.unit == "seconds" else units.count)(figure)
 
     @property

@@ -58,7 +58,6 @@ class Answer:
 
     @property
     def sentence(self) -> str:
-        """The statement with its verdict and figure."""
         figure = f", {self.figure}" if self.ours else ""
         return f"{self.statement} — {self.verdict}{figure}"
 

@@ -132,7 +132,6 @@ class Duet(Frozen):
     head: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")
 
     def flags(self, side: SideName) -> tuple[Flag, ...]:
-        """The validity flags of a side."""
         return self.flags_base if side == "base" else self.flags_head
 
     def metrics(self, side: SideName) -> dict[str, float]:
@@ -567,7 +566,6 @@ def _sides(base: SideRecord, head: SideRecord) -> list[str] | None:
 
 
 def _stacks(labels: Sequence[str]) -> list[str] | None:
-    """The words that name two stacks."""
     pins = [[] if label == LOCKED else label.split(", ") for label in labels]
     if any(pins) and all(_PIN.fullmatch(pin) for words in pins for pin in words):
         options = "--base-with", "--with"
@@ -580,7 +578,6 @@ def _stacks(labels: Sequence[str]) -> list[str] | None:
 
 
 def _settings(base: Mapping[str, str], head: Mapping[str, str]) -> list[str] | None:
-    """The words that name two settings."""
     words: list[str] = []
     for name in dict.fromkeys((*base, *head)):
         option, values = f"--{name}", [side[name] for side in (base, head) if name in side]

@@ -37,7 +37,6 @@ class NightPlan(Artefact):
     shards: tuple[Shard, ...] = Field(min_length=1)
 
     def shard(self, number: int) -> Shard | None:
-        """The shard with a number, or None."""
         return next((shard for shard in self.shards if shard.number == number), None)
 
 

@@ -63,7 +63,6 @@ class Quantity:
 
     @classmethod
     def of(cls, metric: str) -> "Quantity":
-        """Return the quantity of a metric in the registry."""
         row = METRICS[metric]
         return cls(row.title, row.format, row.format.name)
 
@@ -214,7 +213,6 @@ def scale_of(quantity: Quantity, dots: Iterable[Dot]) -> Scale | None:
 
 
 def _picture(dot: Dot, scale: Scale, style: int) -> Markup:
-    """Draw one row."""
     value, parts = dot.value, []
     for tick in scale.ticks:
         kind = "zero" if abs(tick - scale.zero) < 1e-12 else "grid"

@@ -146,7 +146,6 @@ def _why(site: Site, record: Attribution) -> Iterator[PageFile]:
 
 
 def _comparisons(site: Site) -> Iterator[PageFile]:
-    """Make the list, and one page for each comparison."""
     confirmed = group((record.evidence, record) for record in site.changes if record.evidence)
     listed = []
 

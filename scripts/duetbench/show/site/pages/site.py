@@ -182,7 +182,6 @@ class Site:
 
     @property
     def closed_changes(self) -> tuple[Change, ...]:
-        """Closed changes, newest first."""
         return tuple(record for record in self.changes if record.status == "closed")
 
     @property
