@@ -6,6 +6,7 @@ from typing import Annotated, Final
 from typer import Argument, Exit, Option, Typer
 
 from duetbench.core.errors import NothingMeasuredError
+from duetbench.core.model import Run
 from duetbench.core.text import some
 from duetbench.github import actions
 from duetbench.host import paths
@@ -115,16 +116,13 @@ def push_command(
     unchanged.
     """
     warn = errors().say
-    files, runs, others = collect(folder)
+    files, values, others = collect(folder)
     if others:
         warn(f"note: no part of the history, left out: {some(list(map(str, others)), _SHOWN)}")
     record = None
     if plan is not None:
-        points = [
-            files_.parse(Points, file.data, file.path)
-            for file in files
-            if file.path.startswith("points/")
-        ]
+        runs = [value for value in values if isinstance(value, Run)]
+        points = [value for value in values if isinstance(value, Points)]
         record = nights.outcome(files_.read(NightPlan, plan), runs, points)
         files = (*files, File(record.path, files_.encode(record), replaceable=True))
     if not files:

@@ -95,15 +95,15 @@ def final(path: str) -> str:
     return path if stem == path or not path.startswith("runs/") else f"{stem}.json"
 
 
-def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str, ...]]:
+def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Any, ...], tuple[str, ...]]:
     """Read and check all files of a results folder; raises RecordError.
 
     An interrupted run (`*.partial.json`) enters the history as a partial run, under its own name,
-    unless it was finished later. Returns the files, the runs among them, and the paths that do not
-    belong to the history.
+    unless it was finished later. Returns the files, their values, and the paths that do not belong
+    to the history.
     """
     accepted: dict[str, File] = {}
-    runs: list[Run] = []
+    values: list[Any] = []
     others: list[str] = []
     for path in sorted(_plain(folder), key=lambda p: (p.name.endswith(files.PARTIAL), p)):
         below = path.relative_to(folder).as_posix()
@@ -117,9 +117,8 @@ def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str,
         if place in accepted:
             continue
         accepted[place] = File(place, data, kind.replaceable, kind.settled)
-        if isinstance(value, Run):
-            runs.append(value)
-    return tuple(accepted.values()), tuple(runs), tuple(others)
+        values.append(value)
+    return tuple(accepted.values()), tuple(values), tuple(others)
 
 
 def _plain(folder: Path) -> Iterator[Path]:
