@@ -22,7 +22,6 @@ _UNUSED: Final = (
     "interpreters/*",
     "resolved/*",
     "tools/oha-*",
-    "site/columns/*",
     "wheels/*",
     "sources/*",
 )

@@ -23,8 +23,7 @@ MARKER: Final = ".duetbench-site"
 """The file that marks a folder as a site: without it, the folder's content is not ours."""
 STATICS: Final = Path(__file__).with_name("static")
 OURS: Final = (
-    *("asv", "b", "badge", "c", "cmp", "data", "method", "p", "points", "raw", "runs", "static"),
-    *("why", "x"),
+    *("asv", "b", "c", "cmp", "data", "method", "p", "points", "raw", "runs", "static", "why", "x"),
 )
 """Folders that hold only the site: a build removes files there that it did not make."""
 
