@@ -233,8 +233,8 @@ def _method(main: Step, judged: Judgement, machine: str) -> str:
     by = "counts of instructions" if main.series.inprocess else f"{judged.duets} duets"
     where = "the same machine" if machine == main.series.machine else f"another machine, {machine}"
     return (
-        f"A step{what} against an anchor, with {main.nights[0]} points before it and "
-        f"{main.nights[1]} after it, confirmed by {by} between the two stacks on {where}."
+        f"A step{what} compared with an anchor (points before it: {main.nights[0]}, after it: "
+        f"{main.nights[1]}), confirmed by {by} between the two stacks on {where}."
     )
 
 

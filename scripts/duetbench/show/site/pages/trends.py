@@ -278,7 +278,7 @@ def trend_around(site: Site, record: Change) -> Markup | None:
 def change_card(site: Site, record: Change) -> Card:
     """Make the card of a change."""
     text, name, values, step = describe(record), record.series, [], 0
-    how = record.method.partition(", ")[2].partition(" between ")[0] or "measured"
+    how = record.method.rpartition(" between ")[0].rpartition(", ")[2] or "measured"
     if around := _around(site, record):
         values, step = _values(around[0], name.case, name.metric, around[1]), around[2]
     return Card(
