@@ -87,6 +87,8 @@ def test_status_and_media_type_come_first() -> None:
     assert error.flag is FlagName.WRONG_STATUS
     assert "expected status 200, found 500" in error.detail
     assert len(error.detail) < 200
+    lost = refusal(text(), b"no such page", "text/plain", status=404)
+    assert "no such path, name one that it has with --path" in lost.detail
     error = refusal(text(), b"hello", "text/html")
     assert error.flag is FlagName.WRONG_BODY
     assert "expected content type text/plain, found text/html" in error.detail

@@ -125,8 +125,9 @@ def bound_queue(load: Load, seconds: float, wait: float, least: int) -> Load:
     return load.model_copy(update={"connections": few})
 
 
-LIMITED: Final = {
+ADVICE: Final = {
+    404: "if your application has no such path, name one that it has with --path; ",
     429: "to a rate limiter, all connections of a generator are one client, and the warm-up goes "
-    "as fast as it can, whatever --rate is; switch the limiter off for the measurement; "
+    "as fast as it can, whatever --rate is; switch the limiter off for the measurement; ",
 }
-"""Advice for a status that says more about the load than about the application."""
+"""What to do about a status, if that is usually not in the server's log."""

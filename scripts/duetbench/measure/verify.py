@@ -20,7 +20,7 @@ import jsonschema
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation
-from duetbench.core.protocol import LIMITED, SLOW_SECONDS, SPOT_SECONDS, SPOT_SHARE
+from duetbench.core.protocol import ADVICE, SLOW_SECONDS, SPOT_SECONDS, SPOT_SHARE
 from duetbench.core.text import short, to_bytes
 from duetbench.host.command import page_text
 from duetbench.measure.identity import NO_TLS
@@ -101,7 +101,7 @@ def check_answer(expect: Expectation, where: str, answer: httpx.Response) -> Non
         raise LaunchError(
             FlagName.WRONG_STATUS,
             f"{where}: expected status {expect.status}, found {status}{to} with {_excerpt(body)}; "
-            f"{LIMITED.get(status, '')}see the server's log",
+            f"{ADVICE.get(status, '')}see the server's log",
         )
     media = answer.headers.get("content-type", "")
     actual, expected = media.partition(";")[0].strip().lower(), expect.content_type
