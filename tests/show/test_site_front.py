@@ -9,13 +9,17 @@ import anchored_files
 import site_builds
 import sites
 import synthetic
+from bench import PROJECT
 from duetbench.core.model import Verdict
+from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.front import endpoint_rows, headline_case
 from duetbench.store import files
 from duetbench.store.change import Change, Release, SeriesName
 from site_builds import JSON, a_run
 
 SAID = "needs 3.10 % more CPU per request (2.50…3.70 %)"
+METHOD = "A step compared with an anchor (points before it: 3, after it: 1), confirmed by 14 duets "
+METHOD += "between the two stacks on the same machine."
 
 
 def front(folder: Path) -> sites.Document:
@@ -110,33 +114,61 @@ def test_one_night_is_no_picture_and_two_are(tmp_path: Path) -> None:
         assert f"{number} Nov 2026, 03:00 UTC : 1 of 1 case measured" in page.text
 
 
-def test_the_picture_is_of_the_longest_series_against_the_anchor(tmp_path: Path) -> None:
-    """More nights of absolute figures do not count, and of two alike that with a change does."""
+def test_the_picture_is_of_the_newest_change_unless_its_series_is_short(tmp_path: Path) -> None:
+    """More nights of absolute figures do not count; two nights are enough beside four, not five."""
     results = tmp_path / "results"
     for day in range(1, 6):
         site_builds.save_run(results, a_run(day, site_builds.steady("asgi-wsgi/long/py3.14")))
-    for day in (1, 2):
-        names = (anchored_files.OTHER, JSON, *(["asgi-wsgi/short/py3.14"] * (day - 1)))
-        cases = (anchored_files.of(name, anchored_files.ratio(1.0)) for name in names)
-        files.save(results, anchored_files.a_file(day, *cases))
 
-    def chosen() -> str:
+    def chosen(*days: int, cases: tuple[str, ...] = (site_builds.FREE,)) -> str:
+        for day in days:
+            points = (anchored_files.of(name, anchored_files.ratio(1.0)) for name in cases)
+            files.save(results, anchored_files.a_file(day, *points, machine="m"))
         site = site_builds.gather_site(tmp_path)
-        return headline_case(site, site.cases())
+        return headline_case(site.cases(), next(iter(site.changes), None))
 
-    assert chosen() == anchored_files.OTHER
+    both = (site_builds.FREE, JSON)
+    assert chosen(1, cases=(*both, "asgi-wsgi/short/py3.14")) == "asgi-wsgi/long/py3.14"
+    assert chosen(2, cases=both) == site_builds.FREE
     save(tmp_path)
-    assert chosen() == JSON
-    assert headline_case(site_builds.gather_site(tmp_path), {}) == ""
+    assert chosen() == chosen(3, 4) == JSON
+    assert chosen(5) == site_builds.FREE
+    assert headline_case({}, None) == ""
+
+
+def test_it_says_whether_the_chart_marks_what_the_headline_says(tmp_path: Path) -> None:
+    for day in (1, 2):
+        points = anchored_files.of(JSON, anchored_files.ratio(1.0))
+        files.save(tmp_path / "results", anchored_files.a_file(day, points, machine="m"))
+    own = save(tmp_path).series
+    assert "is open. The chart marks it." in front(tmp_path).text
+    free = own.model_copy(update={"case": site_builds.FREE})
+    save(tmp_path, series=free, others=(own,))
+    assert "is open. The chart marks it with its own case's figure." in front(tmp_path).text
+    save(tmp_path, series=free)
+    assert "is open. The chart shows another series." in front(tmp_path).text
+
+
+def test_it_says_what_to_type_as_the_readme_does(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    said = re.search(
+        r"(uvx .+?) duetbench (compare \S+ --app \S+ --path \S+)", front(tmp_path).text
+    )
+    assert said is not None
+    readme = (PROJECT / "README.md").read_text("utf-8")
+    assert f"$ alias duetbench='{said[1]} duetbench'" in readme
+    assert f"$ duetbench {said[2]} " in readme
 
 
 def test_a_shared_link_has_a_card_of_words(tmp_path: Path) -> None:
     nights(tmp_path, 1)
-    record = save(tmp_path)
+    record = save(tmp_path, method=METHOD)
     page = sites.read(site_builds.build(tmp_path) / "c" / record.id / "index.html")
     card = {tag["property"]: tag["content"] for _, tag in page.tags if "property" in tag}
     assert card["og:title"] == f"FastAPI's JSON {SAID}"
     assert "+3.10 %, 95 % interval +2.50…+3.70 %" in card["og:description"]
+    sure = trends.change_card(site_builds.gather_site(tmp_path), record).sure
+    assert sure == "95 % interval +2.50…+3.70 %, confirmed by 14 duets on m"
 
 
 def test_rows_begin_with_what_moved_last(tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ import json
 import math
 import re
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
 
+import attributing
 import site_builds
 import sites
 import synthetic
@@ -21,6 +23,7 @@ from duetbench.show.site import cards
 from duetbench.show.site.pages import packages as pages
 from duetbench.show.site.pages.site import Card
 from duetbench.store import files
+from duetbench.store.change import Release
 from site_builds import JSON
 
 FIRST, SECOND, THIRD = site_builds.RELEASES
@@ -83,7 +86,7 @@ def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:
     assert "Other cases that moved" not in package, "there is one endpoint"
     for python in ("3.14", "3.14t"):
         assert f"{python} 0.9.0 1.00" in package.partition(endpoint)[2], "a line of each"
-    assert "0.10.0 8 Oct 2026 no change in 2 cases; one of 3.9 % would" in package
+    assert "0.10.0 8 Oct 2026 no change in 2 cases; one of 4.3 % would" in package
     release = text("fastapi/0.11.0")
     assert "The release before it, 0.10.1, was not measured" in release
     again = f"duetbench compare --base-with fastapi==0.10.0 --with fastapi==0.11.0 --select {JSON}"
@@ -93,11 +96,37 @@ def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:
     assert f"Moved {on} 3.14, 128 connections ▼ slower +20.0 %" in release
     assert f"{on} 3.14t (free-threaded), 128 connections ▼ slower +8.91 %" in release
     still = text("fastapi/0.10.0")
-    assert "No change; detectable: 1.3 % to 3.9 %" in still
-    assert f"{on} 3.14, 128 connections = no change 0.00 % −0.69…+0.69 % could see 1.3 %" in still
+    assert "No change; detectable: 1.4 % to 4.3 %" in still
+    assert f"{on} 3.14, 128 connections = no change 0.00 % −0.69…+0.69 % could see 1.4 %" in still
     assert "The first release that was measured there" in text("fastapi/0.9.0")
     assert "the cause of the changes below" in text("granian/2.8.7")
     assert "(2.50…3.70 %) ▼ slower 2.8.6 → 2.8.7 yes" in text("granian")
+
+
+def test_the_largest_steps_of_the_year_are_named_first_machines_apart(tmp_path: Path) -> None:
+    """Of 25 % and 20 % on two machines the larger leads; what is older than a year is left out."""
+    machine = FIRST.machine.model_copy(update={"id": "other", "cpu": "Another CPU"})
+    more = site_builds.release_points("0.11.0", "0.10.1", 15, gil=(1.25, 0.004), free=(1.1, 0.02))
+    for number, points in enumerate((SECOND, more)):
+        old = {"id": f"old-{number}", "when": datetime(2024, 1, 1 + number, tzinfo=UTC)}
+        release = Release(package="old", version=f"{number}", previous=None)
+        files.save(tmp_path / "results", points.model_copy(update={**old, "release": release}))
+        files.save(
+            tmp_path / "results",
+            points.model_copy(update={"id": f"other-{number}", "machine": machine}),
+        )
+    site_builds.save_releases(tmp_path / "results")
+    files.save(tmp_path / "results", attributing.attribution())
+    listed = sites.read(site_builds.build(tmp_path) / "p" / "index.html").text
+    assert "1 of 2 releases since 8 Oct 2026 moved a case" in listed
+    case = "FastAPI's JSON on Granian, Python 3.14, 128 connections"
+    # 0.001 and 0.004: 0.0041231 with 11 degrees of freedom (289 / 25.7), t 2.2010.
+    sizes = "▼ slower +25.0 % (+23.9…+26.1 %) Another CPU ▼ slower +20.0 % (+18.9…+21.1 %)"
+    step = f"fastapi 0.10.0 → 0.11.0 15 Oct 2026 {case} {sizes} {FIRST.machine.cpu}"
+    assert f"{step} route.<locals>. app 38 %" in listed
+    assert "1 of 2 releases moved a case. The largest: 0.11.0 ▼ slower +20.0 %." in (
+        sites.read(tmp_path / "site" / "p" / "fastapi" / "index.html").text
+    )
 
 
 def test_a_chart_marks_the_releases_that_moved_something(site: Path) -> None:

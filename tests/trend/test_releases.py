@@ -18,8 +18,8 @@ FIRST, SECOND, THIRD = RELEASES
 
 
 def effects(base: Points, head: Points) -> dict[str, ReleaseEffect]:
-    first, last = axis_of(base, head).releases
-    return {one.case: one for one in releases.over(first, last) if one.metric == CPU}
+    (result,) = axis_of(base, head).results().values()
+    return {one.case: one for one in result.effects if one.metric == CPU}
 
 
 def test_errors_of_two_releases_add_in_quadrature() -> None:
@@ -52,6 +52,25 @@ def test_what_is_seen_by_chance_among_many_is_not_called() -> None:
     same = effects(FIRST, SECOND)
     assert same[JSON].verdict is Verdict.NO_CHANGE  # all of ±0.69 % is within 1 %
     assert same[FREE].verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_is_seen_by_chance_among_many_releases_is_not_called(sign: int) -> None:
+    """The last step, of 2.6 standard errors, is called alone, and not among twelve."""
+    ratio = math.exp(sign * (math.log1p(0.002) + 2.6 * math.hypot(0.003, 0.003)))
+    levels = [1.0] * 6 + [1.2**sign] * 6 + [1.2**sign * ratio]
+    files = [
+        release_points(f"{n}", f"{n - 1}", n + 1, gil=(level, 0.003), free=(1.0, 0.003))
+        for n, level in enumerate(levels)
+    ]
+
+    def called(*points: Points) -> dict[str, Verdict | None]:
+        results = axis_of(*points).results().items()
+        return {name: result.moved[0].verdict for name, result in results if result.moved}
+
+    verdict = Verdict.SLOWER if sign > 0 else Verdict.FASTER
+    assert called(*files[-2:]) == {"12": verdict}
+    assert called(*files) == {"6": verdict}
 
 
 SPAN = Release(package="fastapi", version="0.11.0", previous="0.9.0")

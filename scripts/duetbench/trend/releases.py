@@ -7,10 +7,10 @@ machine are independent, so that of a release over another one is their sum in q
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Final
 
 from packaging.utils import canonicalize_name
@@ -72,10 +72,7 @@ class ReleaseAxis:
 
     def results(self) -> dict[str, Result]:
         """Return the effect of each release but the first over the measured one before it."""
-        return {
-            head.version: Result(base, head, over(base, head))
-            for base, head in pairwise(self.measured)
-        }
+        return {result.head.version: result for result in results([*pairwise(self.measured)])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,19 +171,33 @@ def _measured(version: str, files: Sequence[Points]) -> MeasuredRelease:
     )
 
 
-def over(base: MeasuredRelease, head: MeasuredRelease) -> tuple[ReleaseEffect, ...]:
-    """Compare one release with another, for each case and metric that both have."""
+def results(steps: Sequence[tuple[MeasuredRelease, MeasuredRelease]]) -> tuple[Result, ...]:
+    """Judge the second release of each step over the first, for each case and metric of both.
+
+    The main figures of all steps are one family: among many releases without an effect, few get a
+    verdict by chance. The other figures of each step are a family of their own.
+    """
     pairs = [
-        (case, before, after)
-        for name, case in head.points.items()
-        for after in case.points
-        if (before := base.point(name, after.metric)) is not None
+        [
+            (case, before, after)
+            for name, case in head.points.items()
+            for after in case.points
+            if (before := base.point(name, after.metric)) is not None
+        ]
+        for base, head in steps
     ]
-    scattered = [pair for pair in pairs if scatters(*pair[1:])]
-    main = [pair for pair in scattered if pair[2].metric in MAIN]
-    others = [pair for pair in scattered if pair[2].metric not in MAIN]
-    counts = (_count(*pair) for pair in pairs if not scatters(*pair[1:]))
-    return (*judge(main), *judge(others), *counts)
+    main = [[p for p in step if p[2].metric in MAIN and scatters(*p[1:])] for step in pairs]
+    effects = iter(judge([*chain.from_iterable(main)]))
+    return tuple(
+        Result(base, head, (*islice(effects, len(own)), *_others(step)))
+        for (base, head), own, step in zip(steps, main, pairs, strict=True)
+    )
+
+
+def _others(step: Sequence[Pair]) -> Iterator[ReleaseEffect]:
+    """Judge the figures of a step that are no main ones, and add counts without a verdict."""
+    yield from judge([p for p in step if p[2].metric not in MAIN and scatters(*p[1:])])
+    yield from (_count(*pair) for pair in step if not scatters(*pair[1:]))
 
 
 def judge(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
@@ -298,11 +309,11 @@ def _between(axis: ReleaseAxis, span: Release, series: SeriesName) -> Narrowed |
     ):
         return None
 
-    def over_each(chain: Sequence[tuple[MeasuredRelease, AnchoredPoint]]) -> list[ReleaseEffect]:
+    def over_each(links: Sequence[tuple[MeasuredRelease, AnchoredPoint]]) -> list[ReleaseEffect]:
         return judge(
             [
                 (head.points[series.case], before, after)
-                for (_, before), (head, after) in pairwise(chain)
+                for (_, before), (head, after) in pairwise(links)
             ]
         )
 

@@ -21,6 +21,7 @@ from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.experiment import questions
 from duetbench.show.site.pages.site import PageFile, Site, guard, json_file, render, severity
 from duetbench.show.site.words import day, fill
+from duetbench.store.change import Change, SeriesName
 from duetbench.trend.reading import coverage
 from duetbench.trend.summary import ENOUGH_LAUNCHES
 from duetbench.trend.table import KINDS, Night, Table
@@ -55,13 +56,19 @@ def _first(site: Site) -> Iterator[PageFile]:
     worst = next(iter(site.open_changes), None)
     longest = max((table.nights for table in site.tables.values()), key=len, default=())
     tables = site.cases()
-    headline = headline_case(site, tables)
-    chart = None
+    headline = headline_case(tables, newest)
+    chart, charted = None, []
     if headline:
         first = tables[headline][0]
-        metric = trends.title(trends.metrics(first, headline)[0])
-        about = Caption("trend", f"{names.name(headline)}: {metric}", trends.reading(first))
+        metric = trends.metrics(first, headline)[0]
+        title = f"{names.name(headline)}: {trends.title(metric)}"
+        about = Caption("trend", title, trends.reading(first))
         chart = trends.year(site, about, headline, tables[headline])
+        charted = [
+            SeriesName(machine=table.machine, case=headline, metric=metric)
+            for table in tables[headline]
+            if table.kind == first.kind
+        ]
     yield render(
         site,
         "front.html.j2",
@@ -75,6 +82,7 @@ def _first(site: Site) -> Iterator[PageFile]:
         worst=describe(worst) if worst and worst is not newest else None,
         nights=longest,
         chart=chart,
+        charted=charted,
         headline=headline,
         record=next(iter(site.sources.night_records[-1:]), None),
         last=[*map(_last_night, site.newest_tables)],
@@ -85,19 +93,20 @@ def _first(site: Site) -> Iterator[PageFile]:
     )
 
 
-def headline_case(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> str:
-    """Return the case with the longest series, against an anchor if possible; empty without one.
+def headline_case(tables: Mapping[str, tuple[Table, ...]], newest: Change | None) -> str:
+    """Return the case of the chart, against an anchor if possible; empty without a series.
 
-    Of equally long series, it chooses the one with most changes.
+    It is the newest change's, so that chart and headline agree, unless the longest series has more
+    than twice its nights.
     """
-    changes = site.changes_by_case()
-
-    def weight(case: str) -> tuple[bool, int, int]:
-        first = tables[case][0]
-        return first.ratio, first.length(case), len(changes.get(case, ()))
-
-    lines = (case for case in tables if tables[case][0].length(case) > 1)
-    return max(lines, key=weight, default="")
+    lengths = {case: (of[0].ratio, of[0].length(case)) for case, of in tables.items()}
+    lines = {case: line for case, line in lengths.items() if line[1] > 1}
+    longest = max(lines, key=lambda case: lines[case], default="")
+    if newest is not None and (own := lines.get(newest.series.case)):
+        against, nights = own
+        if (against, 2 * nights) >= lines[longest]:
+            return newest.series.case
+    return longest
 
 
 def _last_night(table: Table) -> tuple[Table, Night, int]:

@@ -3,7 +3,9 @@
 import glob
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from functools import cache, partial
+from itertools import pairwise
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -14,7 +16,7 @@ from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.project import names
 from duetbench.show import addresses, formats
-from duetbench.show.change import ChangeText, describe
+from duetbench.show.change import AttributionText, ChangeText, RowText, describe
 from duetbench.show.site import charts
 from duetbench.show.site.charts import CHANGE, Caption, Dot, PlotPoint, Quantity, Value
 from duetbench.show.site.pages.site import (
@@ -32,6 +34,10 @@ from duetbench.trend import releases
 from duetbench.trend.releases import MAIN, MeasuredRelease, ReleaseAxis, ReleaseEffect, Result
 
 _FIRST: Final = "Each release relative to the first (1 ×), whose error is in the other intervals."
+_YEAR: Final = timedelta(days=400)
+"""Releases that came out longer before the newest are not among the largest steps."""
+_LARGEST: Final = 10  # rows of the largest steps
+_FEW: Final = 5  # of them on a package's page
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -61,9 +67,64 @@ def _list(site: Site) -> Iterator[PageFile]:
         addresses.PACKAGES,
         "Packages",
         "The effect of each release of the Python web stack's packages on requests.",
+        **_year(site),
         measured=[(package, *_newest(package.axes[0])) for package in packages if package.axes],
         others=[package for package in packages if not package.axes],
     )
+
+
+def _year(site: Site) -> dict[str, Any]:
+    """Return the releases of the newest year that moved a case, the largest step first.
+
+    All steps are judged as one family. A release has the effect that `did` names, on the machine
+    where that is largest, then the effect of the same step on that case on others.
+    """
+    axes = [axis for package in site.packages.values() for axis in package.axes]
+    newest = max((release.when for axis in axes for release in axis.measured), default=None)
+    steps = [
+        (axis, step)
+        for axis in axes
+        for step in pairwise(axis.measured)
+        if newest and newest - step[1].when < _YEAR
+    ]
+    results = releases.results([step for _, step in steps])
+    known = group(
+        ((axis.package, result.head.version), (axis, result))
+        for (axis, _), result in zip(steps, results, strict=True)
+    )
+    rows = []
+    for (name, version), on in known.items():
+        moved = [(axis, result, result.moved[0]) for axis, result in on if result.moved]
+        if not moved:
+            continue
+        first, result, effect = max(moved, key=lambda step: step[2].size)
+        others = [
+            (axis, same)
+            for axis, other in on
+            if axis is not first and other.base.version == result.base.version
+            for same in other.main
+            if (same.case, same.metric) == (effect.case, effect.metric)
+        ]
+        rows.append((name, result, [(first, effect), *others], _function(site, name, version)))
+    rows.sort(key=lambda row: -row[2][0][1].size)
+    return {
+        "steps": rows[:_LARGEST],
+        "moved": len(rows),
+        "judged": len(known),
+        "since": min((head.when for _, (_, head) in steps), default=None),
+    }
+
+
+def _function(site: Site, name: str, version: str) -> RowText | None:
+    """Return the package's function that explains most of a release, if one was counted."""
+    rows = (row for text in _why(site, name, version) for row in text.rows)
+    return next((row for row in rows if row.row.function.package == name), None)
+
+
+def _why(site: Site, name: str, version: str) -> list[AttributionText]:
+    """Return the attributions of a release, or of the changes that it caused."""
+    changes = (record for record in site.changes if record.blames(name, version))
+    return site.explanations(changes, release=(name, version))
 
 
 def _rows(axis: ReleaseAxis) -> list[tuple[MeasuredRelease, Result | None]]:
@@ -74,6 +135,13 @@ def _rows(axis: ReleaseAxis) -> list[tuple[MeasuredRelease, Result | None]]:
 def _newest(axis: ReleaseAxis) -> tuple[MeasuredRelease, Result | None]:
     rows = _rows(axis)
     return next((row for row in rows if row[0].points), rows[0])
+
+
+def _largest(axis: ReleaseAxis) -> tuple[list[Result], int, int]:
+    """Return the largest steps, and how many releases moved a case, of how many."""
+    moved = [result for result in _results(axis).values() if result.moved]
+    moved.sort(key=lambda result: -result.moved[0].size)
+    return moved[:_FEW], len(moved), len(_results(axis))
 
 
 def _package(site: Site, package: ReleasedPackage) -> PageFile:
@@ -93,7 +161,7 @@ def _package(site: Site, package: ReleasedPackage) -> PageFile:
         locked=group((version, stack) for stack, version in package.locked.items()),
         links=_links(package),
         sections=[
-            (axis, _rows(axis), [*_moved(root, number, axis)])
+            (axis, _rows(axis), [*_moved(root, number, axis)], _largest(axis))
             for number, axis in enumerate(package.axes)
         ],
         changes=_changes(package),
@@ -248,10 +316,7 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
         links=_links(package, version, next(filter(None, before), None)),
         sections=sections,
         changes=_changes(package, version),
-        why=site.explanations(
-            (record for record in site.changes if record.blames(name, version)),
-            release=(name, version),
-        ),
+        why=_why(site, name, version),
         differences=_differences,
         command=partial(_command, name),
     )
