@@ -122,6 +122,8 @@ PAYLOAD = """
             return Unit(lambda: time.sleep(0.05))
         if target == "slow":
             return Unit(lambda: (time.sleep(0.5), loop(20_000)), seconds=0.5)
+        if target == "timed":
+            return Unit(lambda: loop(20_000), n=10, seconds=0.01)
         if target == "json":
             return Unit(lambda: json.loads(json.dumps(DOCUMENT)))
         if target == "cycles":
@@ -193,13 +195,15 @@ def test_slow_calls_have_the_count_of_quick_ones_or_are_given_up_at_once(
 ) -> None:
     """There is no time for 290 calls of half a second, which are 145 s, nor for one of an hour."""
     executable, ends = Project.here().interpreter("3.14").executable, time.monotonic() + 200
-    targets = ["hangs", "slow", "20000"]
+    targets = ["hangs", "slow", "timed", "20000"]
     with counting.start(executable, payload, targets, switched=True, ends=ends) as collect:
-        hangs, slow, quick = collect(counting.TIMEOUT_S).values()
+        hangs, slow, timed, quick = collect(counting.TIMEOUT_S).values()
     assert isinstance(hangs, NoCount)
     assert "one takes 3.6e+03 s under Valgrind, so 3 of them exceed" in hangs.reason
     assert isinstance(slow, InstructionCount)
     assert isinstance(quick, InstructionCount)
+    assert isinstance(timed, InstructionCount)
+    assert timed.per_unit == pytest.approx(quick.per_unit, rel=0.001)
     assert slow.n < quick.n == 30
     assert slow.per_unit == pytest.approx(quick.per_unit, rel=0.02)  # waiting takes a few itself
 
@@ -224,6 +228,18 @@ def test_as_many_calls_as_there_is_time_for(
             phases.plan_calls(unit, 3, 0.1, left, 28)
     else:
         assert phases.plan_calls(unit, 3, 0.1, left, 28) == sizes
+
+
+@pytest.mark.parametrize(
+    ("seconds", "calls"),
+    [
+        (0.0, (0, 20)),  # nobody knows whether there is time for so many
+        (0.001, (18, 2)),
+        (phases.SLOW, (3, 1)),
+    ],
+)
+def test_calls_of_a_known_time_warm_up_uncounted(seconds: float, calls: tuple[int, int]) -> None:
+    assert phases.plan_warmup(phases.Unit(int, seconds=seconds)) == calls
 
 
 def test_slow_calls_take_half_of_the_time_or_are_counted_one_by_one() -> None:

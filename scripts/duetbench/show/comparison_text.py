@@ -73,7 +73,8 @@ def _print_section(console: Console, section: Section) -> None:
 
 def print_points(console: Console, points: Points) -> None:
     """Print each case of anchored points with its intervals."""
-    text = f"{points.label} against the anchor {points.anchor}, {points.seconds / 60:.0f} min"
+    took = formats.duration(points.seconds)
+    text = f"{points.label} against the anchor {points.anchor}, {took}"
     console.print(Text(text), soft_wrap=True)
     rows = [
         (

@@ -302,13 +302,12 @@ def _warm_in_time(unit: Unit, rounds: int, ends: float) -> tuple[int, int]:
     The second counted call sets the time, as the first may have filled caches; for slow units, the
     first. A unit that would take more than half of the time is not begun: duets use it better.
     """
-    warmup, sizes = unit.warmup, (0, 0)
+    (uncounted, counted), sizes = plan_warmup(unit), (0, 0)
     if unit.seconds >= SLOW:
         least = unit.seconds + (LONGER - 1) * unit.work
         plan_calls(unit, rounds, least, (ends - time.monotonic()) / 2, more=1)
-        for _ in range(min(warmup, WARM)):
-            unit.call()
-        warmup = 1
+    for _ in range(uncounted):
+        unit.call()
 
     def phase(call: Callable[[], object], times: int) -> None:
         nonlocal sizes
@@ -323,8 +322,16 @@ def _warm_in_time(unit: Unit, rounds: int, ends: float) -> tuple[int, int]:
                     break
         os.getppid()
 
-    _warm(replace(unit, warmup=warmup), phase)
+    _warm(replace(unit, warmup=counted), phase)
     return sizes
+
+
+def plan_warmup(unit: Unit) -> tuple[int, int]:
+    """Plan calls that warm up: before the first mark, and after it, where each takes far longer."""
+    if unit.seconds >= SLOW:
+        return min(unit.warmup, WARM), 1
+    counted = min(unit.warmup, 2) if unit.seconds else unit.warmup
+    return unit.warmup - counted, counted
 
 
 def plan_calls(unit: Unit, rounds: int, each: float, left: float, more: int) -> tuple[int, int]:
