@@ -158,13 +158,7 @@ ATTACKS: Final[dict[str, tuple[Attack, str]]] = {
     "odd name": (shell("echo {} >\"$(printf 'a\\n::x')\""), "the name 'a\\n::x'"),
     "nothing": (shell("rm -r runs"), "expected a run or anchored points, found none"),
     # Bytes that are no run file.
-    "an empty file": (data(lambda _: b""), "found an empty file"),
     "an unknown key": (data(lambda was: was.replace(b"{", b'{"x": 1,', 1)), "Extra inputs"),
-    "a key twice": (
-        data(lambda was: was.replace(b"{", b'{"format":2,', 1)),
-        "the key 'format' twice",
-    ),
-    "not a number": (data(lambda was: was.replace(b'"seed":1', b'"seed":NaN')), "strict JSON"),
     "a figure that cannot be": (
         data(lambda was: re.sub(rb'"throughput":[\d.]+', b'"throughput":-1', was)),
         "throughput",

@@ -17,7 +17,7 @@ from duetbench.core import metrics
 from duetbench.core.model import Verdict
 from duetbench.judge.pairs import CaseDuets
 from duetbench.judge.sequential_test import SequentialTest, judge
-from duetbench.store.comparison import Judgement
+from duetbench.store.comparison import Duet, Judgement
 
 SPREAD: Final = 0.012
 METRICS: Final = (CPU, "throughput", "pss_steady")
@@ -62,9 +62,13 @@ def compare(
         for metric in samples[names[number]].computed:
             test.hint(names[number], metric)
 
-    def played(name: str) -> dict[str, float]:
+    plain = duet(names[0])
+
+    def played(name: str) -> Duet:
         logs = noise(source) + math.log1p(planted.get(name, 0.0)) * np.array([1, -1, 0])
-        return dict(zip(METRICS, np.exp(logs).tolist(), strict=True))
+        moved = zip(METRICS, np.exp(logs).tolist(), strict=True)
+        head = plain.base | {metric: plain.base[metric] * ratio for metric, ratio in moved}
+        return plain.model_copy(update={"case": name, "head": head})
 
     waiting: tuple[str, ...] = ()
     looks = {0, *test.method.looks.counts, rounds}
@@ -72,7 +76,7 @@ def compare(
         if number in looks:
             waiting = test.open()
         for name in waiting:
-            one = duet(name, played(name))
+            one = played(name)
             if number + 1 in looks:  # before that nobody asks what they say together
                 test.add(name, one)
             else:

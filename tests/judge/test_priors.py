@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from duetbench.judge.pairs import CaseDuets
 from duetbench.judge.priors import FEWEST, MOST, SHIPPED, TOGETHER, Priors, Variance, fit
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.judge.statistics import Prior
+from duetbench.store import files
 from duetbench.store.comparison import CaseComparison, Comparison
 from synthetic import MACHINE
 
@@ -150,3 +152,17 @@ def test_a_case_louder_than_is_known_passes_for_no_quiet_one() -> None:
     assert decided([0.15, 0.45], Priors.learned(MACHINE.id, [stored(0.01)] * 4)) is (
         Verdict.INCONCLUSIVE
     )
+
+
+@pytest.mark.usefixtures("state_home")
+def test_of_the_files_only_those_of_the_machine_are_parsed(tmp_path: Path) -> None:
+    """A file that cannot be parsed, or read, is none of them."""
+    for number, machine in enumerate((*[MACHINE.id] * 3, "another")):
+        one = stored(0.01, machine=machine).model_copy(update={"id": f"2026112{number}"})
+        files.save(tmp_path, one)
+    place = files.paths(Comparison, tmp_path)[0].parent
+    (place / "damaged.json").write_text(MACHINE.id)
+    (place / "gone.json").symlink_to(tmp_path / "nowhere")
+    found = Priors.of_machine(MACHINE.id, tmp_path)
+    assert found == Priors.learned(MACHINE.id, [stored(0.01)] * 3)
+    assert found.comparisons == 3

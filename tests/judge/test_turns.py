@@ -132,7 +132,7 @@ def compared(
         for one in (side(name, (case,)) for name in ("base", "head"))
     )
     pair = Pair(SideCase(case, base.testbed), SideCase(case, head.testbed), "a choice")
-    sides = Sides(base, head, Path(), (pair,), ())
+    sides = Sides(base, head, folder, (pair,), ())
     fake = Machine(dict(zip(("base", "head"), at_once, strict=True)), **machine_)
     found = session.compare(
         Question(sides, seconds=seconds), SilentReporter(), fake, folder, lambda: fake.now
@@ -375,7 +375,7 @@ def unequal(
     if pair.unequal:
         own = {"kind": "setting", "settings": {"workers": "2"}}
         after = replace(after, record=after.record.model_copy(update=own))
-    sides = Sides(before, after, Path(), (pair,), (), cross=pair.unequal)
+    sides = Sides(before, after, folder, (pair,), (), cross=pair.unequal)
     fake = Machine(speed)
     found = session.compare(
         Question(sides, seconds=seconds), SilentReporter(), fake, folder, lambda: fake.now

@@ -178,23 +178,17 @@ def test_an_experiment_that_wants_a_token_and_a_database_answers_without_a_serve
 def test_instructions_of_an_application_are_counted_on_both_sides(
     case: Case, testbed: Testbed
 ) -> None:
-    """A loop of more steps on either side."""
+    """A loop of fewer steps on head; `test_alike` counts more of them, and as many."""
 
     def side(steps: int) -> SideCase:
         env = {**case.env, "STEPS": str(steps)}
         return SideCase(case.model_copy(update={"env": env}), testbed)
 
-    def count(base: int, head: int) -> Instructions | str:
-        return counted.instructions([(side(base), side(head))], 120)[0]
-
-    more, less = count(100, 1100), count(1100, 100)
-    assert isinstance(more, Instructions)
-    assert isinstance(less, Instructions)
-    for found, sign in ((more, 1), (less, -1)):
-        # A step of a loop takes 5 to 200 instructions.
-        assert 5_000 < sign * (found.head - found.base) < 200_000
-        assert (found.scatter or 0) < 0.001
-    assert (more.ratio or 0) * (less.ratio or 0) == pytest.approx(1, abs=0.001)
+    (found,) = counted.instructions([(side(1100), side(100))], 120)
+    assert isinstance(found, Instructions)
+    # A step of a loop takes 5 to 200 instructions.
+    assert 5_000 < found.base - found.head < 200_000
+    assert (found.scatter or 0) < 0.001
 
 
 @pytest.mark.real

@@ -286,8 +286,6 @@ def test_declared_experiments_have_the_ids_that_history_knows() -> None:
         ("asgi-wsgi/wsgi-io/py3.14/w1/t64/c128", 6_400),
         ("asgi-wsgi/wsgi-io/py3.14t/w2/t64/c256", 12_800),
         ("asgi-wsgi/wsgi-io/py3.14/w1/t1/c128", 100),
-        ("asgi-wsgi/wsgi-io/py3.14/w1/t8/c128", 800),
-        ("asgi-wsgi/wsgi-io/py3.14/w1/t32/c128", 3_200),
         ("asgi-wsgi/wsgi-io/py3.14/w1/t128/c128", 12_800),
         ("gil-endpoints/sync_sleep/py3.14", 5 / 3),
         ("gil-endpoints/async_sleep/py3.14t", 5 / 3),

@@ -86,10 +86,12 @@ def ask_often(patch: pytest.MonkeyPatch) -> None:
 
 
 def eventually(what: str, found: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    """Wait for something; look less and less often, as a look may go through all processes."""
+    deadline, pause = time.monotonic() + PATIENCE, 0.02
     while not found():
         assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(1.1 * pause, 0.2)
 
 
 def processes_with(word: str) -> list[psutil.Process]:

@@ -169,6 +169,6 @@ def compared_by(
     **more: Any,
 ) -> Comparison:
     base, head = (side(name, tuple(cases)) for name in ("base", "head"))
-    sides = Sides(base, head, Path(), make_pairs(base, head, "a package"), (), untouched=2)
+    sides = Sides(base, head, folder, make_pairs(base, head, "a package"), (), untouched=2)
     question = Question(sides, seconds=seconds, **more)
     return session.compare(question, reporter or SilentReporter(), fake, folder, lambda: fake.now)

@@ -13,6 +13,7 @@ that scatters more than its prior allows is judged only by its own duets.
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -138,7 +139,8 @@ class Priors:
         """Learn from this machine's newest comparisons, here and in `results`."""
         newest = [path for _, path in sorted(comparisons_by_id(results).items())[-_NEWEST:]]
         # Unreadable files are ignored here; `history` and `site` report them.
-        comparisons = files.read_each(newest, partial(files.read, Comparison), problems=[])
+        own = filter(partial(_may_be_of, machine), newest)
+        comparisons = files.read_each(own, partial(files.read, Comparison), problems=[])
         return cls.learned(machine, comparisons)
 
     @classmethod
@@ -183,6 +185,13 @@ class Priors:
     def __str__(self) -> str:
         """Name the source of the priors, for the record of a comparison."""
         return f"{self.comparisons} comparisons of this machine" if self.by_kind else "shipped"
+
+
+def _may_be_of(machine: str, path: Path) -> bool:
+    """Whether a file names a machine; to parse those of all others takes half a second."""
+    with suppress(OSError):
+        return machine.encode() in path.read_bytes()
+    return False
 
 
 def kinds(case: Case, metric: str, *, alone: bool) -> Iterator[Hashable]:
