@@ -157,7 +157,7 @@ def test_both_sides_gain_what_they_shared() -> None:
 
 @pytest.mark.real
 def test_a_case_with_a_rate(play: Play) -> None:
-    case = shortened(declared("pydantic-v1-v2/current/py3.14/u200"), connections=200)
+    case = shortened(declared("pydantic-v1-v2/current/py3.14/u200"), 200, duration=1.5)
     (found,) = play((case, case))
     unfailed(found, case)
     assert found.drift is None
@@ -170,7 +170,6 @@ def test_a_case_with_a_rate(play: Play) -> None:
         ("right", "broken", {"head": "not_ready"}),
         ("wrong", "error", {"base": "wrong_body", "head": "wrong_status"}),
         ("swapped", "gil", {"base": "version_mismatch", "head": "gil_mismatch"}),
-        ("gil", "swapped", {"base": "gil_mismatch", "head": "version_mismatch"}),
         ("dying/w2", "right", {"base": "worker_restarted"}),
         ("right", "dying/w2", {"head": "worker_restarted"}),
     ],
@@ -244,7 +243,9 @@ LIARS: Final = {
 def test_a_liar_is_caught_on_its_side(
     bench: Bench, play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All on one launch, as base and as head: of the truthful side beside them nothing is said.
+    """All on one launch: of the truthful side beside them nothing is said.
+
+    Those that fail are base and head in turn, the others are both.
 
     There is no ratio of a wrong answer, nor of memory that grows. What closing connections costs
     is a ratio as any other, beside its flag.
@@ -252,8 +253,12 @@ def test_a_liar_is_caught_on_its_side(
     ask_often(monkeypatch)
     honest, *cases = (declared(f"badapps/{name}", root=bench.root) for name in ("truthful", *LIARS))
     flags = LIARS.values()
-    lies = [(liar, *lie) for liar in SIDES for lie in zip(cases, flags, strict=True)]
-    lies.remove(("base", cases[-1], FlagName.IMPOSSIBLE))  # once: it ends the launch
+    lies = [
+        (liar, *lie)
+        for number, lie in enumerate(zip(cases, flags, strict=True))
+        for liar in SIDES
+        if lie[1].severity != "fail" or liar == SIDES[number % 2]
+    ]
     pairs = [(case, honest) if liar == "base" else (honest, case) for liar, case, _ in lies]
     results = play(*pairs, head_first=True, seconds=1.6)
     for (liar, case, flag), found in zip(lies, results, strict=True):

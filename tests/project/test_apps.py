@@ -9,7 +9,7 @@ import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from bench import all_cases, eventually, experiments
-from duetbench.core.errors import SetupError
 from duetbench.core.model import Case, Endpoint
 from duetbench.host import ports
 from duetbench.host.command import read_log
@@ -25,7 +24,7 @@ from duetbench.host.process_session import Session
 from duetbench.measure import identity, verify
 from duetbench.measure.runner import assemble
 from duetbench.measure.testbed import Testbed
-from duetbench.project import requests, stacks
+from duetbench.project import requests
 from duetbench.project.experiments import Experiment
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
@@ -41,11 +40,13 @@ EXPERIMENTS = {experiment.name: experiment for experiment in experiments()}
 def arrangements() -> dict[str, list[Case]]:
     """Cases by what is started for them; among equal endpoints the one that waits least.
 
-    In pairs: every application behind each server with its loop, each of these in each environment,
-    and all applications in what set-up makes. A launch asks before it measures, whatever meets.
+    In pairs: every application in each environment that set-up makes, and behind each server with
+    its loop, and each of these in each environment. A launch asks before it measures, whatever
+    meets, and where an optional interpreter was made.
     """
     found: dict[tuple[str, ...], dict[str, Case]] = {}
-    for case in filter(_can_be_served, all_cases()):
+    usual = Project.here().settings.usual
+    for case in (case for case in all_cases() if case.python in usual):
         app, environment = (case.experiment, case.endpoint.app), (case.stack, case.python)
         endpoints = found.setdefault((*app, *environment, case.server, case.loop), {})
         other = endpoints.get(case.endpoint.name)
@@ -54,23 +55,12 @@ def arrangements() -> dict[str, list[Case]]:
     chosen, tried = {}, set[tuple[object, ...]]()
     for key, endpoints in found.items():
         program, place, server = key[:2], key[2:4], key[4:]
-        pairs = {(program, server), (server, place), *((program, name) for name in endpoints)}
-        if place[1] in Project.here().settings.usual:
-            pairs.add((program, place))
+        pairs: set[tuple[object, ...]] = {(program, server), (server, place), (program, place)}
+        pairs |= {(program, name) for name in endpoints}
         if not pairs <= tried:
             tried |= pairs
             chosen[" ".join(key)] = list(endpoints.values())
     return chosen
-
-
-def _can_be_served(case: Case) -> bool:
-    """Whatever set-up makes is asked; what is optional, if it was made here."""
-    project = Project.here()
-    if case.python in project.settings.usual:
-        return True
-    with suppress(SetupError):
-        return bool(stacks.executable(project.lock(case.stack), project.interpreter(case.python)))
-    return False
 
 
 def _effort(case: Case) -> tuple[float, int, int]:
