@@ -13,9 +13,7 @@ that scatters more than its prior allows is judged only by its own duets.
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -137,11 +135,16 @@ class Priors:
     @classmethod
     def of_machine(cls, machine: str, results: Path) -> Self:
         """Learn from this machine's newest comparisons, here and in `results`."""
+
+        def own(path: Path) -> Comparison | None:
+            # Parsing the files of other machines would take half a second.
+            named = machine.encode() in path.read_bytes()
+            return files.read(Comparison, path) if named else None
+
         newest = [path for _, path in sorted(comparisons_by_id(results).items())[-_NEWEST:]]
         # Unreadable files are ignored here; `history` and `site` report them.
-        own = filter(partial(_may_be_of, machine), newest)
-        comparisons = files.read_each(own, partial(files.read, Comparison), problems=[])
-        return cls.learned(machine, comparisons)
+        comparisons = files.read_each(newest, own, problems=[])
+        return cls.learned(machine, filter(None, comparisons))
 
     @classmethod
     def learned(cls, machine: str, comparisons: Iterable[Comparison]) -> Self:
@@ -185,13 +188,6 @@ class Priors:
     def __str__(self) -> str:
         """Name the source of the priors, for the record of a comparison."""
         return f"{self.comparisons} comparisons of this machine" if self.by_kind else "shipped"
-
-
-def _may_be_of(machine: str, path: Path) -> bool:
-    """Whether a file names a machine; to parse those of all others takes half a second."""
-    with suppress(OSError):
-        return machine.encode() in path.read_bytes()
-    return False
 
 
 def kinds(case: Case, metric: str, *, alone: bool) -> Iterator[Hashable]:
