@@ -136,17 +136,28 @@ def test_the_picture_is_of_the_newest_change_unless_its_series_is_short(tmp_path
     assert headline_case({}, None) == ""
 
 
-def test_it_says_whether_the_chart_marks_what_the_headline_says(tmp_path: Path) -> None:
+def test_headline_and_chart_agree_or_the_page_says_that_they_do_not(tmp_path: Path) -> None:
+    """One change has the figure of the charted case, if it moved that: 2.13 %, not 3.10 %."""
     for day in (1, 2):
         points = anchored_files.of(JSON, anchored_files.ratio(1.0))
         files.save(tmp_path / "results", anchored_files.a_file(day, points, machine="m"))
+    evidence = site_builds.make_comparison(JSON)
+    files.save(tmp_path / "results", evidence)
     own = save(tmp_path).series
-    assert "is open. The chart marks it." in front(tmp_path).text
     free = own.model_copy(update={"case": site_builds.FREE})
-    save(tmp_path, series=free, others=(own,))
-    assert "is open. The chart marks it with its own case's figure." in front(tmp_path).text
-    save(tmp_path, series=free)
-    assert "is open. The chart shows another series." in front(tmp_path).text
+    other = own.model_copy(update={"case": "gil-endpoints/sync_cpu/py3.14"})
+    for series, others, size, marks in (
+        (own, (), "3.10 %", r'\u25bc +3.10 %"'),
+        (free, (own,), "2.13 %", r'\u25bc +2.13 %"'),
+        (free, (), "3.10 %", r'\u25bc +3.10 % on 3.14t"'),
+        (other, (), "3.10 %", ""),
+    ):
+        save(tmp_path, series=series, others=others, evidence=evidence.id)
+        assert f"needs {size} more CPU" in headline(tmp_path)
+        page = front(tmp_path).text
+        assert f'"short": "{marks}' in page or not marks
+        says = "The chart marks it." if marks else "The chart shows another series."
+        assert f"No other change is open. {says}" in page
 
 
 def test_it_says_what_to_type_as_the_readme_does(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_the_largest_steps_of_the_year_are_named_first_machines_apart(tmp_path: 
     # 0.001 and 0.004: 0.0041231 with 11 degrees of freedom (289 / 25.7), t 2.2010.
     sizes = "▼ slower +25.0 % (+23.9…+26.1 %) Another CPU ▼ slower +20.0 % (+18.9…+21.1 %)"
     step = f"fastapi 0.10.0 → 0.11.0 15 Oct 2026 {case} {sizes} {FIRST.machine.cpu}"
-    assert f"{step} route.<locals>. app 38 %" in listed
+    assert f"{step} Headers. copy (new) , starlette: 50 %" in listed
     assert "1 of 2 releases moved a case. The largest: 0.11.0 ▼ slower +20.0 %." in (
         sites.read(tmp_path / "site" / "p" / "fastapi" / "index.html").text
     )

@@ -1,6 +1,6 @@
 """The first page, with what changed and the newest figures; method, downloads, and 404."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -57,13 +57,13 @@ def _first(site: Site) -> Iterator[PageFile]:
     longest = max((table.nights for table in site.tables.values()), key=len, default=())
     tables = site.cases()
     headline = headline_case(tables, newest)
-    chart, charted = None, []
+    chart, marked, charted = None, frozenset[str](), list[SeriesName]()
     if headline:
         first = tables[headline][0]
         metric = trends.metrics(first, headline)[0]
         title = f"{names.name(headline)}: {trends.title(metric)}"
         about = Caption("trend", title, trends.reading(first))
-        chart = trends.year(site, about, headline, tables[headline])
+        chart, marked = trends.year(site, about, headline, tables[headline])
         charted = [
             SeriesName(machine=table.machine, case=headline, metric=metric)
             for table in tables[headline]
@@ -77,12 +77,12 @@ def _first(site: Site) -> Iterator[PageFile]:
         "Nightly benchmarks of the Python web stack: what changed, by how much, "
         "and how sure that is.",
         card=trends.change_card(site, newest) if newest else None,
-        newest=describe(newest) if newest else None,
+        newest=_as_charted(site, newest, charted) if newest else None,
         same_day=len(latest) - 1,
-        worst=describe(worst) if worst and worst is not newest else None,
+        worst=_as_charted(site, worst, charted) if worst and worst is not newest else None,
         nights=longest,
         chart=chart,
-        charted=charted,
+        marked=marked,
         headline=headline,
         record=next(iter(site.sources.night_records[-1:]), None),
         last=[*map(_last_night, site.newest_tables)],
@@ -107,6 +107,12 @@ def headline_case(tables: Mapping[str, tuple[Table, ...]], newest: Change | None
         if (against, 2 * nights) >= lines[longest]:
             return newest.series.case
     return longest
+
+
+def _as_charted(site: Site, record: Change, charted: Sequence[SeriesName]) -> ChangeText:
+    """Describe a change by its figures of a charted series, if it moved that; else by its own."""
+    seen = (trends.on_series(site, record, name) for name in record.all_series if name in charted)
+    return describe(next(filter(None, seen), record))
 
 
 def _last_night(table: Table) -> tuple[Table, Night, int]:

@@ -116,9 +116,16 @@ def _year(site: Site) -> dict[str, Any]:
 
 
 def _function(site: Site, name: str, version: str) -> RowText | None:
-    """Return the package's function that explains most of a release, if one was counted."""
-    rows = (row for text in _why(site, name, version) for row in text.rows)
-    return next((row for row in rows if row.row.function.package == name), None)
+    """Return the counted function with the largest share of a release's effect, if any.
+
+    Functions of other packages that moved with it are left out.
+    """
+    for text in _why(site, name, version):
+        moved = {move.package for move in text.record.packages} - {name}
+        for row in text.rows:
+            if row.row.share > 0 and row.row.function.package not in moved:
+                return row
+    return None
 
 
 def _why(site: Site, name: str, version: str) -> list[AttributionText]:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from duetbench.core import units
 from duetbench.core.metrics import HEADLINES, METRICS
+from duetbench.project import names
 from duetbench.show import addresses, formats
 from duetbench.show.change import describe
 from duetbench.show.site import charts, words
@@ -217,13 +218,23 @@ def _round(figures: Figures, digits: int) -> list[float | None]:
     ]
 
 
+def on_series(site: Site, record: Change, name: SeriesName) -> Change | None:
+    """Return a change with its figures of one of its series; None if no duet has them."""
+    if name == record.series:
+        return record
+    evidence = site.comparisons.get(record.evidence or "")
+    judgement = judgement_on(evidence, name) if evidence else None
+    if judgement is None or judgement.interval is None or judgement.interval.ends is None:
+        return None
+    low, high = judgement.interval.ends
+    size = {"ratio": judgement.interval.estimate, "low": low, "high": high}
+    return record.model_copy(update={**size, "series": name, "verdict": judgement.verdict})
+
+
 def _change(site: Site, record: Change, name: SeriesName) -> dict[str, Any]:
     """Describe the mark of a change in a series: with a size, if the evidence has one."""
-    change, evidence = describe(record), site.comparisons.get(record.evidence or "")
-    judgement = judgement_on(evidence, name) if evidence else None
-    verdict, size = record.verdict, record.interval if name == record.series else None
-    if size is None and judgement is not None:
-        verdict, size = judgement.verdict, judgement.interval
+    change, seen = describe(record), on_series(site, record, name)
+    verdict, size = (seen or record).verdict, seen and seen.interval
     mark = formats.MARKS[verdict]
     word = formats.verdict(name.metric if name.metric in METRICS else "", verdict)
     effect = f"{word} {formats.percent(size.estimate)} ({formats.ends(size)})" if size else ""
@@ -247,8 +258,13 @@ def trend(case: str, table: Table) -> Markup:
     return _chart(about, data, case, table, metric, nights(table, case))
 
 
-def year(site: Site, about: Caption, case: str, tables: Sequence[Table]) -> Markup:
-    """Chart a case's main metric in the newest year on every machine, with data in the page."""
+def year(
+    site: Site, about: Caption, case: str, tables: Sequence[Table]
+) -> tuple[Markup, frozenset[str]]:
+    """Chart a case's main metric in the newest year on every machine, with data in the page.
+
+    X    changes are returned, too.
+    """
     first = tables[0]
     metric = metrics(first, case)[0]
     series = {
@@ -256,8 +272,33 @@ def year(site: Site, about: Caption, case: str, tables: Sequence[Table]) -> Mark
         for table in tables
         if table.kind == first.kind and metric in metrics(table, case)
     }
-    data = {"document": document(site, case, series, site.changes, metric)}
-    return _chart(about, data, case, first, metric, series[first])
+    content = document(site, case, series, site.changes, metric)
+    drawn = content["tables"][0]
+    drawn["changes"] += [
+        _elsewhere(site, record)
+        for record in site.changes
+        if (record.series.machine, record.series.metric) == (first.machine, metric)
+        and _is_sibling(record.series.case, case)
+        and all((name.case, name.metric) != (case, metric) for name in record.all_series)
+        and drawn["time"][0] <= record.when.timestamp()
+    ]
+    marked = {change["href"] for table in content["tables"] for change in table["changes"]}
+    data = {"document": content}
+    return _chart(about, data, case, first, metric, series[first]), frozenset(marked)
+
+
+def _is_sibling(case: str, other: str) -> bool:
+    """Whether two cases differ in nothing but the interpreter."""
+    one, two = names.name(case), names.name(other)
+    return (one.what, one.server, one.rest) == (two.what, two.server, two.rest) and case != other
+
+
+def _elsewhere(site: Site, record: Change) -> dict[str, Any]:
+    """Describe the mark of a change in the chart of a sibling: it names the interpreter."""
+    mark, python = _change(site, record, record.series), names.name(record.series.case).python
+    version = python.removeprefix("Python ").partition(" ")[0]
+    short, label = f"{mark['short']} on {version}", f"{mark['label']}, on {python}"
+    return mark | {"short": short, "label": label}
 
 
 def trend_around(site: Site, record: Change) -> Markup | None:
