@@ -129,20 +129,17 @@ def test_a_gate_can_trust_a_recorded_comparison(recorded: str, reference_results
     assert exit_code(comparison(cases=(), planned=0, micro=left_out)) == 3
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
+@pytest.mark.usefixtures("repository")
+def test_wrong_usage_is_refused(bench: Bench) -> None:
+    for arguments, sentence in (
         (("HEAD", "--with", "granian==1"), "BASE and --with were given: choose one kind"),
         (("--python", "3.14", "3.13"), "no interpreter '3.13'"),
         (("nowhere",), "'nowhere' is no revision here"),
         (("--material", "speed=5%"), "one of cpu, throughput, latency, tail, memory, start"),
         (("--material", "memory=5"), "expected a size such as 2.5%, found '5'"),
-    ],
-)
-@pytest.mark.usefixtures("repository")
-def test_wrong_usage_is_refused(arguments: tuple[str, ...], sentence: str, bench: Bench) -> None:
-    done = bench("compare", *arguments)
-    assert (done.code, sentence in done.err, done.err.count("\n")) == (2, True, 1), done
+    ):
+        done = bench("compare", *arguments)
+        assert (done.code, sentence in done.err, done.err.count("\n")) == (2, True, 1), done
 
 
 def test_sizes_to_act_on_are_keys_of_a_repository_too(tmp_path: Path) -> None:

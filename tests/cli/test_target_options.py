@@ -29,9 +29,9 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     return work_in(tmp_path / "shop", files, monkeypatch)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
+@pytest.mark.usefixtures("shop")
+def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
+    for arguments, sentence in (
         (("run", "--app", "shop"), "--app shop: expected text that matches"),
         (("run", "--app", "a:b", "--env", "NOWHERE_SET"), "--env NOWHERE_SET: it is not set here"),
         (("compare", "--python", "3.14"), "--python: expected --app module:attribute"),
@@ -46,14 +46,9 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
             "--counts-only: both sides",
         ),
         (("why", "--server", "uvicorn", "granian"), "found two: only `duetbench compare` compares"),
-    ],
-)
-@pytest.mark.usefixtures("shop")
-def test_what_cannot_be_meant_is_refused(
-    arguments: tuple[str, ...], sentence: str, bench: Bench
-) -> None:
-    done = bench(*arguments)
-    assert (done.code, sentence in done.err) == (2, True), done
+    ):
+        done = bench(*arguments)
+        assert (done.code, sentence in done.err) == (2, True), done
 
 
 @pytest.mark.parametrize(

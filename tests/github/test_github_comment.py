@@ -8,19 +8,14 @@ import pytest
 
 from attributing import attribution, row
 from bench import Done
+from comparing import comparison_of, judged_case
 from duetbench.core.model import Verdict
 from duetbench.github import comments
 from duetbench.store import files
 from duetbench.store.attribution import Function
-from duetbench.store.comparison import (
-    CaseComparison,
-    Comparison,
-    Judgement,
-    PackageChange,
-    SideRecord,
-)
+from duetbench.store.comparison import CaseComparison, Comparison, Judgement, PackageChange
 from steps import BASE, BOT, HEAD, NEXT, Step
-from synthetic import MACHINE, make_case
+from synthetic import make_case
 
 CPU = "server_cpu_per_request"
 RUN = "https://github.com/owner/name/actions/runs/7"
@@ -30,23 +25,12 @@ FINAL = ("report", "--pr", "12", "--base", BASE, "--head", HEAD, "--from")
 
 
 def compared(*judgements: Judgement, head: str = HEAD, **more: Any) -> Comparison:
-    side = SideRecord(label="base", kind="revision", commit=BASE, stacks=(), interpreters=())
-    case = CaseComparison(case=make_case("x/a/py3.14"), because="x", judgements=judgements)
-    fields: dict[str, Any] = {
-        "id": "x",
-        "status": "complete",
-        "started": "2026-11-20T12:00:00Z",
-        "wall_seconds": 60.0,
-        "duetbench": "0.1.0",
-        "oha": "1.16.0",
-        "machine": MACHINE,
-        "base": side,
-        "head": side.model_copy(update={"label": "head", "commit": head}),
-        "planned": 1,
-        "untouched": 3,
-        "cases": (case,),
+    side = comparison_of().base
+    sides = {
+        name: side.model_copy(update={"label": name, "commit": commit})
+        for name, commit in (("base", BASE), ("head", head))
     }
-    return Comparison(**{**fields, **more})
+    return comparison_of(judged_case("x/a/py3.14", *judgements), **{**sides, **more})
 
 
 def judged(verdict: Verdict, metric: str = CPU, **more: Any) -> Judgement:

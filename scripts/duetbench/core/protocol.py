@@ -6,6 +6,7 @@ loads, and launches are judged by it (their ceiling).
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from simpleeval import InvalidExpression, SimpleEval
@@ -86,6 +87,12 @@ class FormulaError(DuetbenchError):
 
 def evaluate(formula: str, values: Mapping[str, float]) -> float:
     """Evaluate a formula over `values`, with `min`, `max` and `inf`; raises FormulaError."""
+    return _evaluate(formula, tuple(values.items()))
+
+
+@lru_cache(maxsize=4096)  # both sides of a comparison declare nearly the same cases
+def _evaluate(formula: str, known: tuple[tuple[str, float], ...]) -> float:
+    values = dict(known)
     evaluator = SimpleEval(functions={"min": min, "max": max}, names={**values, "inf": math.inf})
     try:
         result = evaluator.eval(formula)

@@ -175,10 +175,10 @@ class CaseDuets:
 
     def logs(self, metric: str, first: int | None = None) -> Logs:
         """Return the log ratios of a metric from the (`first`) usable duets that have it."""
-        having = [duet for duet in self.usable[:first] if _has(duet, metric)]
-        both = np.log([[duet.metrics(side)[metric] for duet in having] for side in SIDES])
-        logs: Logs = both[1] - both[0]
-        return logs
+        having = (duet for duet in self.usable[:first] if _has(duet, metric))
+        figures = np.array([(duet.base[metric], duet.head[metric]) for duet in having])
+        base, head = np.log(figures.reshape(-1, 2).T)
+        return np.asarray(head - base)
 
     def means(self, side: SideName) -> dict[str, float]:
         """Average the figures of a side that the other side's server beside it does not change."""
