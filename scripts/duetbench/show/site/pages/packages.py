@@ -118,10 +118,14 @@ def _year(site: Site) -> dict[str, Any]:
 def _function(site: Site, name: str, version: str) -> RowText | None:
     """Return the counted function with the largest share of a release's effect, if any.
 
-    Functions of other packages that moved with it are left out.
+    Functions of other packages that moved are left out, unless they can only move together.
     """
+    causes = ({one.package for one in share.releases} for c in site.changes for share in c.shares)
+    together = {name}.union(*(packages for packages in causes if name in packages))
     for text in _why(site, name, version):
-        moved = {move.package for move in text.record.packages} - {name}
+        if text.releases and text.releases[0].version != version:
+            continue  # it counts a change that is mostly another release's
+        moved = {move.package for move in text.record.packages} - together
         for row in text.rows:
             if row.row.share > 0 and row.row.function.package not in moved:
                 return row
