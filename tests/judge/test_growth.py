@@ -88,6 +88,25 @@ def test_tasks_left_behind_decide_where_bytes_scatter() -> None:
     assert growth.of_curve(steep(50_001)).course == "constant"
 
 
+def test_heaps_of_threads_that_fill_for_longer_than_a_soak_are_no_leak() -> None:
+    """Recorded without the GIL: 1.0 kB each for 10 s, and nothing after a minute."""
+    answered = (
+        *(0, 484, 971, 1573, 2118, 2615, 3083, 3589, 4093, 4701, 5335, 5911, 6491, 6981, 7496),
+        *(8004, 8444, 8939, 9431, 9890, 10365, 10877),
+    )
+    kilobytes = (
+        *(57500, 57795, 58151, 58290, 58348, 56492, 57041, 56979, 57557, 58286, 58925, 59425),
+        *(60396, 60850, 61202, 61747, 62185, 62751, 63222, 63705, 64213, 64823),
+    )
+    heaps = Curve(requests=answered, memory=tuple(1000 * size for size in kilobytes))
+    assert growth.of_curve(heaps).course == "constant"
+    assert growth.of_curve(heaps, fills_slowly=True).course == "undecided"
+    tasks = heaps.model_copy(update={"tasks": (1, 10_878)})
+    assert growth.of_curve(tasks, fills_slowly=True).course == "constant"
+    steep = heaps.model_copy(update={"memory": tuple(40_000 * n for n in answered)})
+    assert growth.of_curve(steep, fills_slowly=True).course == "constant"
+
+
 def test_a_task_for_every_request_is_a_leak_where_bytes_seem_to_decay() -> None:
     """Recorded on a machine that also did something else: 3.6 kB each at first, 2.6 kB at last."""
     answered = (

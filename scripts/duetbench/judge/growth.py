@@ -34,6 +34,7 @@ _ROOM_DUET: Final = 256e3  # bytes that a server may gain in the second half of 
 _WARM: Final = 0.2  # share of a soak's requests that fill pools, and are ignored
 _WINDOWS: Final = 6  # fewest of the rest: two per third, which gives a wide interval
 _TASKS: Final = 0.9  # left behind per request: counts are exact where bytes scatter
+_HEAPS: Final = 100e6  # bytes: those of 128 threads took 30 MB in the judged part of a soak
 _FALLS: Final = 0.3  # share of the gain that is given back, from which the curve is a saw-tooth
 _DECAYED: Final = 0.7
 _LASTING: Final = 0.85
@@ -64,8 +65,12 @@ def of_duets(duets: Sequence[Duet], side: SideName) -> Growth | None:
     )
 
 
-def of_curve(curve: Curve) -> Growth:
-    """Classify the curve of a soak: constant, decaying, saw-tooth, none or undecided."""
+def of_curve(curve: Curve, *, fills_slowly: bool = False) -> Growth:
+    """Classify the curve of a soak: constant, decaying, saw-tooth, none or undecided.
+
+    `fills_slowly`: whether heaps may fill for longer than the soak. Then tasks prove a leak, or
+    more bytes than heaps take.
+    """
     answered = np.array(curve.requests or [0], dtype=float)
     memory = np.array(curve.memory or [0], dtype=float)
     first = int(np.searchsorted(answered, _WARM * answered[-1]))
@@ -80,6 +85,9 @@ def of_curve(curve: Curve) -> Growth:
     unsure = course in {"undecided", "decaying"}
     if unsure and whole[1] > FLOOR and curve.left(curve.tasks) >= _TASKS:
         course = "constant"
+    leaves = curve.left(curve.tasks) >= _TASKS or grown.sum() > _HEAPS
+    if fills_slowly and course == "constant" and not leaves:
+        course = "undecided"
     return Growth(course=course, requests=requests, curve=curve, **figures)
 
 
