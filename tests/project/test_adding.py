@@ -42,7 +42,7 @@ _SERVER: Final = """\
             name="daphne",
             interfaces=frozenset({"asgi"}),
             loops=frozenset({"asyncio", "uvloop"}),
-            arguments=lambda case, port, _: [
+            arguments=lambda case, port: [
                 "--bind", f"127.0.0.1:{port}", "--workers", str(case.workers),
                 "--worker-class", case.loop, *_factory(case), case.endpoint.app,
             ],
