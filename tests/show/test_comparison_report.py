@@ -313,7 +313,7 @@ def test_no_stored_comparison_contradicts_itself(path: Path) -> None:
             assert row.figures.endswith(f"→ {formats.figure(row.metric, head)}")
     # Of memory, and inside the process, no absolute figures are kept.
     assert shown == sum(bool(bases.get(row.case, {}).get(row.metric)) for row in moved)
-    assert shown or {row.metric for row in moved} <= {"pss_steady"}
+    assert shown or {row.metric for row in moved} <= {"pss_steady", ""}
 
 
 def printed(comparison: Comparison, width: int) -> str:
