@@ -82,11 +82,10 @@ def of_curve(curve: Curve, *, fills_slowly: bool = False) -> Growth:
     figures = dict(zip(("estimate", "low", "high"), whole, strict=True))
     course = _course(memory[first:], grown, steps, whole[0])
     # A busy machine answers less and less of what piles up, so bytes may seem to decay.
-    unsure = course in {"undecided", "decaying"}
-    if unsure and whole[1] > FLOOR and curve.left(curve.tasks) >= _TASKS:
+    unsure, tasks = course in {"undecided", "decaying"}, curve.left(curve.tasks) >= _TASKS
+    if unsure and whole[1] > FLOOR and tasks:
         course = "constant"
-    leaves = curve.left(curve.tasks) >= _TASKS or grown.sum() > _HEAPS
-    if fills_slowly and course == "constant" and not leaves:
+    if fills_slowly and course == "constant" and not tasks and grown.sum() <= _HEAPS:
         course = "undecided"
     return Growth(course=course, requests=requests, curve=curve, **figures)
 

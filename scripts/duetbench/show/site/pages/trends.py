@@ -263,7 +263,7 @@ def year(
 ) -> tuple[Markup, frozenset[str]]:
     """Chart a case's main metric in the newest year on every machine, with data in the page.
 
-    X    changes are returned, too.
+    The addresses of the changes that it marks are returned, too.
     """
     first = tables[0]
     metric = metrics(first, case)[0]
@@ -289,8 +289,8 @@ def year(
 
 def _is_sibling(case: str, other: str) -> bool:
     """Whether two cases differ in nothing but the interpreter."""
-    one, two = names.name(case), names.name(other)
-    return (one.what, one.server, one.rest) == (two.what, two.server, two.rest) and case != other
+    own, its = names.name(case), names.name(other)
+    return (own.what, own.server, own.rest) == (its.what, its.server, its.rest) and case != other
 
 
 def _elsewhere(site: Site, record: Change) -> dict[str, Any]:
