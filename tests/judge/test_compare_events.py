@@ -1,89 +1,14 @@
-"""Many cases that moved alike are one event, and only if they did."""
+"""Cases that one change can have touched are also judged as one."""
 
 import math
-from typing import Any
 
 import pytest
 
 from comparing import CPU, busy, duets
 from duetbench.core.model import Verdict
-from duetbench.judge.events import events, together
+from duetbench.judge.events import together
 from duetbench.judge.pairs import CaseDuets
 from duetbench.judge.sequential_test import SequentialTest
-from duetbench.store.comparison import CaseComparison, Judgement
-
-SAME: dict[str, Any] = {"verdict": Verdict.NO_CHANGE, "middle": -0.02}
-
-
-def compared(
-    name: str, verdict: Verdict = Verdict.SLOWER, *, middle: float = 0.0, **changes: Any
-) -> CaseComparison:
-    """One case, judged on CPU: 2 % ± 0.1 % on the log scale, shifted by `middle`."""
-    ratio = math.exp(0.02 + middle)
-    ends = {"low": ratio - 0.001, "high": ratio + 0.001}
-    judgement = Judgement(metric=CPU, verdict=verdict, ratio=ratio, **ends)
-    return CaseComparison(case=busy(name, **changes), because="", judgements=(judgement,))
-
-
-def named(count: int, start: int = 0, **more: Any) -> list[CaseComparison]:
-    return [compared(f"x/e{start + i}/py3.14", **more) for i in range(count)]
-
-
-def test_a_server_that_got_slower_is_one_event() -> None:
-    (event,) = events([*named(3, server="granian"), *named(3, 3, server="uvicorn", **SAME)])
-    assert (event.factor, event.value) == ("server", "granian")
-    assert (event.metric, event.verdict) == (CPU, Verdict.SLOWER)
-    assert event.cases == ("x/e0/py3.14", "x/e1/py3.14", "x/e2/py3.14")
-
-
-def test_the_events_interval_is_no_narrower_than_its_cases() -> None:
-    """1, 2 and 3 % on the log scale, each ± 0.001: 2 % in the middle, and the ends as far away.
-
-    Ends at 1.00905, 1.01920, 1.02945 multiply to 1.05871, whose third root is 1.01920.
-    """
-    cases = [compared(f"x/e{i}/py3.14", middle=0.01 * (i - 1)) for i in range(3)]
-    still = compared("x/e9/py3.14", Verdict.INCONCLUSIVE, middle=0.5)  # no part of the mean
-    (event,) = events([*cases, still])
-    assert event.ratio == pytest.approx(math.exp(0.02))
-    assert event.low == pytest.approx(1.01920, abs=1e-5)
-    assert event.high == pytest.approx(1.02120, abs=1e-5)
-
-
-def test_the_narrowest_factor_is_named() -> None:
-    """Both interpreters' cases exist; only those of 3.14t moved, in two experiments."""
-    moved = [compared(f"{e}/{i}/py3.14t") for e in ("x", "y") for i in range(2)]
-    still = [compared(f"{e}/{i}/py3.14", Verdict.NO_CHANGE) for e in ("x", "y") for i in range(2)]
-    (event,) = events([*moved, *still])
-    assert (event.factor, event.value) == ("interpreter", "3.14t")
-
-
-def test_four_of_five_are_an_event_and_three_of_four_are_not() -> None:
-    """80 % of the judged cases must have moved: 4/5 = 80 %, 3/4 = 75 %; two are two rows."""
-    still = compared("x/z/py3.14", **SAME)
-    assert len(events([*named(4), still])) == 1
-    assert events([*named(3), still]) == ()
-    assert events(named(2)) == ()
-
-
-def test_moved_cases_elsewhere_make_it_another_story() -> None:
-    """Ten of granian's moved, and two of uvicorn's: the server explains 83 %, not 90 %."""
-    cases = [
-        *named(10, server="granian"),
-        *named(2, 10, server="uvicorn"),
-        *named(20, 12, server="uvicorn", **SAME),
-    ]
-    assert events(cases) == ()
-    assert len(events([*cases[:11], *cases[12:]])) == 1  # 10 of 11 are 91 %
-
-
-def test_what_cannot_be_compared_or_had_no_time_is_not_counted() -> None:
-    broken = Judgement(metric=CPU, verdict=Verdict.NOT_COMPARABLE, reason="head: …")
-    lost = CaseComparison(case=busy("x/z/py3.14"), because="", judgements=(broken,))
-    assert len(events([*named(3), lost, lost])) == 1
-    # An open case that points the same way does not hide the event; another one may.
-    assert len(events([*named(3), compared("x/y/py3.14", Verdict.INCONCLUSIVE)])) == 1
-    nowhere = compared("x/z/py3.14", Verdict.INCONCLUSIVE, middle=-0.02)
-    assert events([*named(3), nowhere]) == ()
 
 
 def pooled(logs: dict[str, list[float]], *servers: str) -> SequentialTest:

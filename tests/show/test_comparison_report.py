@@ -48,8 +48,8 @@ from duetbench.store.comparison import (
 ROOT: Final = Path(__file__).parents[2]
 GOLDEN: Final = Path(__file__).parents[1] / "data" / "comparison"
 EVENT = Event(
-    factor="server",
-    value="granian",
+    factor="change",
+    value="all",
     metric=CPU,
     verdict=Verdict.SLOWER,
     ratio=1.02,
@@ -291,8 +291,7 @@ def test_an_event_is_one_sentence() -> None:
     cases = [judged_case(f"x/{name}/py3.14", SLOWER) for name in "abc"]
     ((_, sentence),) = lines(make_view(comparison_of(*cases, events=(EVENT,))), "Events")
     assert sentence == (
-        "3 cases that share the server granian moved alike: CPU/request ▼ slower, +2.00 % "
-        "(+1.80…+2.20 %)."
+        "All 3 cases, tested as one: head needs 2.00 % more CPU per request (1.80…2.20 %)."
     )
 
 

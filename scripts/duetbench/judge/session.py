@@ -27,7 +27,7 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge import counted, growth
 from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, Job, differ
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
-from duetbench.judge.events import events, together
+from duetbench.judge.events import together
 from duetbench.judge.pairs import Pair, Sides, explaining
 from duetbench.judge.priors import Priors
 from duetbench.judge.sequential_test import SequentialTest, judge, judge_beside
@@ -417,7 +417,7 @@ def _record(
         coverage=question.coverage,
         missing=(*sides.missing, *absent),
         cases=cases,
-        events=(*([joint] if joint else []), *events(cases)),
+        events=(joint,) if joint else (),
         method={"version": METHOD_VERSION, **(method or {})},
         reproduce=question.reproduce,
         notes=(*question.notes, *sides.notes, *notes),

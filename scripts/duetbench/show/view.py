@@ -324,20 +324,9 @@ def _coverage(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
 
 def _events(comparison: Comparison) -> Iterator[str]:
     for event in comparison.events:
-        verdict = formats.verdict(event.metric, event.verdict)
         if event.factor == "change":
             moved = formats.effect(event.metric, event.interval)
             yield f"All {len(event.cases)} cases, tested as one: head {moved}."
-            continue
-        shared = (
-            "with nothing in common but the machine"
-            if event.factor == "machine"
-            else f"that share the {event.factor} {event.value}"
-        )
-        yield (
-            f"{len(event.cases)} cases {shared} moved alike: {formats.title(event.metric)} "
-            f"{verdict}, {formats.percent(event.ratio)} ({formats.ends(event.interval)})."
-        )
 
 
 def _by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -344,11 +344,11 @@ class MicroComparison(Frozen):
 
 
 Factor = Literal["change", "machine", "interpreter", "interface", "server", "stack", "experiment"]
-"""The common factor of cases that moved alike; change: they are all cases of a comparison."""
+"""Change: all cases, tested as one. Only older files have the others, of cases that moved alike."""
 
 
 class Event(Frozen):
-    """Many cases that moved alike: one cause, reported once."""
+    """Cases that moved together."""
 
     factor: Factor
     value: str
