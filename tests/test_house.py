@@ -18,12 +18,12 @@ _ROOT: Final = _PACKAGE.parents[1]
 _MODULES: Final = sorted(_PACKAGE.rglob("*.py"))
 
 LINES: Final = {
-    "harness": (39_232, "scripts", ("*.py",)),
+    "harness": (39_197, "scripts", ("*.py",)),
     "site": (2_567, "scripts", ("*.js", "*.css", "*.j2")),
-    "tests": (31_159, "tests", ("*.py",)),
+    "tests": (31_086, "tests", ("*.py",)),
 }
 """Upper bounds of lines by kind of source. They go down; whoever needs more names what goes."""
-MODULES: Final = 180
+MODULES: Final = 181
 REACH: Final = {"run": (70, 14_332), "compare": (110, 23_778)}
 """Modules and lines that a verb's module imports, directly or not."""
 CHAIN: Final = 12

@@ -24,9 +24,10 @@ from duetbench.project.project import Project
 from duetbench.project.published import load_published, read_suites
 from duetbench.show import comparison_text, inprocess, tidy
 from duetbench.show import page as pages
+from duetbench.show.findings import write_findings
 from duetbench.show.page import reference_runs
 from duetbench.show.run import as_markdown as run_markdown
-from duetbench.show.run import print_page, write_findings
+from duetbench.show.run import print_page
 from duetbench.store import asv_results, files, kinds, run_files
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
@@ -123,7 +124,6 @@ def findings_command(
     """
     project = Project.here()
     root, results = project.root, project.results
-    links = {path.stem: path.relative_to(results).as_posix() for path in run_files.runs(results)}
     summaries = reference_runs(results)
     if not summaries:
         raise RecordError(
@@ -133,11 +133,13 @@ def findings_command(
     snapshots = asv_results.read(results / "asv")
     names = sorted({*published, *(suite.page for suite in suites if suite.source)})
     comparisons = files.read_all(Comparison, results, [])
+    stored = [*run_files.runs(results), *files.paths(Comparison, results)]
+    links = {path.stem: path.relative_to(results).as_posix() for path in stored}
     experiments = {
         name: inprocess.experiment(name, summaries, snapshots, published, suites, comparisons)
         for name in names
     }
-    write(write_findings(experiments, links), output)
+    write(write_findings(experiments, comparisons, links), output)
 
 
 def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, markdown: Path | None) -> None:

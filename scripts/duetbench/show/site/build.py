@@ -14,7 +14,7 @@ from duetbench.core.errors import RecordError, UsageError
 from duetbench.host.console import Narrator
 from duetbench.show import addresses
 from duetbench.show.site import asv_site
-from duetbench.show.site.pages import case, choices, evidence, experiment, front, packages
+from duetbench.show.site.pages import case, evidence, experiment, front, packages
 from duetbench.show.site.pages.site import PageFile, Site, gather, render
 from duetbench.trend import reading
 from duetbench.trend.reading import Sources
@@ -166,7 +166,6 @@ def _folder(output: Path) -> Folder:
 
 KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (
     experiment.pages,
-    choices.pages,
     case.pages,
     evidence.pages,
     packages.pages,

@@ -13,7 +13,7 @@ from duetbench.core.units import count
 from duetbench.project import names
 from duetbench.project.published import KEYS, SHARED_PAGE, ChartLayout, Published
 from duetbench.project.schema import PROFILES
-from duetbench.show import addresses, inprocess
+from duetbench.show import addresses, choices, inprocess
 from duetbench.show.claims import ANSWERED, Answer, Evidence, tally
 from duetbench.show.page import Section, answer_table, facts, order_cases, select
 from duetbench.show.site.charts import Caption, Dot, PlotPoint, Quantity, Value, forest, plot
@@ -33,7 +33,12 @@ def pages(site: Site) -> Iterator[PageFile]:
         "Experiments",
         "Questions about the Python web stack, each with its answer and figures.",
         questions=questions(site),
+        side_by_side=bool(tables := choices.choices(site.comparisons.values())),
     )
+    if tables:
+        about = "Servers, event loops and interpreters: what each takes for the same requests."
+        address, title = addresses.SIDES, choices.TITLE
+        yield render(site, "choices.html.j2", address, title, about, tables=tables)
     for name in _names(site):
         address = addresses.experiment(name)
         yield from guard(site, address, name, partial(_page, site, name))

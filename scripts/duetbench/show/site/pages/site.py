@@ -184,12 +184,6 @@ class Site:
     def closed_changes(self) -> tuple[Change, ...]:
         return tuple(record for record in self.changes if record.status == "closed")
 
-    @property
-    def choices(self) -> tuple[Comparison, ...]:
-        """Comparisons of two settings, or two interpreters, under load; newest first."""
-        crosses = (comparison for comparison in self.comparisons.values() if comparison.cross)
-        return tuple(cross for cross in crosses if not cross.start and not cross.counts_only)
-
     def explanations(
         self,
         changes: Iterable[Change],

@@ -3,9 +3,8 @@
 If a machine has several comparisons of the same two sides and cases, the newest counts.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from statistics import geometric_mean
 from typing import Final
 
@@ -13,12 +12,13 @@ from duetbench.core.metrics import CPU
 from duetbench.core.model import Case
 from duetbench.project import names
 from duetbench.project.names import CaseName
-from duetbench.show import addresses, formats
+from duetbench.show import formats
 from duetbench.show.answer import ViewRow, rows_of
-from duetbench.show.site.pages.site import PageFile, Site, group, guard, render
 from duetbench.store.comparison import CaseComparison, Comparison, SideRecord
 
 TITLE: Final = "Side by side"
+COLUMNS: Final = ("CPU/request", "p99", "Memory under load")
+"""Headings of a choice's figures."""
 
 _KINDS: Final = {"server": "Servers", "loop": "Event loops", "interpreter": "Interpreters"}
 _OTHERS: Final = "Other settings"
@@ -33,6 +33,11 @@ class Figure:
     sides: str
     row: ViewRow | None
 
+    def __str__(self) -> str:
+        if self.row is None or not self.row.judgement.ratio:
+            return f"{self.sides}, not judged"
+        return f"{self.sides}, {self.row.verdict} {self.row.change} ({self.row.interval})"
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -45,22 +50,15 @@ class Choice:
     samples: str
 
 
-def pages(site: Site) -> Iterator[PageFile]:
-    """Make the page if there is a comparison for it."""
-    if site.choices:
-        yield from guard(site, addresses.SIDES, TITLE, partial(_page, site))
-
-
-def _page(site: Site) -> Iterator[PageFile]:
-    about = "Servers, event loops and interpreters: what each takes for the same requests."
-    tables = choices(site.choices)
-    yield render(site, "choices.html.j2", addresses.SIDES, TITLE, about, tables=tables)
-
-
 def choices(comparisons: Iterable[Comparison]) -> dict[tuple[str, str], tuple[Choice, ...]]:
-    """Make the tables: kind of setting and machine → rows; comparisons are newest first."""
+    """Make the tables: kind of setting and machine → rows.
+
+    Only comparisons of two settings, or two interpreters, under load have rows.
+    """
     newest: dict[Hashable, tuple[tuple[str, str], Choice]] = {}
-    for comparison in comparisons:
+    for comparison in sorted(comparisons, key=lambda c: c.started, reverse=True):
+        if not comparison.cross or comparison.start or comparison.counts_only:
+            continue
         kind = _kind(comparison)
         place = _KINDS.get(kind, _OTHERS), comparison.machine.id
         rows = {(row.case, row.metric): row for row in rows_of(comparison)}
@@ -74,7 +72,10 @@ def choices(comparisons: Iterable[Comparison]) -> dict[tuple[str, str], tuple[Ch
         (title, machine), choice = entry
         return order.index(title), machine, choice.name, choice.comparison.head.label
 
-    return group(sorted(newest.values(), key=rank))
+    tables: dict[tuple[str, str], tuple[Choice, ...]] = {}
+    for place, choice in sorted(newest.values(), key=rank):
+        tables[place] = (*tables.get(place, ()), choice)
+    return tables
 
 
 def _kind(comparison: Comparison) -> str:
