@@ -50,17 +50,16 @@ def _handler() -> Iterator[None]:
 class Sleeping(FakeInstruments):
     """Instruments that note when they play a duet, and on which cores.
 
-    The n-th duet of a case with this side first is always the same one. The clock takes duets for
-    simultaneous that really are.
+    The n-th duet of a case with this side first is always the same one. Duets that are announced
+    together begin together, however late the machine starts their threads.
     """
 
-    nap: float = 0.01  # for a duet, in which the made-up clock moves on by `SECONDS`
+    told: SilentReporter = field(default_factory=SilentReporter)
     spans: list[tuple[float, float, frozenset[int]]] = field(default_factory=list)
     loaded: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _numbers: Counter[tuple[str, bool]] = field(default_factory=Counter)
     _active: int = 0
-    _latest: float = 0.0
 
     def duets(
         self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
@@ -70,23 +69,19 @@ class Sleeping(FakeInstruments):
         with self._lock:
             self._active += 1
             started, began = self.now, time.monotonic()
-            numbers = []
-            for _, head in pairs:
-                numbers.append(self._numbers[head.case.id, head_first])
-                self._numbers[head.case.id, head_first] += 1
-        time.sleep(self.nap)
+            drawn = []
+            for name in (head.case.id for _, head in pairs):
+                source = random.Random(f"{name} {head_first} {self._numbers[name, head_first]}")
+                drawn.append(self.draw(name, order, head_first, source))
+                self._numbers[name, head_first] += 1
+        self.told.meeting.wait(PATIENCE)
+        time.sleep(0.01)  # whatever begins too early meets this duet
         with self._lock:
             self.spans.append((began, time.monotonic(), frozenset(on)))
-            self._latest = max(self._latest, started + SECONDS * len(pairs))
+            before, self.now = self.now, max(self.now, started + SECONDS * len(pairs))
+            self.loaded += self.now - before
             self._active -= 1
-            if not self._active:
-                self.loaded += self._latest - self.now
-                self.now = self._latest
-        names = (head.case.id for _, head in pairs)
-        return tuple(
-            self.draw(name, order, head_first, random.Random(f"{name} {head_first} {number}"))
-            for name, number in zip(names, numbers, strict=True)
-        )
+        return tuple(drawn)
 
 
 def cases(servers: int, each: int = 1) -> list[Case]:
@@ -124,9 +119,9 @@ def test_two_pairs_side_by_side_say_the_same_in_half_the_time(
     slower = {every[0].id: 0.03}
     lanes = topology.plan(cores)
     owners = {thread: number for number, core in enumerate(cores) for thread in core.threads}
-    serial, beside, told = Sleeping(slower), Sleeping(slower), SilentReporter()
+    serial, beside = Sleeping(slower), Sleeping(slower)
     before = compared_by(serial, every, tmp_path / "serial", None)
-    after = compared_by(beside, every, tmp_path / "beside", None, told, lanes=lanes)
+    after = compared_by(beside, every, tmp_path / "beside", None, beside.told, lanes=lanes)
 
     assert not simultaneous(serial)
     met = simultaneous(beside)
@@ -146,7 +141,7 @@ def test_two_pairs_side_by_side_say_the_same_in_half_the_time(
         assert not any(duet.server_cores for duet in old.duets)
         places = {(duet.server_cores, duet.client_cores) for duet in new.duets}
         assert places <= {(lane.server, lane.client) for lane in lanes}
-    assert [duet.order for duet in told.duets] == list(range(len(told.duets)))
+    assert [duet.order for duet in beside.told.duets] == [*range(len(beside.told.duets))]
     assert sum("side by side" in note for note in after.notes) == 1
     assert not any("side by side" in note for note in before.notes)
 
@@ -156,9 +151,9 @@ def test_two_pairs_side_by_side_say_the_same_in_half_the_time(
 
 def test_what_may_compute_on_several_cores_has_the_machine(tmp_path: Path) -> None:
     """Two workers: nothing beside them, on all cores; the others have a lane each."""
-    wide = busy("wide/e/py3.14", workers=2)
-    fake = Sleeping()
-    found = compared_by(fake, [*cases(2), wide], tmp_path, None, lanes=topology.plan(EIGHT))
+    wide, fake = busy("wide/e/py3.14", workers=2), Sleeping()
+    every = [*cases(2), wide]
+    found = compared_by(fake, every, tmp_path, None, fake.told, lanes=topology.plan(EIGHT))
     alone = frozenset({0, 1})  # all that the made-up machine has
     assert {alone} < {cores for _, _, cores in fake.spans}
     assert not any(alone in both for both in simultaneous(fake))
@@ -180,8 +175,8 @@ def test_launches_alone_find_the_machine_quiet(tmp_path: Path) -> None:
             assert part.testbed.lane is None
             return super().launch(part)
 
-    fake = Threads(nap=0.05)
-    found = compared_by(fake, cases(2), tmp_path, 600, lanes=topology.plan(EIGHT))
+    fake = Threads()
+    found = compared_by(fake, cases(2), tmp_path, 600, fake.told, lanes=topology.plan(EIGHT))
     assert fake.launches
     assert all(duet.alone and duet.server_cores for case in found.cases for duet in case.duets)
     assert len(simultaneous(fake)) == 1  # the first duets of both, which tell

@@ -2,6 +2,7 @@
 
 import random
 import signal
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,8 +119,9 @@ class FakeInstruments:
 
 @dataclass
 class SilentReporter(Reporter):
-    """A reporter that keeps what it is given."""
+    """A reporter that keeps what it is given; duets announced together can wait for each other."""
 
+    meeting: threading.Barrier = field(default_factory=lambda: threading.Barrier(1))
     duets: list[Duet] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     ended: int = 0
@@ -133,6 +135,7 @@ class SilentReporter(Reporter):
         assert name
         assert done >= 0
         assert remaining >= 0
+        self.meeting = threading.Barrier(name.count(" | ") + 1)
 
     def report(self, duet: Duet) -> None:
         self.duets.append(duet)
