@@ -77,7 +77,10 @@ MakeInstruments = Callable[[Path], Instruments]
 
 
 class Reporter(Progress):
-    """Prints a line per duet; on a terminal also a bar with the time to the next decisions."""
+    """Prints a line per duet; on a terminal also a bar with the time to the next decisions.
+
+    Of starts, of which a minute has dozens, it prints one line in ten.
+    """
 
     def begin(self, cases: int, seconds: float, budget: float | None) -> None:
         """Announce a comparison of some cases, which takes at least `seconds` to decide."""
@@ -88,6 +91,9 @@ class Reporter(Progress):
     def report(self, duet: Duet) -> None:
         """Print the result of a duet: changes of head against base, or why there are none."""
         failures = {side: "; ".join(duet.failures(side)) for side in duet.failed}
+        start = not {*BRIEF} & {*duet.base, *duet.head}
+        if start and not failures and duet.order % 10:
+            return
         if failures:
             text = f"void: {join_reasons(failures)}"
         else:

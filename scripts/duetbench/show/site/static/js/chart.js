@@ -154,7 +154,7 @@ export class Chart {
       svg.append(shape("line", { class: `${mark.kind} ${mark.tone ?? ""}`, x1: x, x2: x, y1: top - 4, y2: bottom }));
     }
     for (const mark of marks.filter(({ kind }) => kind === "bump")) {
-      svg.append(shape("path", { class: "bump", d: `M${px(scaleX(mark.x))} ${bottom - 6}l3.5 6h-7z` }));
+      svg.append(shape("path", { class: "bump", d: `M${px(scaleX(mark.x) - 1.5)} ${bottom - 7}h3v7h-3z` }));
     }
     model.series.forEach((series, row) => {
       const group = shape("g", { class: `s${series.slot % 5} d${Math.floor(series.slot / 5) % 2}` });
@@ -287,9 +287,9 @@ export class Chart {
       ...(points.some(({ hollow }) => hollow) ? [key("s0", dot("dot hollow", 0), "flagged, or too few launches: not judged")] : []),
       ...(points.some(({ beside }) => beside != null) ? [key("s0", shape("path", { class: "published", d: "M14 2l5 5-5 5-5-5z" }), "published, on another machine")] : []),
       ...(points.some(({ mean }) => mean == null) ? [key("", shape("path", { class: "missing", d: "M11 4l6 6m0-6l-6 6" }), "no figure")] : []),
-      ...(has("change") ? [key("", line("change open"), model.x.names ? "release that moved it" : "confirmed change")] : []),
+      ...["worse", "better"].flatMap((tone) => marks.some((mark) => mark.kind === "change" && mark.tone === tone) ? [key("", line(`change ${tone}`), `change for the ${tone}`)] : []),
       ...(has("break") ? [key("", line("break"), "other machine, kernel or interpreter")] : []),
-      ...(has("bump") ? [key("", shape("path", { class: "bump", d: "M14 3l4.5 8h-9z" }), "new packages")] : []),
+      ...(has("bump") ? [key("", shape("path", { class: "bump", d: "M12.5 4h3v7h-3z" }), "new packages")] : []),
     );
   }
 }
