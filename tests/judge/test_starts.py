@@ -6,16 +6,19 @@ figure must move by follows by arithmetic. Real servers prove that the figures a
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import pytest
+import rich.console
 
 from comparing import lines
 from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel, Verdict
 from duetbench.judge import counted, session
-from duetbench.judge.pairs import CaseDuets, Sides, starting
+from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.instruments import Starts
+from duetbench.judge.pairs import CaseDuets, Pair, Sides, starting
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.judge.session import Question
 from duetbench.judge.why import attribute
@@ -31,6 +34,8 @@ from duetbench.show.change import AttributionText
 from duetbench.show.view import make_view
 from duetbench.store.attribution import APPLICATION
 from duetbench.store.comparison import Comparison, Duet, Judgement, command, rebuilt
+from duetbench.store.files import Journal
+from duetbench.trend.anchored import Head, Precision, run_duets
 from fake_sessions import FakeInstruments, SilentReporter, make_pairs, side
 from synthetic import make_case
 
@@ -248,6 +253,19 @@ def test_a_start_has_what_its_import_takes(state_home: Path, tmp_path: Path) -> 
         test = SequentialTest({"app": starts})
         test.close()
         assert {one.metric: one.verdict for one in judge(test)["app"]}["import_time"] is verdict
+    pairs = []
+    for name in ("one", "two"):
+        one = slow.case.model_copy(update={"id": name})
+        pairs.append(Pair(replace(quick, case=one), replace(slow, case=one), start=True))
+    head = Head("slow", side("slow", (one,)), Journal(tmp_path / "slow.jsonl"), pairs)
+    quietly = Reporter(rich.console.Console(quiet=True))
+    run_duets([head], Starts(logs), quietly, precision=Precision(least=2, most=2), seed=1)
+    points, lost = head.points()
+    assert ([case.case for case in points], lost) == (["one", "two"], ())
+    for case in points:  # against an anchor, each case has starts of its own
+        ratios = {point.metric: point.ratio for point in case.points}
+        assert ratios["import_time"] == pytest.approx(3, rel=0.25)
+        assert {*ratios} == {*NAMES}
     found = pair(quick, broken, head_first=False)
     (words,) = found.failures("head")
     assert (found.base, found.head, found.failed) == ({}, {}, ("head",))

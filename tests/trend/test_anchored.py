@@ -1,5 +1,6 @@
 """Stacks against an anchor: how many duets they get, what their points are, and continued runs."""
 
+import io
 import math
 import signal
 import time
@@ -40,7 +41,7 @@ from duetbench.trend import backfill
 from duetbench.trend.anchored import NIGHTLY, Head, Precision
 from duetbench.trend.backfill import BackfillTask, PastStack
 from fake_sessions import make_duet, make_pairs, side
-from repos import commit, git, make_tiny, write
+from repos import TINY_EXPERIMENT, commit, git, make_tiny, write
 from synthetic import ok
 from tiny_index import Index, serving
 
@@ -58,6 +59,7 @@ class Given:
     stop: int | None = None
     duet_log: list[str] = field(default_factory=list)
     first: list[bool] = field(default_factory=list)
+    said: io.StringIO = field(default_factory=io.StringIO)
 
     def duets(
         self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
@@ -302,15 +304,22 @@ def declare(root: Path, **changes: Any) -> Anchor:
 
 
 def backfilled(
-    root: Path, anchor: Anchor, tmp_path: Path, instruments: Given, *wanted: PastStack
+    root: Path,
+    anchor: Anchor,
+    tmp_path: Path,
+    instruments: Given,
+    *wanted: PastStack,
+    select: tuple[str, ...] = (),
+    loaded: bool = True,
 ) -> list[Points]:
-    scope = Scope("quick", (), tmp_path / "logs", QUIETLY, tmp_path / "copies")
+    said = Reporter(rich.console.Console(file=instruments.said, width=200))
+    scope = Scope("quick", select, tmp_path / "logs", QUIETLY, tmp_path / "copies", loaded=loaded)
     (tmp_path / "copies").mkdir(exist_ok=True)
     precision = Precision(se=0.01, least=2)
     task = BackfillTask(
         Project(root), anchor, tmp_path / "results", scope, precision, 1, lambda _: instruments
     )
-    return list(backfill.backfill(task, wanted, QUIETLY))
+    return list(backfill.backfill(task, wanted, said))
 
 
 def test_stacks_of_other_times_are_installed_played_and_removed(
@@ -360,6 +369,87 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
 def _released(index: Index) -> None:
     for month in range(1, 4):
         index.add("alpha", f"{month}.0", f"2026-0{month}-10")
+
+
+@dataclass
+class Started(Given):
+    """Starts whose import takes so many times as long on head; of a start it is 0.4 s of 1 s."""
+
+    times: float = 2.0
+
+    def duets(self, pairs: Sequence[tuple[SideCase, SideCase]], **order: Any) -> tuple[Duet, ...]:
+        base, head = (
+            {"start_cpu": 0.3 + own, "start_time": 0.6 + own, "import_time": own}
+            for own in (0.4, 0.4 * self.times)
+        )
+        update = {"load_seconds": 0.0, "alone": tuple(sorted(base)), "base": base, "head": head}
+        return tuple(duet.model_copy(update=update) for duet in super().duets(pairs, **order))
+
+
+def test_starts_have_points_of_their_own_and_of_experiments_that_the_anchor_lacks(
+    anchored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same files on both sides; a case has points of loads or of starts, whichever was first.
+
+    An unfinished load of the same release leaves starts as they are.
+    """
+    with serving(monkeypatch, tmp_path / "uv") as index:
+        _released(index)
+        write(anchored, "apps/stacks/one.txt", Project(anchored).resolve("one", date(2026, 1, 15)))
+        git(anchored, "init", "--quiet", "--initial-branch=main")
+        commit(anchored, "Everything")
+        anchor = declare(anchored)
+        groups = (anchored / "apps/pyproject.toml").read_text() + 'two = ["alpha"]\n'
+        late = TINY_EXPERIMENT.replace("{endpoint}/", "{endpoint}/{stack}/")
+        both = late.replace('stack = "one"', 'stack = ["one", "two"]')
+        declared = {"pyproject.toml": groups, "late/experiment.toml": both}
+        for name in ("dependent.py", "alone.py"):
+            declared[f"late/{name}"] = (anchored / "apps/tiny" / name).read_text()
+        now = commit(anchored, "A late one", **{f"apps__{k}": v for k, v in declared.items()})
+
+        def measured(instruments: Given, **how: Any) -> dict[str, Points]:
+            release = Release(package="alpha", version="2.0", previous="1.0")
+            stack = PastStack(date(2026, 2, 10), release, start=not how.get("loaded", True))
+            found = backfilled(anchored, anchor, tmp_path, instruments, stack, **how)
+            return {points.label: points for points in found}
+
+        with pytest.raises(InterruptedRun):
+            measured(Given(stop=1), select=("late/*",))
+        loaded = measured(Given(), select=("tiny/*",))["alpha 2.0"]
+        how: dict[str, Any] = {"select": ("*",), "loaded": False}
+        found = measured(started := Started(), **how)["alpha 2.0, starts"]
+        assert "left out: 2 cases with points of loads" in started.said.getvalue()
+        assert measured(after := Given(), select=("*",)) == measured(started, **how) == {}
+        assert "left out: 2 cases with points of starts" in after.said.getvalue()
+        assert measured(Given()) == {}, "what is not asked for is not lent"
+    names = {f"late/{name}/one/py3.14" for name in ("alone", "dependent")}
+    assert {case.case for case in found.cases} == names
+    for case in found.cases:
+        # Each case has starts of its own, and nothing is counted: 1.1 / 0.7, 1.4 / 1, 2.
+        assert {point.metric: round(point.ratio, 4) for point in case.points} == {
+            "start_cpu": 1.5714, "start_time": 1.4, "import_time": 2.0,
+        }  # fmt: skip
+    assert found.missing == ()
+    assert found.notes == (
+        f"the anchor has no experiment late: both sides use that of main, {now}",
+    )
+    assert {case.case.split("/")[0] for case in loaded.cases} == {"tiny"}
+    assert loaded.notes == ()
+    assert loaded.id != found.id
+    assert (loaded.commit, found.commit) == (anchor.commit, anchor.commit)
+
+
+def test_starts_go_on_until_they_are_precise() -> None:
+    """Launches in turn end with the least number: they scatter too far."""
+    samples = CaseDuets(PLAYED, start=True, alone=True)
+    for number in range(6):
+        figures = {"base": {"start_cpu": 1.0}, "head": {"start_cpu": 1.0 + 0.1 * (number % 2)}}
+        update = {**figures, "alone": ("start_cpu",), "load_seconds": 0.0}
+        samples.add(duet_of(PLAYED.id).model_copy(update=update))
+    # 0 and 0.0953 by turns: a standard deviation of 0.0522, and 0.0213 of the mean of six.
+    assert anchored_.standard_error(samples, "start_cpu") == pytest.approx(0.0213, abs=1e-4)
+    assert Precision(se=0.021).wants(samples)
+    assert not Precision(se=0.022).wants(samples)
 
 
 def test_our_nights_have_points_of_all_cases_that_the_anchor_had() -> None:

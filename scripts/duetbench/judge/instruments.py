@@ -84,17 +84,18 @@ class Real:
 
 
 class Starts(Real):
-    """Instruments whose duet is one start of each side, alone."""
+    """Instruments whose duet is one start of each side, alone; cases share no start."""
 
     def duets(
         self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
     ) -> tuple[Duet, ...]:
-        ((below, above),) = pairs
-        base, head = self._rotation.turn(below, above)
-        sides = replace(below, testbed=base), replace(above, testbed=head)
-        return (
-            start.perform(*sides, self._logs(above.case.id), head_first=head_first, order=order),
-        )
+        duets = []
+        for number, (below, above) in enumerate(pairs, order):
+            base, head = self._rotation.turn(below, above)
+            sides = replace(below, testbed=base), replace(above, testbed=head)
+            log = self._logs(above.case.id)
+            duets.append(start.perform(*sides, log, head_first=head_first, order=number))
+        return tuple(duets)
 
 
 class Rotation:

@@ -61,6 +61,16 @@ def _lend(places: Iterable[Path], source: Path, to: Path) -> list[str]:
     return [place.as_posix() for place in files]
 
 
+def lend_experiments(source: Project, to: Project, profile: Profile) -> tuple[Case, ...]:
+    """Lend the files of experiments that only the source has, and return their cases."""
+    own, apps = {experiment.name for experiment in to.experiments}, source.root / "apps"
+    cases = tuple(case for case in source.cases(profile) if case.experiment not in own)
+    for name in {case.experiment for case in cases}:
+        files = (*(apps / name).rglob("*"), *apps.glob("*.py"))
+        _lend((file.relative_to(source.root) for file in files), source.root, to.root)
+    return cases
+
+
 def declares(root: Path) -> bool:
     """Whether a state of a repository declares what to measure."""
     return has_experiments(root) and paths.declares(root)

@@ -23,7 +23,7 @@ from duetbench.core.model import Case, Missing, Profile
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.judge import change_locks, revisions, targets
-from duetbench.judge.lending import Borrower, declares, lend_module
+from duetbench.judge.lending import Borrower, declares, lend_experiments, lend_module
 from duetbench.judge.pairs import Pair, Side, Sides, match_cases
 from duetbench.judge.revisions import Revision
 from duetbench.measure import runner
@@ -33,7 +33,7 @@ from duetbench.project import plan as planning
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.setting import AS_DECLARED, Setting
-from duetbench.project.settings import Interpreter, Settings
+from duetbench.project.settings import Anchor, Interpreter, Settings
 from duetbench.project.stacks import Stack
 from duetbench.store.comparison import AS_OF, LOCKED, SideRecord
 
@@ -295,6 +295,7 @@ class Anchored:
     _part: _Part
     _scope: Scope
     _generator: Path
+    notes: tuple[str, ...] = ()  # on what it uses of the checkout
     environments: list[Path] = field(default_factory=list)  # those that were not there before
 
     def head(self, label: str, lock: Callable[[str], Stack]) -> tuple[Side, tuple[Missing, ...]]:
@@ -326,7 +327,7 @@ class Anchored:
         return side, (*self.missing, *lost)
 
 
-def of_anchor(project: Project, commit: str, scope: Scope) -> Anchored:
+def of_anchor(project: Project, anchor: Anchor, scope: Scope) -> Anchored:
     """Prepare the revision that stacks of other times are measured against.
 
     Raises:
@@ -334,15 +335,26 @@ def of_anchor(project: Project, commit: str, scope: Scope) -> Anchored:
         SetupError: An interpreter or environment cannot be made.
     """
     generator = _generator(project, scope)
-    revision = revisions.resolve(project.root, commit)
+    revision = revisions.resolve(project.root, anchor.commit)
     place = Project(revisions.lay_out(project.root, revision, scope.copies))
     _require_readable(place, revision.label)
+    # Only packages will differ, so both sides may use a selected experiment of the checkout.
+    state, known = revisions.working(project.root), {*anchor.stacks, *anchor.interpreters}
+    checkout = Project(revisions.lay_out(project.root, state, scope.copies))
+    lent = lend_experiments(checkout, place, scope.profile) if scope.select else ()
+    lent = tuple(case for case in lent if {case.stack, case.python} <= known)
     part = _itself(revision, place, scope)
+    part = replace(part, cases=(*part.cases, *lent))
     cases, _ = _select(part, part, scope)
+    notes = tuple(
+        f"the anchor has no experiment {name}: both sides use that of {state.label}, {state.commit}"
+        for name in sorted({case.experiment for case in cases if case in lent})
+    )
     lost = runner.unattainable(cases, part.settings, part.lock, scope.narrator)
     cases = tuple(case for case in cases if case.id not in lost)
     missing = tuple(Missing(case=case, reason=reason) for case, reason in lost.items())
-    return Anchored(_side(part, cases, cases, scope, generator), missing, part, scope, generator)
+    base = _side(part, cases, cases, scope, generator)
+    return Anchored(base, missing, part, scope, generator, notes)
 
 
 def _here(

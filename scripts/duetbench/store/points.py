@@ -29,6 +29,7 @@ CANARY: Final = "anchor/"
 
 Origin = Literal["night", "backfill", "renewal"]
 
+STARTS: Final = ", starts"  # end of the label if servers were started without load
 RENEWED: Final = "anchor "  # start of a renewal's label, before the name of the new anchor
 
 

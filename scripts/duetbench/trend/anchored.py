@@ -80,8 +80,8 @@ class Precision:
         """Whether another duet is needed."""
         if duets.void or len(duets.all) >= self.most:
             return False
-        # Launches in turn scatter too widely to reach the standard error.
-        few = self._least(duets) < self.least or any(duet.alone for duet in duets.usable)
+        # Launches in turn scatter too widely to reach the standard error; starts take less time.
+        few = self._least(duets) < self.least or any(d.alone and d.load_seconds for d in duets.all)
         if self.missing(duets) or few:
             return self.missing(duets) > 0
         names = [name for name in duets.metrics if name in duets.leading][:1]
@@ -140,12 +140,12 @@ class Head:
     ) -> None:
         """Count instructions of all cases and jobs that have no count yet.
 
-        The canary has none: counts of one state are equal.
+        The canary has none: counts of one state are equal. Nor have starts, as in a comparison.
         """
         sides = {case: p.sides for case, p in self.by_case.items() if not case.startswith(CANARY)}
         sides |= {job.series: job.sides for job in self._jobs()}
         sides = {name: both for name, both in sides.items() if name not in self.counts}
-        if not sides:
+        if not sides or any(pair.start for pair in self.pairs):
             return
         reporter.say(f"{self.name}: counting instructions")
         counts = Counts(instruments.instructions, sides)

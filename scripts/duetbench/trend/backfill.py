@@ -3,6 +3,10 @@
 Each stack is resolved, installed, and measured together with a few others, drawn at random. So
 neither the time of the measurement nor the neighbours depend on the stack's date. If a stack cannot
 be resolved, installed or started, the reason is recorded. An interrupted backfill is continued.
+
+Servers of single releases can also be started without load. An import beside a second server takes
+another time, and readers take a case's newest points. So a case gets only the kind of points, of
+loads or of starts, that it has first in a folder of results. Labels tell them apart, and journals.
 """
 
 import functools
@@ -34,7 +38,7 @@ from duetbench.project.stacks import Stack
 from duetbench.store import files, packages
 from duetbench.store.change import Release
 from duetbench.store.files import Journal
-from duetbench.store.points import Points
+from duetbench.store.points import STARTS, Points
 from duetbench.trend import anchored
 from duetbench.trend.anchored import Head, Precision
 
@@ -54,12 +58,13 @@ class PastStack:
 
     when: date
     release: Release | None = None
+    start: bool = False  # whether its servers are started without load
 
     @property
     def label(self) -> str:
         if self.release is None:
             return f"as of {self.when}"
-        return f"{self.release.package} {self.release.version}"
+        return f"{self.release.package} {self.release.version}{STARTS if self.start else ''}"
 
     def resolve(self, project: Project, narrator: Narrator, name: str) -> Stack:
         """Resolve the lock of a stack; SetupError if uv cannot."""
@@ -159,15 +164,21 @@ def backfill(
         InterruptedRun: What was measured is kept; the next call continues.
     """
     done: dict[str, set[str]] = {}
+    starts, otherwise = any(stack.start for stack in stacks), set[str]()
     origin = (machine.fingerprint().id, task.anchor.name, "backfill")
     for file in files.read_all(Points, task.results):
         if (file.machine.id, file.anchor, file.origin) == origin:
-            done.setdefault(file.label, set()).update(case.case for case in file.cases)
+            names = {case.case for case in file.cases}
+            done.setdefault(file.label, set()).update(names)
+            otherwise |= names if file.label.endswith(STARTS) is not starts else set()
+    done = {stack.label: done.get(stack.label, set()) | otherwise for stack in stacks}
     order = list(stacks)
     random.Random(task.seed).shuffle(order)  # noqa: S311 - a repeatable order
     anchored.fetch(task.project.root, task.anchor)
-    base = sides_.of_anchor(task.project, task.anchor.commit, task.scope)
+    base = sides_.of_anchor(task.project, task.anchor, task.scope)
     anchored.verify(task.anchor, base.base)
+    if left_out := sum(case.id in otherwise for case in base.base.cases):
+        reporter.note(f"left out: {left_out} cases with points of {('starts', 'loads')[starts]}")
     with measuring():
         for start in range(0, len(order), AT_ONCE):
             yield from _batch(task, base, order[start : start + AT_ONCE], done, reporter)
@@ -183,7 +194,7 @@ def _batch(
     heads: dict[PastStack, Head] = {}
     try:
         for stack in stacks:
-            head = _head(task, base, stack, done.get(stack.label, set()), reporter)
+            head = _head(task, base, stack, done[stack.label], reporter)
             if head is not None:
                 heads[stack] = head
         began = datetime.now(UTC)
@@ -216,7 +227,7 @@ def _head(
     for program in side.testbed.pythons.values():
         packages.remember(task.results, packages.of_folder(program.parents[1]))
     pairs = [
-        Pair(SideCase(case, base.base.testbed), SideCase(case, side.testbed), stack.label)
+        Pair(SideCase(case, base.base.testbed), SideCase(case, side.testbed), start=stack.start)
         for case in side.cases
         if case.id not in done
     ]
@@ -224,4 +235,4 @@ def _head(
         return None
     place = paths.state_dir() / anchored.FOLDER / task.anchor.name
     journal = Journal(place / f"{stack.label.replace(' ', '-').replace('/', '_')}.jsonl")
-    return Head(stack.label, side, journal, pairs, lost)
+    return Head(stack.label, side, journal, pairs, lost, notes=list(base.notes))
