@@ -24,6 +24,7 @@ from duetbench.show.site.pages import packages as pages
 from duetbench.show.site.pages.site import Card
 from duetbench.store import files
 from duetbench.store.change import Release
+from duetbench.store.points import AnchoredPoint, CasePoints
 from site_builds import JSON
 
 FIRST, SECOND, THIRD = site_builds.RELEASES
@@ -127,6 +128,35 @@ def test_the_largest_steps_of_the_year_are_named_first_machines_apart(tmp_path: 
     assert "1 of 2 releases moved a case. The largest: 0.11.0 ▼ slower +20.0 %." in (
         sites.read(tmp_path / "site" / "p" / "fastapi" / "index.html").text
     )
+
+
+def test_starts_without_load_have_a_table_of_their_own(tmp_path: Path) -> None:
+    """A release moved requests by 20 % and starts by 50 %: neither hides the other."""
+    case = "start-up/routes/current/py3.14"
+    for points, value in ((FIRST, 1.0), (SECOND, 1.0), (THIRD, 1.5)):
+        figures = tuple(
+            AnchoredPoint(metric=metric, ratio=value * more, se=0.01, anchor=0.3, duets=20)
+            for metric, more in (("start_cpu", 1.0), ("import_time", value**0.25))
+        )
+        starts = CasePoints(case=case, stack="current", python="3.14", points=figures)
+        changes = {"id": f"{points.id}-s", "label": f"{points.label}, starts", "cases": (starts,)}
+        files.save(tmp_path / "results", points.model_copy(update=changes))
+    site_builds.save_releases(tmp_path / "results")
+    built = site_builds.build(tmp_path) / "p"
+    listed = sites.read(built / "index.html").text
+    assert "1 of 2 releases since 8 Oct 2026 moved a case" in listed
+    requests, starts_ = listed.split("Starts without load ")
+    assert "fastapi 0.10.0 → 0.11.0 15 Oct 2026 FastAPI's JSON on Granian" in requests
+    on = "FastAPI with 144 routes over 50 models on Uvicorn, Python 3.14"
+    step = f"fastapi 0.10.0 → 0.11.0 15 Oct 2026 {on} · CPU to start ▼ slower +50.0 %"
+    assert step in starts_
+    release = sites.read(built / "fastapi" / "0.11.0" / "index.html").text
+    assert f"{on} · CPU to start ▼ slower +50.0 %" in release
+    assert f"{on} · CPU to import ▼ slower +66.0 %" in release  # 1.5 ** 1.25
+    package = sites.read(built / "fastapi" / "index.html").text
+    chart = package.partition("FastAPI with 144 routes over 50 models, Uvicorn Each")[2]
+    assert '"title": "CPU to start, times the first release' in chart
+    assert f"--with fastapi==0.11.0 --select {JSON}" in release, "requests come first"
 
 
 def test_a_chart_marks_the_releases_that_moved_something(site: Path) -> None:

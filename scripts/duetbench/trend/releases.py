@@ -23,8 +23,9 @@ from duetbench.judge.statistics import CONFIDENCE_RATE, Method, Sample
 from duetbench.store.change import Change, Narrowed, Release, SeriesName, Share, order, release_of
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
 
-MAIN: Final = (CPU, "seconds")
-"""Metrics that sum up a release: CPU per request; inside the process, the time of a call."""
+START: Final = "start_cpu"  # sums up a start without load, which alone has it
+MAIN: Final = (CPU, "seconds", START)
+"""Metrics that sum up a release: CPU per request; in process, time of a call; CPU to start."""
 Pair = tuple[CasePoints, AnchoredPoint, AnchoredPoint]
 """A case, and one metric's points of it for two releases."""
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup, escape
 
+from duetbench.core.metrics import CPU, judged_in
 from duetbench.core.text import clean
 from duetbench.project.names import experiment, name
 from duetbench.project.schema import PROFILES
@@ -65,6 +66,13 @@ def _utc(time: float | str | datetime) -> datetime:
     if isinstance(time, datetime):
         return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
     return datetime.fromtimestamp(time, UTC)
+
+
+def figure(case: str, metric: str) -> str:
+    """Name a case, and its metric if it is not the usual one; a start has no load to name."""
+    its, of_start = name(case), metric in judged_in({"start", "start alone"})
+    text = str(its).removesuffix(f", {its.rest}" if of_start else "")
+    return text if metric in {CPU, "seconds"} else f"{text} · {formats.title(metric)}"
 
 
 def point_command(night: Night, case_id: str) -> str:

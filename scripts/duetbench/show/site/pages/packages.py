@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cache, partial
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -28,10 +28,10 @@ from duetbench.show.site.pages.site import (
     guard,
     render,
 )
-from duetbench.show.site.words import day
+from duetbench.show.site.words import day, figure
 from duetbench.store.comparison import PackageChange, differences
 from duetbench.trend import releases
-from duetbench.trend.releases import MAIN, MeasuredRelease, ReleaseAxis, ReleaseEffect, Result
+from duetbench.trend.releases import START, MeasuredRelease, ReleaseAxis, ReleaseEffect, Result
 
 _FIRST: Final = "Each release relative to the first (1 ×), whose error is in the other intervals."
 _YEAR: Final = timedelta(days=400)
@@ -76,8 +76,8 @@ def _list(site: Site) -> Iterator[PageFile]:
 def _year(site: Site) -> dict[str, Any]:
     """Return the releases of the newest year that moved a case, the largest step first.
 
-    All steps are judged as one family. A release has the effect that `did` names, on the machine
-    where that is largest, then the effect of the same step on that case on others.
+    All steps are one family, and starts have their own table. A release has the effect that `did`
+    names, on the machine where that is largest, then that of the same step and case on others.
     """
     axes = [axis for package in site.packages.values() for axis in package.axes]
     newest = max((release.when for axis in axes for release in axis.measured), default=None)
@@ -92,9 +92,13 @@ def _year(site: Site) -> dict[str, Any]:
         ((axis.package, result.head.version), (axis, result))
         for (axis, _), result in zip(steps, results, strict=True)
     )
-    rows = []
-    for (name, version), on in known.items():
-        moved = [(axis, result, result.moved[0]) for axis, result in on if result.moved]
+    tables: dict[str, list[Any]] = {"": [], "Starts without load": []}
+    for ((name, version), on), heading in product(known.items(), tables):
+        of_kind = [
+            (axis, result, [e for e in result.moved if (e.metric == START) is bool(heading)])
+            for axis, result in on
+        ]
+        moved = [(axis, result, effects[0]) for axis, result, effects in of_kind if effects]
         if not moved:
             continue
         first, result, effect = max(moved, key=lambda step: step[2].size)
@@ -105,11 +109,13 @@ def _year(site: Site) -> dict[str, Any]:
             for same in other.main
             if (same.case, same.metric) == (effect.case, effect.metric)
         ]
-        rows.append((name, result, [(first, effect), *others], _function(site, name, version)))
-    rows.sort(key=lambda row: -row[2][0][1].size)
+        function = None if heading else _function(site, name, version)
+        tables[heading].append((name, result, [(first, effect), *others], function))
+    for rows in tables.values():
+        rows.sort(key=lambda row: -row[2][0][1].size)
     return {
-        "steps": rows[:_LARGEST],
-        "moved": len(rows),
+        "tables": {heading: rows[:_LARGEST] for heading, rows in tables.items()},
+        "moved": sum(any(result.moved for _, result in on) for on in known.values()),
         "judged": len(known),
         "since": min((head.when for _, (_, head) in steps), default=None),
     }
@@ -228,12 +234,13 @@ def _moved(root: str, number: int, axis: ReleaseAxis) -> Iterator[Markup]:
         if place and name not in effects:
             continue
         of_endpoint = endpoints[name]
-        case_name = names.name(of_endpoint[0].case)
-        label = ", ".join(filter(None, (case_name.what, case_name.server, case_name.rest)))
-        served = any(point.metric == CPU for case in of_endpoint for point in case.points)
-        metric, title = (CPU, METRICS[CPU].title) if served else ("seconds", "time of a call")
+        has = {point.metric for case in of_endpoint for point in case.points}
+        metric = next((metric for metric in (CPU, START) if metric in has), "seconds")
+        title = METRICS[metric].title if metric in METRICS else "time of a call"
+        its = names.name(of_endpoint[0].case)
+        label = ", ".join(filter(None, (its.what, its.server, its.rest * (metric != START))))
         yield charts.plot(
-            Caption(f"endpoint-{number}-{place}", label if case_name.known else name, _FIRST),
+            Caption(f"endpoint-{number}-{place}", label if its.known else name, _FIRST),
             Quantity("release", units.plain),
             Quantity(f"{title}, times the first release's", units.plain, "×"),
             {
@@ -383,7 +390,7 @@ def _forest(site: Site, root: str, number: int, result: Result) -> Markup:
     }
     about = Caption(
         f"main-{number}",
-        "CPU per request; inside the process, time of a call",
+        "CPU per request; inside the process, time of a call; without load, CPU to start",
         f"{result.head.version} over {result.base.version}.",
     )
     dots = {
@@ -397,9 +404,8 @@ def _forest(site: Site, root: str, number: int, result: Result) -> Markup:
 def _dot(site: Site, root: str, effect: ReleaseEffect) -> Dot:
     verdict = effect.verdict or Verdict.INCONCLUSIVE
     metric = effect.metric if effect.metric in METRICS else ""
-    name = str(names.name(effect.case))
     return Dot(
-        name if effect.metric in MAIN else f"{name} · {formats.title(effect.metric)}",
+        figure(effect.case, effect.metric),
         Value(effect.ratio, note=f"could see {formats.size(effect.detectable)}"),
         href=root + addresses.case(effect.case) if effect.case in site.planned else "",
         verdict=verdict,
@@ -409,10 +415,11 @@ def _dot(site: Site, root: str, effect: ReleaseEffect) -> Dot:
 
 def _command(name: str, result: Result) -> str:
     """Make the command that compares both releases, on the case that moved most if any did."""
-    case = next((effect.case for effect in result.moved if effect.metric == CPU), None)
+    effect = next((effect for effect in result.moved if effect.metric in {CPU, START}), None)
     sides = ("--base-with", f"{name}=={result.base.version}", "--with")
-    select = ("--select", glob.escape(case)) if case else ()
-    words = ("duetbench", "compare", *sides, f"{name}=={result.head.version}", *select)
+    select = ("--select", glob.escape(effect.case)) if effect else ()
+    start = ("--start", "--profile", "nightly") if effect and effect.metric == START else ()
+    words = ("duetbench", "compare", *sides, f"{name}=={result.head.version}", *start, *select)
     return shlex.join(words)
 
 
