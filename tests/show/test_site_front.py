@@ -85,8 +85,8 @@ def test_the_last_change_comes_before_the_worst_open_one(tmp_path: Path) -> None
         f"Last change, 22 Nov 2026, fastapi 0.163.1 → 0.163.2: FastAPI's JSON {said}."
     )
     page = front(tmp_path)
-    told = "Worst change not undone ▼ slower Since 20 Nov 2026 : granian 2.8.6 → 2.8.7 . FastAPI's JSON "
-    assert f"{told}{SAID}." in page.text
+    worst_open = "Worst change not undone ▼ slower Since 20 Nov 2026 : granian 2.8.6 → 2.8.7 ."
+    assert f"{worst_open} FastAPI's JSON {SAID}." in page.text
     assert {f"./c/{record.id}/" for record in (last, worst)} <= set(page.links)
     save(tmp_path, status="closed")
     assert "No change is open." in front(tmp_path).text
