@@ -120,6 +120,8 @@ def _served(unit: type[Unit]) -> Unit:
     paths = (ask.path, *ask.paths)
     for path in paths:
         _requests.check_answer(f"{ask.method} {path}", {"status": status}, *request())
+    if isinstance(request, _drivers.AsgiDriver):
+        request.start_threads()
     requests, (seconds, work) = _FEWEST, _times(request, len(paths))
     if work < SLOW <= seconds:  # it waits, or another process had the core for an instant
         seconds, work = min((seconds, work), _times(request, len(paths)))

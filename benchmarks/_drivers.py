@@ -13,9 +13,11 @@ import asyncio
 import contextlib
 import io
 import itertools
+import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, unquote_to_bytes
@@ -30,6 +32,8 @@ AsgiAnswer = tuple[int, list[tuple[bytes, bytes]], bytes]
 WsgiAnswer = tuple[int, list[tuple[str, str]], bytes]
 
 _HOST, _PORT, _CLIENT_PORT = "127.0.0.1", 80, 50_000
+
+_THREADS = min(32, (os.cpu_count() or 1) + 4)  # of a loop's pool, as asyncio has them
 
 
 class ProtocolError(RuntimeError):
@@ -83,6 +87,8 @@ class AsgiDriver:
         ]
         self._state: dict[str, Any] = {}
         self._loop = asyncio.new_event_loop()
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="asyncio")
+        self._loop.set_default_executor(self._pool)
         self._living: asyncio.Task[None] | None = None
         if lifespan:
             started: asyncio.Future[None] = self._loop.create_future()
@@ -113,6 +119,17 @@ class AsgiDriver:
         self._next.set_result(exchange)
         self._loop.run_forever()
         return exchange.answer()
+
+    def start_threads(self) -> None:
+        """Start all threads of the loop's pool, if the application has used it.
+
+        The pool starts another one whenever none is free yet, which the machine's load decides.
+        Each waits for all others, or 1 s: the pool may take a busy one for free, and start fewer.
+        """
+        if any(thread.name.startswith("asyncio") for thread in threading.enumerate()):
+            meeting = threading.Barrier(_THREADS, timeout=1)
+            for future in [self._pool.submit(meeting.wait) for _ in range(_THREADS)]:
+                future.exception()
 
     def close(self) -> None:
         """End the serving task, with the application's threads and the loop."""

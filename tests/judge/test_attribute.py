@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 
 from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
+from duetbench.judge import counted
 from duetbench.judge.why.attribute import attribute
-from duetbench.measure.instructions import counting
+from duetbench.measure.instructions import counting, profiling
+from duetbench.measure.instructions.profiling import Code, Observed, Profile
 from duetbench.measure.runner import equip
 from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Deployment, Project
 from duetbench.project.settings import Target
 from duetbench.show.change import AttributionText
 from duetbench.store.attribution import APPLICATION
+from duetbench.store.comparison import Instructions
 
 SHOP = """\
 import asyncio, os, pathlib
@@ -82,6 +85,23 @@ def side(case: Case, root: Path, code: str) -> SideCase:
         interpreters={case.python: Project.here().interpreter(case.python)},
     )  # fmt: skip
     return SideCase(case, found)
+
+
+def test_entries_of_one_side_alone_are_none(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside none of the other side they would look like a change."""
+    chain, folders = (Code("priced", "/shop.py"),), (tmp_path, tmp_path)
+    profiles = iter([Profile({chain: {"eval": total}}, *folders) for total in (1.0, 2.0)])
+    entries = iter([{"": {("priced", "/shop.py", 1): Observed(1)}}, {"": "no time"}])
+    monkeypatch.setattr(profiling, "profile", lambda *_, **__: next(profiles))
+    monkeypatch.setattr(profiling, "count_entries", lambda *_, **__: next(entries))
+    totals = (Instructions(base=1, head=2, spread=0),)
+    monkeypatch.setattr(counted, "instructions", lambda *_: totals)
+    old, new = (side(case, tmp_path / name, BEFORE) for name in ("old", "new"))
+    found = attribute(old, new, runs=1)
+    assert [row.entries for row in found.rows] == [None]
+    assert "Entries were not counted: no time" in found.notes
 
 
 @pytest.mark.long

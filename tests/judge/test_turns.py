@@ -36,6 +36,7 @@ from synthetic import MACHINE, make_case, ok
 SPREAD: Final = 0.01
 CPU: Final = 0.002
 """Core time of a request, s: of both sides alike."""
+COMPUTES: Final = make_case("x/y").endpoint.model_copy(update={"floor": 0.0})
 
 
 @dataclass
@@ -110,12 +111,6 @@ def shared_out(wanted: Sequence[float], cores: int) -> list[float]:
     return [each * one for one in wanted]
 
 
-def test_the_machine_shares_out_its_cores() -> None:
-    assert shared_out([1, 2], 2) == pytest.approx([2 / 3, 4 / 3])
-    assert shared_out([2], 2) == shared_out([8], 2) == [2]
-    assert shared_out([0.2, 1], 2) == [0.2, 1]
-
-
 def compared(
     at_once: tuple[float, float],
     case: Case,
@@ -164,13 +159,10 @@ def test_what_scales_is_as_much_faster_as_it_is_alone(
     server: str, workers: int, threads: int | None, cores: int, tmp_path: Path
 ) -> None:
     """One side computes in one thread at a time, the other in all: swapped, the answer is too."""
-    load = make_case("x/y").load
-    endpoint = make_case("x/y").endpoint.model_copy(
-        update={"floor": 0.0, "interface": "wsgi" if threads else "asgi"}
-    )
+    endpoint = COMPUTES.model_copy(update={"interface": "wsgi" if threads else "asgi"})
     case = make_case(
         "one/compute", server=server, workers=workers, threads=threads, endpoint=endpoint,
-        load=load, cores="split", ceiling=None,
+        cores="split", ceiling=None,
     )  # fmt: skip
     wide = float(min(32, workers * (threads or 1)))
     truth = min(wide, cores)
@@ -207,9 +199,8 @@ def test_only_what_is_held_back_is_launched_alone(
     at_once: tuple[float, float], workers: int, threads: int | None, cores: int, apart: bool,
     tmp_path: Path,
 ) -> None:  # fmt: skip
-    endpoint = make_case("x/y").endpoint.model_copy(update={"floor": 0.0})
     case = make_case(
-        "one/compute", workers=workers, threads=threads, endpoint=endpoint, ceiling=None
+        "one/compute", workers=workers, threads=threads, endpoint=COMPUTES, ceiling=None
     )
     found = compared(at_once, case, cores, tmp_path)
     assert judged(found, "throughput").alone is apart
@@ -222,8 +213,7 @@ def test_without_time_for_turns_duets_tell_what_they_can(
     at_once: tuple[float, float], tmp_path: Path
 ) -> None:
     """Four samples by turns take a minute of the machine's clock, and there is half of one."""
-    endpoint = make_case("x/y").endpoint.model_copy(update={"floor": 0.0})
-    case = make_case("one/compute", threads=2, endpoint=endpoint, ceiling=None)
+    case = make_case("one/compute", threads=2, endpoint=COMPUTES, ceiling=None)
     found = compared(at_once, case, 2, tmp_path, seconds=30)
     throughput = judged(found, "throughput")
     assert (throughput.verdict, throughput.ratio) == (Verdict.INCONCLUSIVE, None)
@@ -235,8 +225,7 @@ def test_without_time_for_turns_duets_tell_what_they_can(
 
 def test_a_slow_duet_tells_whether_there_is_time_for_turns(tmp_path: Path) -> None:
     """Four samples of 42 s do not fit into the 120 s that a first duet leaves, of 15 s each do."""
-    endpoint = make_case("x/y").endpoint.model_copy(update={"floor": 0.0})
-    case = make_case("one/compute", threads=2, endpoint=endpoint, ceiling=None)
+    case = make_case("one/compute", threads=2, endpoint=COMPUTES, ceiling=None)
     for each, alone in ((14.0, False), (5.0, True)):
         found = compared((1.0, 2.0), case, 2, tmp_path, seconds=134, each=each, few=8)
         assert {bool(duet.alone) for duet in found.cases[0].duets} == {alone}
@@ -269,9 +258,8 @@ def test_what_is_answered_after_the_load_is_no_larger_share_of_a_core(
 def test_cores_that_others_use_are_not_idle() -> None:
     """Of two cores the sides have 1.0 and others 0.8: 1.8 is more than seven tenths of 2."""
     machine = MACHINE.model_copy(update={"server_cores": (0, 1)})
-    part = SideCase(
-        make_case("one/a", threads=2), replace(side("head", ()).testbed, machine=machine)
-    )
+    testbed = replace(side("head", ()).testbed, machine=machine)
+    part = SideCase(make_case("one/a", threads=2), testbed)
     for other, held in ((0.8, True), (0.1, False)):
         figures = {"server_cores": 0.5, "host_other": other}
         assert Pair(part, part).held_back(make_duet("one/a", 0, figures, figures)) is held
@@ -293,12 +281,8 @@ def test_a_launch_alone_that_fails_leaves_no_figures() -> None:
     both = {"throughput": 100.0, "server_cpu_per_request": 0.002, "pss_steady": 5e7}
     both["switches_voluntary"] = 0.5  # what explains the CPU stays with it
     duet = make_duet("one/a", 0, both, both)
-    alone = {
-        "throughput": 300.0,
-        "server_cpu_per_request": 0.003,
-        "pss_steady": 6e7,
-        "switches_voluntary": 1,
-    }
+    alone = {"throughput": 300.0, "server_cpu_per_request": 0.003, "pss_steady": 6e7}
+    alone["switches_voluntary"] = 1
     base, head = ok("one/a", 0, {**alone, "throughput": 200.0}), ok("one/a", 0, alone)
     found = by_turns(duet, base, head)
     assert found.base == {**both, "throughput": 200.0}
@@ -355,8 +339,7 @@ def test_two_threads_serve_more_without_the_gil(
 
 def test_a_turn_takes_as_long_for_unequal_sides_as_for_a_case_that_scales() -> None:
     """Both are a launch and a load of each side, one after the other; a duet shares its launch."""
-    endpoint = make_case("x/y").endpoint.model_copy(update={"floor": 0.0})
-    scales = make_case("one/a", cores="shared", endpoint=endpoint, workers=2, ceiling=None)
+    scales = make_case("one/a", cores="shared", endpoint=COMPUTES, workers=2, ceiling=None)
     plain, testbed = scales.model_copy(update={"cores": "split"}), side("head", ()).testbed
     few = plain.model_copy(update={"workers": 1})
     turn, unequal_, duet_ = (
@@ -387,10 +370,8 @@ def unequal(
 @pytest.mark.parametrize("field", ["workers", "threads", "connections"])
 def test_unequal_sides_are_launched_alone(field: str, tmp_path: Path) -> None:
     """Head serves 1.5 times as much, or two thirds: of every figure both launches tell."""
-    plain = make_case("one/compute", cores="split", ceiling=None, threads=1)
-    plain = plain.model_copy(
-        update={"endpoint": plain.endpoint.model_copy(update={"floor": 0.0, "interface": "wsgi"})}
-    )
+    endpoint = COMPUTES.model_copy(update={"interface": "wsgi"})
+    plain = make_case("one/a", cores="split", ceiling=None, threads=1, endpoint=endpoint)
     changes = {"connections": {"load": plain.load.model_copy(update={"connections": 16})}}
     other = plain.model_copy(update=changes.get(field, {field: 2}))
     for sides, ratio in (((plain, other), 1.5), ((other, plain), 1 / 1.5)):
@@ -414,16 +395,15 @@ def test_what_several_threads_compute_on_all_cores_is_judged_by_turns(
     slots: int | None, tmp_path: Path
 ) -> None:
     """Head's threads share something, and serve 0.7 of base: beside a second server they do not."""
-    endpoint = make_case("x/y").endpoint.model_copy(update={"floor": 0.0})
     case = make_case(
-        "one/shared", cores="shared", endpoint=endpoint, slots=slots, workers=2, ceiling=None
+        "one/shared", cores="shared", endpoint=COMPUTES, slots=slots, workers=2, ceiling=None
     )
     for speed, ratio in (({"base": 2.0, "head": 1.4}, 0.7), ({"base": 1.4, "head": 2.0}, 1 / 0.7)):
         found = unequal(case, case, speed, tmp_path)
         assert judged(found, "throughput").ratio == pytest.approx(ratio, rel=0.02)
         assert {one.alone for one in found.cases[0].judgements if one.ratio} == {True}
         assert "by turns, since their threads or workers need all cores: one/shared" in found.notes
-    waits = case.model_copy(update={"endpoint": endpoint.model_copy(update={"floor": 0.01})})
+    waits = case.model_copy(update={"endpoint": COMPUTES.model_copy(update={"floor": 0.01})})
     split = case.model_copy(update={"cores": "split"})
     gil = case.model_copy(update={"slots": 1})
     assert [one.scales for one in (case, waits, split, gil)] == [True, False, False, False]
@@ -432,8 +412,7 @@ def test_what_several_threads_compute_on_all_cores_is_judged_by_turns(
 @pytest.mark.parametrize("workers", [2, 1])
 def test_turns_that_are_too_few_are_not_called_duets(workers: int, tmp_path: Path) -> None:
     """A turn takes 10 s: there is time for one, or for none. Base may have fewer workers."""
-    endpoint = make_case("x/y").endpoint.model_copy(update={"floor": 0.0})
-    case = make_case("one/shared", cores="shared", endpoint=endpoint, workers=2, ceiling=None)
+    case = make_case("one/shared", cores="shared", endpoint=COMPUTES, workers=2, ceiling=None)
     other = case.model_copy(update={"workers": workers})
     for sides in ((other, case), (case, other)):
         for seconds in (16, 1):

@@ -1,7 +1,9 @@
 """The in-process drivers: what they hand to an application, and what they accept from it."""
 
+import asyncio
 import importlib
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from wsgiref.validate import validator
@@ -49,12 +51,9 @@ def sending(*messages: Message) -> Any:
 
 
 ORDER = drivers.Ask(
-    "/caf%C3%A9?gift=1&x=%20",
-    ("/orders",),
-    "POST",
-    {"Authorization": "Bearer 1", "content-type": "a/b"},
-    b"7 of it",
-)
+    "/caf%C3%A9?gift=1&x=%20", ("/orders",), "POST",
+    {"Authorization": "Bearer 1", "content-type": "a/b"}, b"7 of it",
+)  # fmt: skip
 
 
 def test_an_asgi_application_gets_whole_requests_and_paths_in_turn(drive: Any) -> None:
@@ -74,25 +73,15 @@ def test_an_asgi_application_gets_whole_requests_and_paths_in_turn(drive: Any) -
     for _ in range(3):
         driver()
     first = {
-        "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.5"},
-        "http_version": "1.1",
-        "method": "POST",
-        "scheme": "http",
-        "path": "/café",
-        "raw_path": b"/caf%C3%A9",
-        "query_string": b"gift=1&x=%20",
-        "root_path": "",
+        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.5"}, "http_version": "1.1",
+        "method": "POST", "scheme": "http", "path": "/café", "raw_path": b"/caf%C3%A9",
+        "query_string": b"gift=1&x=%20", "root_path": "",
         "headers": {
-            b"host": b"127.0.0.1",
-            b"accept": b"*/*",
-            b"content-length": b"7",
-            b"authorization": b"Bearer 1",
-            b"content-type": b"a/b",
+            b"host": b"127.0.0.1", b"accept": b"*/*", b"content-length": b"7",
+            b"authorization": b"Bearer 1", b"content-type": b"a/b",
         },
-        "client": ("127.0.0.1", 50_000),
-        "server": ("127.0.0.1", 80),
-    }
+        "client": ("127.0.0.1", 50_000), "server": ("127.0.0.1", 80),
+    }  # fmt: skip
     second = {**first, "path": "/orders", "raw_path": b"/orders", "query_string": b""}
     assert scopes == [first, second, first]
     assert requests == [{"type": "http.request", "body": b"7 of it", "more_body": False}] * 3
@@ -140,6 +129,18 @@ def test_an_asgi_application_lives_before_its_first_request(drive: Any) -> None:
     driver()
     driver()
     assert events == ["lifespan.startup", {"pool": "open"}, {"pool": "open"}]
+
+
+def test_a_pool_that_is_used_starts_all_its_threads_at_once(drive: Any) -> None:
+    async def threaded(_scope: Message, _receive: Any, send: Any) -> None:
+        await send(start())
+        await send(body(await asyncio.to_thread(bytes)))
+
+    for app, threads in ((sending(start(), body()), 0), (threaded, drivers._THREADS)):
+        driver = drive(app)
+        driver()
+        driver.start_threads()
+        assert sum(one.name.startswith("asyncio") for one in threading.enumerate()) == threads
 
 
 def test_a_wsgi_application_gets_whole_requests_and_paths_in_turn() -> None:

@@ -82,20 +82,12 @@ def make_case(case_id: str, **changes: Any) -> Case:
         floor=0.01,
     )
     fields: dict[str, Any] = {
-        "id": case_id,
-        "experiment": experiment,
-        "endpoint": endpoint,
-        "python": "3.14t" if "py3.14t" in case_id else "3.14",
-        "stack": "current",
-        "server": "uvicorn",
-        "loop": "asyncio",
-        "workers": 1,
-        "threads": None,
-        "slots": 40,
+        "id": case_id, "experiment": experiment, "endpoint": endpoint,
+        "python": "3.14t" if "py3.14t" in case_id else "3.14", "stack": "current",
+        "server": "uvicorn", "loop": "asyncio", "workers": 1, "threads": None, "slots": 40,
         "load": Load(model=LoadModel.CLOSED, connections=128, duration=8, timeout=10),
-        "cores": "split",
-        "ceiling": "min(c, slots) / floor",
-    }
+        "cores": "split", "ceiling": "min(c, slots) / floor",
+    }  # fmt: skip
     return Case(**{**fields, **changes})
 
 

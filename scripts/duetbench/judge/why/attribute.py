@@ -24,6 +24,7 @@ from packaging.utils import canonicalize_name
 from duetbench.core import __version__
 from duetbench.core.errors import CountError, UsageError
 from duetbench.core.metrics import INSTRUCTIONS, METRICS
+from duetbench.core.text import short
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.judge import change_locks, counted, pairs, revisions
@@ -108,6 +109,7 @@ class _Functions:
     head: tuple[Profile, ...]
     facts: tuple[_Facts, _Facts]
     threshold: float = THRESHOLD
+    unknown: str = ""  # why there are no facts
 
 
 def attribute(
@@ -171,6 +173,7 @@ def attribute(
         notes=(
             *([f"Not of a request, but of the job {head.job}."] if head.job and not start else []),
             *([f"Instructions have no totals: {plain}"] if isinstance(plain, str) else []),
+            *([f"Entries were not counted: {both.unknown}"] if both.unknown else []),
             TIMED if start else CANNOT_SEE,
         ),
     )
@@ -201,7 +204,11 @@ def _counted(base: SideCase, head: SideCase, runs: int) -> _Functions:
             counting.Process.end_all()
             raise
         before, after = zip(*results, strict=True)
-        return _Functions(before, after, (entries[0].result(), entries[1].result()))
+        try:
+            facts = entries[0].result(), entries[1].result()
+        except CountError as error:  # beside none of the other side, entries would seem to change
+            return _Functions(before, after, ({}, {}), unknown=short(str(error)))
+        return _Functions(before, after, facts)
 
 
 def _timed(base: SideCase, head: SideCase) -> _Functions:
@@ -267,28 +274,19 @@ def _imports(
 
 def _profile(side: SideCase, run: int) -> Profile:
     with counted.program(side) as program:
-        profile = profiling.profile(
-            program.python,
-            program.payload,
-            counted.unit(side),
-            env=program.env,
-            padding=23 * run,  # no multiple of what memory is aligned to
-        )
+        start = program.python, program.payload, counted.unit(side)
+        # The padding is no multiple of what memory is aligned to.
+        profile = profiling.profile(*start, env=program.env, padding=23 * run)
     return _at_home(side, program, profile, {})[0]
 
 
 def _entries(side: SideCase) -> _Facts:
-    """Count how often each function is entered; empty where that cannot be counted."""
-    unit = counted.unit(side)
-    try:
-        with counted.program(side) as program:
-            observed = profiling.count_entries(
-                program.python, program.payload, [unit], env=program.env
-            )[unit]
-    except CountError:
-        return {}
-    if isinstance(observed, str):
-        return {}
+    """Count how often each function is entered; CountError if that cannot be counted."""
+    with counted.program(side) as program:
+        start = program.python, program.payload, [counted.unit(side)]
+        (observed,) = profiling.count_entries(*start, env=program.env).values()
+        if isinstance(observed, str):
+            raise CountError(observed)
     home = _home(side, program)
     return {(name, home(file), line): one for (name, file, line), one in observed.items()}
 
