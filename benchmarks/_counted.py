@@ -98,9 +98,9 @@ def prepare(target: str) -> Unit:
 def _served(unit: type[Unit]) -> Unit:
     """Import the application that the environment names, in its folder, and request each path."""
     from duetbench.core.text import to_bytes  # noqa: PLC0415 - as `Unit` is
-    from duetbench.measure.instructions.phases import SLOW  # noqa: PLC0415
+    from duetbench.measure.instructions.phases import SLOW, UnfitError  # noqa: PLC0415
 
-    from . import _drivers, _project, _requests  # noqa: PLC0415 - no other target needs them all
+    from . import _drivers, _project  # noqa: PLC0415 - no other target needs them all
 
     fields = json.loads(Path(os.environ[REQUEST]).read_text("utf-8"))
     status, body = fields.pop("status"), to_bytes(fields.pop("body"))
@@ -119,7 +119,8 @@ def _served(unit: type[Unit]) -> Unit:
         request = _drivers.wsgi(app, ask)
     paths = (ask.path, *ask.paths)
     for path in paths:
-        _requests.check_answer(f"{ask.method} {path}", {"status": status}, *request())
+        if (found := request()[0]) != status:
+            raise UnfitError(f"{ask.method} {path}: expected status {status}, found {found}")
     if isinstance(request, _drivers.AsgiDriver):
         request.start_threads()
     requests, (seconds, work) = _FEWEST, _times(request, len(paths))

@@ -1,8 +1,7 @@
 """A whole comparison, with instruments that measure nothing and a clock that they turn."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
@@ -12,10 +11,11 @@ from typing import Any, cast
 import pytest
 
 from comparing import SLOWER, busy
-from duetbench.core.errors import RecordError
-from duetbench.core.model import Case, Verdict
+from duetbench.core.errors import FlagName, RecordError
+from duetbench.core.model import Case, Flag, Verdict
 from duetbench.judge import session
 from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, differ
+from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase, Testbed
@@ -24,7 +24,14 @@ from duetbench.show.answer import exit_code
 from duetbench.show.view import make_view
 from duetbench.store import kinds
 from duetbench.store.comparison import Comparison, Instructions
-from fake_sessions import FakeInstruments, SilentReporter, compared_by, make_pairs, side
+from fake_sessions import (
+    FakeInstruments,
+    SilentReporter,
+    compared_by,
+    make_duet,
+    make_pairs,
+    side,
+)
 
 MOVED = {Verdict.SLOWER, Verdict.FASTER}
 Compare = Callable[..., Comparison]
@@ -95,7 +102,7 @@ def test_one_case_is_slower(compare: Compare) -> None:
     assert case.absolute_base["server_cpu_per_request"] == pytest.approx(fmean(costs), rel=1e-3)
     assert "throughput" not in case.absolute_base  # two servers shared their cores
     assert case.instructions is not None
-    assert fake.counted == [slow, *others]
+    assert fake.counted == [(slow, *others)]
 
 
 @pytest.mark.parametrize(
@@ -125,6 +132,24 @@ def test_a_case_that_cannot_be_measured_leaves_its_time_to_the_others(compare: C
     assert played[void] == 2
     assert max(played[name] for name in others) >= 4
     assert found.wall_seconds <= 1.1 * 60.0
+
+
+@pytest.mark.parametrize(("failing", "noted"), [(1, True), (2, False)])
+def test_failures_of_all_cases_say_why_coverage_is_unknown(
+    compare: Compare, failing: int, noted: bool
+) -> None:
+    fake, told = FakeInstruments(failing=frozenset(names(2)[:failing])), SilentReporter()
+    found = compare(fake, names(2), None, told, no_coverage="GET /nothing: found 404")
+    assert [any("404" in note for note in one.notes) for one in (found, told)] == [noted] * 2
+
+
+def test_a_failure_is_told_once() -> None:
+    said: list[str] = []
+    told, flag = SilentReporter(), Flag(name=FlagName.WRONG_STATUS, detail="GET /nothing: 404")
+    told.say = said.append  # type: ignore[assignment, method-assign]
+    for order in range(2):
+        Reporter.report(told, make_duet("x/a", order, flags=(flag,)))
+    assert said == ["[1] x/a  void: head: wrong_status: GET /nothing: 404", "[2] x/a  void again"]
 
 
 def test_cases_of_one_server_share_its_launches(compare: Compare) -> None:
@@ -214,24 +239,7 @@ def test_only_the_newest_comparisons_are_kept(
     assert sorted(path.name[7] for path in tmp_path.iterdir()) == ["3", "4"]
 
 
-@dataclass
-class Counter:
-    """An instrument that counts, and remembers what it was asked for."""
-
-    grown: Mapping[str, float] = field(default_factory=dict)
-    asked: list[tuple[str, ...]] = field(default_factory=list)
-
-    def instructions(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
-    ) -> tuple[Instructions | str, ...]:
-        """100,000 on base."""
-        assert limit > 0
-        self.asked.append(tuple(head.case.id for _, head in pairs))
-        grown = [1 + self.grown.get(head.case.id, 0.0) for _, head in pairs]
-        return tuple(Instructions(base=100_000, head=100_000 * g, spread=0.0) for g in grown)
-
-
-def counted(cases: Sequence[Case], counter: Counter, seconds: float = 1e9) -> Counts:
+def counted(cases: Sequence[Case], counter: FakeInstruments, seconds: float = 1e9) -> Counts:
     sides = {
         case.id: (SideCase(case, cast(Testbed, SimpleNamespace(target=False, interpreters={}))),)
         * 2
@@ -245,9 +253,9 @@ def counted(cases: Sequence[Case], counter: Counter, seconds: float = 1e9) -> Co
 def test_each_environment_is_counted_once_and_each_code_once() -> None:
     granian, uvicorn = busy("x/a/py3.14/granian"), busy("x/a/py3.14/uvicorn")
     other, threaded = busy("x/b/py3.14"), busy("x/a/py3.14t")
-    counter = Counter({"x/a/py3.14/granian": 0.03})
+    counter = FakeInstruments({"x/a/py3.14/granian": 0.03})
     counts = counted([granian, uvicorn, other, threaded], counter)
-    assert counter.asked == [("x/a/py3.14/granian", "x/b/py3.14"), ("x/a/py3.14t",)]
+    assert counter.counted == [("x/a/py3.14/granian", "x/b/py3.14"), ("x/a/py3.14t",)]
     assert counts.of(uvicorn.id) == counts.of(granian.id)
     moved = [differ(counts.of(case.id)) for case in (granian, uvicorn, other, threaded)]
     assert moved == [True, True, False, False]
@@ -258,26 +266,26 @@ def test_each_environment_is_counted_once_and_each_code_once() -> None:
 )
 def test_what_counts_as_moved_is_what_matters_of_cpu(grown: float, moved: int) -> None:
     """The relevance floor of CPU per request is 0.2 %."""
-    counts = counted([busy("x/a/py3.14")], Counter({"x/a/py3.14": grown}))
+    counts = counted([busy("x/a/py3.14")], FakeInstruments({"x/a/py3.14": grown}))
     assert differ(counts.of("x/a/py3.14")) == moved
 
 
 def test_what_would_take_too_long_is_not_counted() -> None:
     """15 s to start and 3 s an endpoint; half a second of computing is a minute in Valgrind."""
-    case, counter = busy("x/a/py3.14"), Counter()
+    case, counter = busy("x/a/py3.14"), FakeInstruments()
     counts = counted([case], counter, START_SECONDS + EACH_SECONDS - 1)
     slow = case.model_copy(update={"endpoint": case.endpoint.model_copy(update={"takes": 0.5})})
     counted([slow], counter)
-    assert counter.asked == []
+    assert counter.counted == []
     assert (counts.of(case.id), differ(None)) == (None, False)
     assert counts.outcome(case.id) == "there was no time to count it"
     assert "too long for Valgrind" in str(counted([slow], counter).outcome(case.id))
 
 
 def test_where_time_is_short_the_first_cases_of_an_environment_are_counted() -> None:
-    cases, counter = [busy(name) for name in names(4)], Counter()
+    cases, counter = [busy(name) for name in names(4)], FakeInstruments()
     counts = counted(cases, counter, START_SECONDS + 2 * EACH_SECONDS)
-    assert counter.asked == [names(4)[:2]]
+    assert counter.counted == [names(4)[:2]]
     assert [bool(counts.of(name)) for name in names(4)] == [True, True, False, False]
 
 

@@ -63,7 +63,7 @@ class FakeInstruments:
     duet_log: list[tuple[str, bool]] = field(default_factory=list)
     together: list[tuple[str, ...]] = field(default_factory=list)
     launches: list[str] = field(default_factory=list)
-    counted: list[str] = field(default_factory=list)
+    counted: list[tuple[str, ...]] = field(default_factory=list)
     source: random.Random = field(default_factory=lambda: random.Random(3))
 
     def duets(
@@ -111,7 +111,7 @@ class FakeInstruments:
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
     ) -> tuple[Instructions | str, ...]:
         assert limit > 0
-        self.counted += [head.case.id for _, head in pairs]
+        self.counted.append(tuple(head.case.id for _, head in pairs))
         self.now += 15
         grown = [1 + self.slower.get(head.case.id, 0.0) for _, head in pairs]
         return tuple(Instructions(base=300_000, head=300_000 * g, spread=1e-5) for g in grown)

@@ -38,10 +38,9 @@ from duetbench.host.console import Console, Narrator
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import affected, counted, coverage, revisions, session
-from duetbench.judge.affected import Diff
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, Starts
-from duetbench.judge.pairs import Sides, starting
+from duetbench.judge.pairs import starting
 from duetbench.judge.session import Question, empty_comparison
 from duetbench.judge.sides import Scope
 from duetbench.measure.instructions import counting
@@ -51,7 +50,7 @@ from duetbench.show.answer import covers, exit_code
 from duetbench.show.comparison_text import as_markdown, print_comparison
 from duetbench.show.view import side_text
 from duetbench.store import files
-from duetbench.store.comparison import Comparison, Coverage, command
+from duetbench.store.comparison import Comparison, command
 from duetbench.store.kinds import comparison_file
 
 _SIZES: Final = ", ".join(f"{name}={100 * size:g}%" for name, size in MATERIAL.items())
@@ -170,15 +169,16 @@ def compare_command(
         *repetition(options, pythons),
     ]
     with interruptible(), revisions.copies() as copies:
-        logs = paths.state_dir() / "logs"
-        scope = Scope(profile, tuple(select or ()), logs, narrator, copies)
+        scope = Scope(profile, tuple(select or ()), paths.state_dir() / "logs", narrator, copies)
         pins = base_with or [], with_ or []
         pair = (pythons[0], pythons[1]) if len(pythons) == 2 else None
         both = sides_of(project, (base, head), stack_as_of or [], pins, lock, pair, scope, choice)
         diff = affected.difference(both)
         touched = affected.find(both, diff, everything=everything)
         touched = replace(touched, pairs=starting(touched.pairs)) if start else touched
-        covered, remarks = (None, ()) if start else _covered(touched, diff, narrator)
+        covered, blind = (None, "") if start else coverage.observe(touched, diff)
+        if covered:
+            narrator.say(covers(covered))
         reproduce = command(both.base.record, both.head.record, words)
         question = Question(
             touched,
@@ -190,10 +190,11 @@ def compare_command(
             counts_only=counts_only,
             lanes=topology.here(),
             coverage=covered,
+            no_coverage=blind,
             reproduce=(reproduce,) if reproduce else (),
-            notes=(*(left_out(options) if reproduce else ()), *remarks),
+            notes=left_out(options) if reproduce else (),
         )
-        comparison, interruption = _compare(question, console, logs)
+        comparison, interruption = _compare(question, console, scope.logs)
         attribution = None
         if why is not None and interruption is None:
             attribution = hook("why:explain_comparison")(comparison, both, narrator)
@@ -233,16 +234,6 @@ def _limit(budget: str | None, *, start: bool, counts_only: bool) -> float | Non
     if counts_only and (lacking := counting.missing()):
         raise CountError(lacking)
     return budget_seconds(budget)
-
-
-def _covered(
-    touched: Sides, diff: Diff, narrator: Narrator
-) -> tuple[Coverage | None, tuple[str, ...]]:
-    """Return which changed code the requests run, or a note why that is unknown; say it as well."""
-    covered, remark = coverage.observe(touched, diff)
-    if covered or remark:
-        narrator.say(covers(covered) if covered else remark)
-    return covered, (remark,) if remark else ()
 
 
 def _sizes(texts: Sequence[str]) -> dict[Concern, float]:

@@ -36,6 +36,7 @@ from duetbench.core.model import Case, Launch
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
 from duetbench.core.units import utc_now
 from duetbench.host import process_session
+from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
 from duetbench.host.machine import Cores
 from duetbench.judge.pairs import Pair, by_turns, join_reasons, with_noise, without_prevented
@@ -82,6 +83,8 @@ class Reporter(Progress):
     Of starts, of which a minute has dozens, it prints one line in ten.
     """
 
+    _void = ""
+
     def begin(self, cases: int, seconds: float, budget: float | None) -> None:
         """Announce a comparison of some cases, which takes at least `seconds` to decide."""
         limit = "" if budget is None else f", at most {duration(budget)}"
@@ -95,7 +98,9 @@ class Reporter(Progress):
         if start and not failures and duet.order % 10:
             return
         if failures:
-            text = f"void: {join_reasons(failures)}"
+            words = join_reasons(failures)
+            again, self._void = reason(words) == self._void, reason(words)
+            text = "void again" if again else f"void: {words}"
         else:
             changes = [
                 f"{METRICS[name].title} {duet.head[name] / duet.base[name] - 1:+.1%}"

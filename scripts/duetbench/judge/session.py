@@ -75,6 +75,7 @@ class Question:
     counts_only: bool = False  # no duets: instructions alone
     lanes: tuple[Cores, ...] = ()  # cores of parallel pairs: `topology.plan`
     coverage: Coverage | None = None  # how much of the changed code the requests enter
+    no_coverage: str = ""  # why that is not known
     notes: tuple[str, ...] = ()
 
 
@@ -105,6 +106,10 @@ def compare(
     session = _Session(question, reporter, instruments, clock)
     try:
         session.run()
+        duets = [pair.duets for pair in session.candidates.values()]
+        failed = any(one.void for one in duets) and not any(one.usable for one in duets)
+        if question.no_coverage and not failed:  # else the failures say why
+            session.note(question.no_coverage)
     except InterruptedRun as interruption:
         session.note(f"interrupted by {interruption} at {utc_now()}")
         partial = session.comparison("partial")
@@ -290,8 +295,8 @@ class _Session:
             self._hint(pair)
 
     def _uncounted(self, pair: Pair) -> bool:
-        """Whether a case's instructions do not matter: it starts, or only its server differs."""
-        return self.question.start or pair.executes_alike
+        """Whether a case's counts do not matter: it starts, fails, or only its server differs."""
+        return bool(self.question.start or pair.executes_alike or pair.duets.void)
 
     def _hint(self, pair: Pair) -> None:
         if differ(self.counts.of(pair.case.id)):
