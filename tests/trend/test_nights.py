@@ -236,6 +236,9 @@ def test_a_night_from_its_plan_to_the_history(
 
     done = bench("run", "--plan", plan, "--shard", "1", "--select", "badapps/right")
     assert (done.code, "--select: the plan of --resume" in done.err) == (2, True)
+    done = bench("ci", "history", "push", empty)
+    assert (done.code, f"{empty}: expected a results folder" in done.err) == (2, True)
+    empty.mkdir()
     assert bench("ci", "history", "push", empty).out.endswith("nothing to push\n")
 
 

@@ -85,6 +85,7 @@ def detect_command(
         _confirm(project, detected, results, limit, elsewhere=elsewhere)
         return
     detected, undone, narrowed, machines = _detect(project)
+    results.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
     for record in (*undone, *narrowed):
         files.save(results, record)
     if output is not None:

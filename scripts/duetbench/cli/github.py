@@ -22,7 +22,7 @@ from duetbench.store.attribution import Attribution
 from duetbench.store.change import Candidates, Change
 from duetbench.store.night import NightPlan, assignment
 
-_REMEDY: Final = "renew it with scripts/prepare-runner.sh (docs/runners.md)"
+_REMEDY: Final = "to install it, run scripts/prepare-runner.sh (docs/runners.md)"
 
 
 def accept_command(
@@ -74,6 +74,7 @@ def accept_command(
     that is far too large once unpacked, is skipped and named, and is missing afterwards. Needs
     GITHUB_TOKEN with actions: read. Exit code 4: GitHub could not list them.
     """
+    target.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
     if fetch is not None:  # only this talks to GitHub
         with GitHub(Context.of(os.environ)) as github:
             _show(archives.fetch(github, run or github.context.run_id, fetch, target), "fetched")

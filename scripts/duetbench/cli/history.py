@@ -1,11 +1,11 @@
 """`duetbench ci history`: the results of all nights, on a branch of their own."""
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from typer import Argument, Exit, Option, Typer
 
-from duetbench.core.errors import NothingMeasuredError
+from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.core.model import Run
 from duetbench.core.text import some
 from duetbench.github import actions
@@ -34,8 +34,6 @@ RemoteOption = Annotated[
 BranchOption = Annotated[
     str, Option("--branch", metavar="BRANCH", help="The branch of the history.")
 ]
-
-_SHOWN: Final = 10  # paths printed
 
 
 @history_app.callback()
@@ -116,9 +114,11 @@ def push_command(
     unchanged.
     """
     warn = errors().say
+    if plan is None and not folder.is_dir():  # with a plan the night is recorded in any case
+        raise UsageError(f"{folder}: expected a results folder, found none")
     files, values, others = collect(folder)
     if others:
-        warn(f"note: no part of the history, left out: {some(list(map(str, others)), _SHOWN)}")
+        warn(f"note: no part of the history, left out: {some(others, at_most=10)}")
     record = None
     if plan is not None:
         runs = [value for value in values if isinstance(value, Run)]
