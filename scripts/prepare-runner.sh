@@ -1,6 +1,6 @@
 #!/bin/sh
 # Make this machine one of our runners: its user, hook, sandbox and clock. docs/runners.md.
-#   sudo sh scripts/prepare-runner.sh repository=OWNER/NAME packages=HOST,…
+#   sudo sh scripts/prepare-runner.sh repository=OWNER/NAME packages=HOST,…   # or packages=none
 # Further words: repository_id= branch= group= workflows=FILE,… events=…, and root=FOLDER to look first:
 # files are written below it, and commands are printed only.
 # Needs Linux with systemd. It asks for no token, and can be repeated at any time.
@@ -23,9 +23,15 @@ for word; do # every value ends up in files of root's
   case ${word#*=} in
     '' | -* | *..* | *[!A-Za-z0-9._/,-]*) fail "$word: expected letters, digits and ._/,-" ;;
   esac
+  case ,$(echo "${word#*=}" | tr / ,), in
+    *,HOST,* | *,OWNER,* | *,NAME,* | *,MACHINE,*) fail "$word: expected your own value, not a placeholder" ;;
+  esac
   eval "${word%%=*}=\${word#*=}"
 done
 [ -n "$repository" ] || fail "expected repository=OWNER/NAME"
+[ -n "$packages" ] || fail "expected packages=HOST,…: the sandbox installs packages from these hosts only \
+(docs/nights.md, step 9); packages=none if it needs none"
+[ "$packages" != none ] || packages=''
 [ -n "$root" ] || [ "$(id -u)" = 0 ] || fail "it changes the system: run it with sudo, or with root=FOLDER"
 act() { if [ -n "$root" ]; then echo "\$ $*"; else "$@"; fi; }
 put() { # MODE FILE: what comes in becomes a file of root's, as a whole

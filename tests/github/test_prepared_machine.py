@@ -23,7 +23,7 @@ FILES: Final = "acme/duetbench/.github/workflows"
 
 def prepare(root: Path, *words: str, script: Path = SCRIPT) -> subprocess.CompletedProcess[str]:
     """Run the script below a folder, where it only prints commands."""
-    values = ("repository=acme/duetbench", f"root={root}", *words)
+    values = ("repository=acme/duetbench", "packages=none", f"root={root}", *words)
     return subprocess.run(
         ["sh", script, *values], capture_output=True, text=True, check=False, timeout=60
     )
@@ -255,13 +255,24 @@ def test_an_organisation_registers_in_its_group(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "word",
-    ["repository=acme/x; reboot", "user=root", "branch=x\nExecStart=/bin/x", "events=pull_request"],
-)
-def test_values_cannot_write_lines_of_their_own(tmp_path: Path, word: str) -> None:
+    ["repository=acme/x; reboot", "user=root", "branch=x\nExecStart=/bin/x", "events=pull_request",
+     "packages=a.b,HOST", "repository=OWNER/NAME", "repository=acme/NAME", "group=MACHINE"],
+)  # fmt: skip
+def test_hostile_values_and_placeholders_are_refused(tmp_path: Path, word: str) -> None:
     done = prepare(tmp_path, word)
     assert done.returncode == 2
     assert f"{word}: expected " in done.stderr
     assert contents(tmp_path) == {}
+
+
+def test_hosts_of_packages_are_named_or_declined(tmp_path: Path) -> None:
+    argv = ["sh", str(SCRIPT), "repository=acme/x", f"root={tmp_path}"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "expected packages=HOST,…: the sandbox installs" in done.stderr
+    assert contents(tmp_path) == {}
+    assert prepare(tmp_path, "packages=none").returncode == 0
+    assert (tmp_path / "etc/duetbench/hosts").read_text() == "127.0.0.1 localhost\n"
 
 
 systemd = pytest.mark.skipif(
