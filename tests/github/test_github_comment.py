@@ -106,7 +106,7 @@ def test_github_down_is_told_and_leaves_what_was_there(step: Step) -> None:
     done = told(step)
     assert done.code == 4
     assert "GitHub answered 503 to PATCH" in done.err
-    assert "run the job again later" in done.err
+    assert "try again later" in done.err
     assert step.ours() == before
 
 

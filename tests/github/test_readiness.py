@@ -125,8 +125,18 @@ def test_the_doctor_shows_it(
         ("GITHUB_API_URL", github_server.url), ("DUETBENCH_ROOT", str(PROJECT)),
     ):  # fmt: skip
         monkeypatch.setenv(name, value)
-    with pytest.raises(Exit):
-        doctor_command(on_github=True, as_json=True)
-    rows = {one["what"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
-    assert rows["GitHub: issues"]["state"] == "missing"
-    assert rows["GitHub: pages"]["state"] == "ok"
+
+    def rows() -> dict[str, dict[str, str]]:
+        with pytest.raises(Exit):
+            doctor_command(on_github=True, as_json=True)
+        told = capsys.readouterr()
+        assert told.err == "asking GitHub about owner/name\n"
+        return {one["what"]: one for one in json.loads(told.out)["findings"]}
+
+    found = rows()
+    assert found["GitHub: issues"]["state"] == "missing"
+    assert found["GitHub: pages"]["state"] == "ok"
+    github_server.fail(status=401, times=-1)
+    found = rows()
+    assert "GITHUB_TOKEN" in found["GitHub"]["detail"]
+    assert found["oha"]["state"] in {"ok", "missing"}  # what is here is shown all the same

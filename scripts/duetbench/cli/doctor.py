@@ -14,17 +14,17 @@ from typer import Exit, Option
 
 from duetbench.cli.options import JsonOption
 from duetbench.core import units
-from duetbench.core.errors import DuetbenchError, SetupError
+from duetbench.core.errors import DuetbenchError, ServiceError, SetupError
 from duetbench.core.model import Frozen, Machine
 from duetbench.github import readiness, sandbox
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
 from duetbench.host import command, counters, git, machine, paths, topology
-from duetbench.host.console import Console, print_json
+from duetbench.host.console import Console, errors, print_json
 from duetbench.project import interpreters, stacks, tools
 from duetbench.project.project import Project
 
-_PATIENCE_S: Final = 30.0  # with GitHub: a person is waiting
+_PATIENCE_S: Final = 10.0  # with GitHub: a person is waiting
 _STEAL_WINDOW_S: Final = 0.5
 _STYLES: Final = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
 
@@ -170,14 +170,19 @@ def _on_github(project: Project) -> Iterator[Finding]:
     named = re.search(r"[:/]([\w-]+/[\w.-]+?)(\.git)?/?$", origin)
     known = {"GITHUB_REPOSITORY": named[1]} if named else {}
     workflows = {path.name for path in project.root.glob(".github/workflows/*.yml")}
-    labels = sorted(project.settings.fleet)
-    with GitHub(Context.of({**known, **os.environ}), patience=_PATIENCE_S) as github:
-        for what, right, detail in readiness.checks(github, workflows, labels):
-            state: Literal["ok", "missing", "absent"] = "ok" if right else "missing"
-            text = "as required" if right else detail
-            if right is None:
-                state, text = "absent", f"the token may not see it; check it yourself: {detail}"
-            yield Finding(what=f"GitHub: {what}", state=state, detail=text)
+    context = Context.of({**known, **os.environ})
+    errors().say(f"asking GitHub about {context.repository}")
+    with GitHub(context, patience=_PATIENCE_S) as github:
+        checks = readiness.checks(github, workflows, sorted(project.settings.fleet))
+        try:
+            for what, right, detail in checks:
+                state: Literal["ok", "missing", "absent"] = "ok" if right else "missing"
+                text = "as required" if right else detail
+                if right is None:
+                    state, text = "absent", f"the token may not see it; check it yourself: {detail}"
+                yield Finding(what=f"GitHub: {what}", state=state, detail=text)
+        except ServiceError as error:  # the rest of the table needs no network
+            yield Finding(what="GitHub", state="missing", detail=str(error))
     for problem in sandbox.problems():
         detail = f"{problem}; only a runner needs it: scripts/prepare-runner.sh (docs/runners.md)"
         yield Finding(what="runner", state="absent", detail=detail)

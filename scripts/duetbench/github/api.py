@@ -44,7 +44,7 @@ _ADVICE: Final = {
     401: "give the step a valid token (env: GITHUB_TOKEN)",
     403: "check that the job's `permissions:` allow it and that the conversation is not locked",
     404: "check that it exists and that the job's `permissions:` let the token see it",
-    409: "it has changed in the meantime; run the job again",
+    409: "it has changed in the meantime; try again",
     410: "it has been removed or is switched off",
     422: "GitHub rejects these values",
 }
@@ -261,7 +261,7 @@ class GitHub:
             return retrying(self._send_once, method, path, {"json": json, "params": params}, most)
         except _TemporaryError as error:
             tries = retrying.statistics["attempt_number"]
-            end = f"given up at try {tries} within {self._patience:.0f} s: run the job again later"
+            end = f"given up at try {tries} within {self._patience:.0f} s: try again later"
             raise ServiceError(f"{error}; {end}", error.status) from error
 
     def _send_once(self, method: str, path: str, content: Mapping[str, Any], most: int) -> bytes:

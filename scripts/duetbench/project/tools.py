@@ -23,6 +23,7 @@ from duetbench.project.schema import OhaSpec
 
 RUST: Final = "1.88"
 """The oldest Rust that compiles oha, as its crate says (`rust-version`)."""
+_RUSTUP: Final = "with rustup (a distribution's may be older, as Debian 12's is)"
 
 RELEASES: Final = "DUETBENCH_OHA_RELEASES"
 """Variable with another address of oha's release files; an empty one: build it from source."""
@@ -220,7 +221,7 @@ def oha_faults(spec: OhaSpec) -> list[str]:
     cannot read it afterwards; and a shim of rustup may have no cargo at all.
     """
     why = "to build the load generator oha"
-    lacking = command.missing("cargo", why, "install Rust's toolchain (rustup, or apt)")
+    lacking = command.missing("cargo", why, f"install Rust {RUST} or newer, {_RUSTUP}")
     if cargo := shutil.which("cargo"):
         text = version(cargo) or ""
         release = re.match(r"(\d+)\.(\d+)", text)
@@ -228,8 +229,7 @@ def oha_faults(spec: OhaSpec) -> list[str]:
             lacking.append(
                 f"oha {spec.version} needs Rust {RUST} or newer, found {cargo}: "
                 f"{text or 'it does not say its version'}. With rustup: rustup update stable && "
-                "rustup default stable; otherwise install Rust with rustup, since a distribution's "
-                "may be older"
+                f"rustup default stable; otherwise install Rust {_RUSTUP}"
             )
     return lacking + no_compiler() + no_room()
 
