@@ -114,6 +114,16 @@ def test_one_night_is_no_picture_and_two_are(tmp_path: Path) -> None:
         assert f"{number} Nov 2026, 03:00 UTC : 1 of 1 case measured" in page.text
 
 
+def test_a_disturbed_case_is_measured_and_says_what_disturbed_it(tmp_path: Path) -> None:
+    """Its launches are valid; only a case without figures is not measured."""
+    steady, failed = site_builds.steady("a/b/py3.14"), site_builds.failed("c/d/py3.14")
+    run = a_run(1, steady, site_builds.disturbed(JSON), failed)
+    site_builds.save_run(tmp_path / "results", run)
+    page = front(tmp_path)
+    assert "2 of 3 cases measured, 1 disturbed ( host_noise )," in page.text
+    assert "./method/#host_noise" in page.links
+
+
 def test_the_picture_is_of_the_newest_change_unless_its_series_is_short(tmp_path: Path) -> None:
     """More nights of absolute figures do not count; two nights are enough beside four, not five."""
     results = tmp_path / "results"

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from markupsafe import Markup
 
-from duetbench.core.errors import FlagName
+from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.units import Interval
 from duetbench.project import names
@@ -115,10 +115,13 @@ def _as_charted(site: Site, record: Change, charted: Sequence[SeriesName]) -> Ch
     return describe(next(filter(None, seen), record))
 
 
-def _last_night(table: Table) -> tuple[Table, Night, int]:
-    """Return the newest night of a machine, and how many of its cases have figures."""
+def _last_night(table: Table) -> tuple[Table, Night, int, int, list[str]]:
+    """Return a machine's newest night: its cases with figures, the disturbed ones, and by what."""
     night = table.nights[-1]
-    return table, night, sum(case.status == "measured" for case in night.cases.values())
+    noisy = [case for case in night.cases.values() if case.status == "disturbed"]
+    measured = len(noisy) + sum(case.status == "measured" for case in night.cases.values())
+    flags = sorted({flag for case in noisy for flag in case.flags if flag in DISTURBING})
+    return table, night, measured, len(noisy), flags
 
 
 def endpoint_rows(
