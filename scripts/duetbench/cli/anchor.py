@@ -64,7 +64,7 @@ def run_command(
     A case gets 5 duets, and more until its ratio's standard error is 0.5 %, at most 20. A case
     whose duets take 8 s or longer, because it waits or is paced, gets 3 to 5. If the time is up
     earlier, intervals are wider. If it is too short for 3 duets of every case, cases take turns by
-    --seed, which is the day in a night's plan.
+    --seed, which a night's plan sets to the day.
 
     Exit code 0: every case has a point; with --plan also if some have none, since the reason is a
     result. 1: some have none. 3: none has.
@@ -99,8 +99,8 @@ def run_command(
 
 @anchor_app.command("renew")
 def renew_command(
-    name: Annotated[str, Argument(help="Of the new anchor, such as 2027-01.")],
-    budget: Annotated[str | None, budget_option("Time for measuring it", "Default: none.")] = None,
+    name: Annotated[str, Argument(help="Name of the new anchor, e.g. 2027-01.")],
+    budget: Annotated[str | None, budget_option("Time for its duets", "Default: none.")] = None,
     fresh: Annotated[
         bool, Option("--fresh", help="Measure nothing: the old anchor no longer starts.")
     ] = False,
@@ -111,11 +111,11 @@ def renew_command(
     $ duetbench anchor renew 2027-11 --results renewed
     $ duetbench anchor renew 2027-11 --fresh
 
-    Its ratios to the old anchor chain the series. If --budget cuts them short, or the old anchor
-    cannot serve a case any more, that case's series starts again; with --fresh all do. Without an
+    Its ratios to the old anchor continue the series. If --budget ends first, or the old anchor
+    cannot serve a case any more, that case's series starts again; with --fresh, all do. Without an
     old anchor, nothing is measured.
 
-    Exit code 1: it is the anchor, and some series start again.
+    Exit code 1: it is the anchor now, but some series start again.
     """
     project = Project.here()
     root, folder = project.root, results or project.results

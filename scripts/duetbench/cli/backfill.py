@@ -34,7 +34,7 @@ from duetbench.trend.backfill import BackfillTask, PastStack
 
 
 def backfill_command(
-    since: Annotated[str, Option("--since", metavar="DATE", help="The first date, 2026-01-01.")],
+    since: Annotated[str, Option("--since", metavar="DATE", help="First date, e.g. 2026-01-01.")],
     until: Annotated[
         str, Option("--until", metavar="DATE", help="The last date, or today.")
     ] = "today",
@@ -53,7 +53,7 @@ def backfill_command(
     dry_run: Annotated[bool, Option("--dry-run", help="Only list what would be measured.")] = False,
     results: ResultsOption = None,
 ) -> None:
-    """Measure the stacks of other times against the anchor: years of trend on day one.
+    """Measure the stacks of past dates against the anchor: years of trend on day one.
 
     $ duetbench backfill --since 2026-01-01 --select 'asgi-wsgi/*' --results past
     $ duetbench backfill --since 2026-07-01 --releases fastapi,granian --dry-run

@@ -42,7 +42,7 @@ def bisect_command(
     names: Annotated[
         list[str] | None,
         Argument(
-            help="Changes, or a comparison; default: all without a cause.", show_default=False
+            help="Changes, or a comparison; default: changes with no cause.", show_default=False
         ),
     ] = None,
     lock: LockOption = None,
@@ -51,11 +51,11 @@ def bisect_command(
         Option(
             "--select",
             metavar="GLOB",
-            help="The one case to measure; default: the clearest change.",
+            help="The case to measure; default: the clearest change.",
         ),
     ] = None,
     results: ResultsOption = None,
-    budget: Annotated[str, budget_option("Time for all of them")] = "30m",
+    budget: Annotated[str, budget_option("Time for all searches")] = "30m",
     as_json: JsonOption = False,
     python: PythonOption = None,
     *,
@@ -66,11 +66,11 @@ def bisect_command(
     $ duetbench bisect --lock uv.lock@main uv.lock --app shop.main:app --path /items/7
     $ duetbench bisect COMPARISON --budget 20m
 
-    If several packages moved at once, duets compare mixed locks with the stack before. A test of
-    "none of it" against "all of it" follows every duet: each answer halves the candidates. Fresh
-    duets measure the last candidate alone before it is named, with its own effect. If the other
-    packages still have an effect, the search continues among them. Packages that cannot be
-    installed apart are named as one. A change without an attribution gets one.
+    If several packages changed at once, duets compare the stack before with a lock in which half of
+    them have changed. After every duet, a test decides whether that lock has all of the effect or
+    none: each answer halves the candidates. Fresh duets measure the last candidate alone before it
+    is named. If the other packages still have an effect, the search continues among them. Packages
+    that cannot be installed apart are named as one. A change without an attribution gets one.
 
     Every duet is saved at once: the same command continues a search that was interrupted, or ran
     out of time.

@@ -69,7 +69,7 @@ def compare_command(
         Option(
             "--stack-as-of",
             metavar="DATE",
-            help=f"Packages as of a day, 2026-07-01, or {AS_LOCKED!r}; base, then head.",
+            help=f"Packages of a day (2026-07-01), or {AS_LOCKED!r}. Twice: base, then head.",
         ),
     ] = None,
     with_: WithOption = None,
@@ -80,7 +80,7 @@ def compare_command(
         Option(
             "--python",
             metavar="VERSION",
-            help="One, for both sides of an --app; or BASE HEAD, as 3.14 3.14t.",
+            help="One for both sides of an --app, or two: BASE HEAD, e.g. 3.14 3.14t.",
         ),
     ] = None,
     select: SelectOption = None,
@@ -100,14 +100,14 @@ def compare_command(
     html: HtmlOption = None,
     results: Annotated[
         Path | None,
-        Option("--results", metavar="FOLDER", help="Keep it in this results folder, for the site."),
+        Option("--results", metavar="FOLDER", help="Keep the comparison here, for the site."),
     ] = None,
     details: DetailsOption = False,
     fail_on: Annotated[
         Literal["undecided", "slower", "instructions"],
         Option(
             "--fail-on",
-            help="slower: undecided cases exit with 0; instructions: only counts decide.",
+            help="slower: undecided cases give 0 as well; instructions: only counts decide.",
         ),
     ] = "undecided",
     counts_only: Annotated[
@@ -123,14 +123,14 @@ def compare_command(
         Option(
             "--why",
             metavar="FILE",
-            help="Write the functions behind the clearest change as JSON; up to a minute more.",
+            help="Write the functions behind the clearest change as JSON: a minute more.",
         ),
     ] = None,
     *,
     choice: tuple[Setting, Setting],
     options: Options,
 ) -> None:
-    """Compare HEAD with BASE on this machine, both measured together, where they can differ.
+    """Compare HEAD with BASE on this machine, measured together, in all cases that can differ.
 
     $ duetbench compare HEAD~1 --app shop.main:app --path /items/7
     $ duetbench compare --lock uv.lock@main uv.lock --app shop.main:app
@@ -138,10 +138,9 @@ def compare_command(
     $ duetbench compare --python 3.14 3.14t --select 'asgi-wsgi/*'
     $ duetbench compare --server uvicorn granian --app shop.main:app
 
-    Exit code 0: every planned judgement was made, and nothing got slower by a size you act on; or
-    there was nothing to judge. 1: something got slower, or no longer works. 3: nothing did, but
-    something was not judged or not decided: a longer --budget may help. 4: nothing could be
-    measured.
+    Exit code 0: all that was planned was judged, and nothing got slower by a size you act on; or
+    there was nothing to judge. 1: something did, or no longer works. 3: nothing did, but something
+    was not judged or not decided: a longer --budget may help. 4: nothing could be measured.
     """
     limit = _limit(budget, start=start, counts_only=counts_only)
     output = document(output, as_json=as_json)

@@ -31,10 +31,10 @@ from duetbench.trend.table import tables
 
 def detect_command(
     judge: Annotated[
-        bool, Option("--confirm", help="Judge this machine's candidates by duets: measures.")
+        bool, Option("--confirm", help="Measure this machine's candidates by duets.")
     ] = False,
     elsewhere: Annotated[
-        bool, Option("--elsewhere", help="With --confirm: other machines' candidates, too.")
+        bool, Option("--elsewhere", help="With --confirm: also those of other machines.")
     ] = False,
     from_: Annotated[
         Path | None,
@@ -58,17 +58,17 @@ def detect_command(
     $ duetbench ci detect --output candidates.json
     $ duetbench ci detect --confirm --from candidates.json --budget 30m
 
-    Each machine's ratios to the anchor in this checkout's results are searched (`duetbench ci
-    history pull` fetches the nights). Steps near a change of their stack are candidates: one per
-    change of a stack, however many series moved. Changes that were undone are closed. If several
-    releases lie between the versions of a culprit, and `duetbench backfill --releases` has measured
-    them, the guilty one is named.
+    Searches each machine's ratios to the anchor in this checkout's results (`duetbench ci history
+    pull` fetches the nights). Steps near a change of their stack are candidates: one per change of
+    a stack, however many series moved. Changes that were undone are closed. If several releases lie
+    between the versions of a culprit, and `duetbench backfill --releases` has measured them, the
+    guilty one is named.
 
-    With --confirm, on the machine itself, the stacks before and after are measured together. If
-    that machine no longer exists, --elsewhere judges on this one, and the change says so. Confirmed
-    and dismissed candidates become results/changes/<id>.json, each with its comparison. Nothing is
-    judged twice. Confirmed changes get an attribution at once, from counts of instructions, in
-    results/attributions/<id>.json.
+    With --confirm, this machine measures the stacks before and after its candidates together. If
+    another machine no longer exists, --elsewhere judges its candidates here, and the change says
+    so. Confirmed and dismissed candidates become results/changes/<id>.json, each with its
+    comparison. Nothing is judged twice. Confirmed changes get an attribution at once, from counts
+    of instructions, in results/attributions/<id>.json.
 
     Exit code 0: done. 1: a candidate could not be judged, with the reason.
     """

@@ -62,11 +62,11 @@ def doctor_command(
     $ duetbench doctor
     $ GITHUB_TOKEN=$(gh auth token) duetbench doctor --github
 
-    With --github also the settings that the repository on GitHub lacks for nights: labels of
-    runners, Pages, permissions, and schedules and issues, which are off in a fork. The repository
-    is that of origin, or GITHUB_REPOSITORY; some settings are shown to its administrators only.
+    With --github, it also shows which settings nights still need in the repository on GitHub:
+    labels of runners, Pages, permissions, and schedules and issues, which are off in a fork. The
+    repository is that of origin, or GITHUB_REPOSITORY. Some are shown to administrators only.
 
-    Exit code 0: measuring has all it needs. 1: something is missing or wrong, with advice.
+    Exit code 0: everything needed is here. 1: something is missing or wrong, with advice.
     """
     project = Project.here()
     remote = tuple(_on_github(project)) if on_github else ()  # first: it may lack a token

@@ -37,7 +37,7 @@ def accept_command(
     ] = None,
     run: Annotated[
         int | None,
-        Option("--run", metavar="N", min=1, help="With --fetch: of this workflow run instead."),
+        Option("--run", metavar="N", min=1, help="With --fetch: from this workflow run."),
     ] = None,
     plan: Annotated[
         Path | None,
@@ -45,9 +45,7 @@ def accept_command(
     ] = None,
     shard: Annotated[
         int | None,
-        Option(
-            "--shard", metavar="N", min=1, help="With --plan: the only one that can be missing."
-        ),
+        Option("--shard", metavar="N", min=1, help="With --plan: expect this shard only, not all."),
     ] = None,
     candidates: Annotated[
         Path | None,
@@ -70,9 +68,9 @@ def accept_command(
     Give one of --plan and --candidates. Exit code 0: everything arrived and was accepted.
     1: something is refused or missing, the rest was copied. 3: nothing was accepted.
 
-    With --fetch they are fetched, one by one, for another call to check. A damaged artifact, or one
-    that is far too large once unpacked, is skipped and named, and is missing afterwards. Needs
-    GITHUB_TOKEN with actions: read. Exit code 4: GitHub could not list them.
+    With --fetch, artifacts are only fetched, one by one; another call checks them. A damaged
+    artifact, or one that is far too large once unpacked, is named and skipped, so it is missing
+    afterwards. Needs GITHUB_TOKEN with actions: read. Exit code 4: GitHub could not list them.
     """
     target.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
     if fetch is not None:  # only this talks to GitHub
@@ -119,8 +117,8 @@ def sandbox_command(
 
     $ duetbench ci sandbox -- run --plan night.json --shard 1 --results measured
 
-    For commits of pull requests and releases, which are untrusted. The command has no access to the
-    runner's files, to the machine's cache (except for reading) and to networks; nothing that it
+    For untrusted code: commits of pull requests, and releases. The command has no access to the
+    runner's files, to the machine's cache (except for reading) and to networks; no process that it
     starts stays. Files that it reads (--plan, --from) are copied in, and files that it writes
     (--results, --to, --output, --why) are copied out; all are names in this folder. Exit codes are
     those of the command, and 4 if its output cannot be used.
@@ -155,7 +153,7 @@ def slash_command() -> None:
 
     Runs when a comment is created (`on: issue_comment`). The comparison starts if somebody with
     write permission names the full commit that is the pull request's head. They confirm that they
-    have reviewed it, since its code will run on the measuring machine. Strangers get no answer, and
+    have reviewed it, since its code will run on the measuring machine. Others get no answer, and
     the answer to another commit says so. A new request ends the older comparison.
 
     Needs GITHUB_TOKEN with actions: write and pull-requests: write. Exit code 0: decided, either

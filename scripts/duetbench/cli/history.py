@@ -68,8 +68,8 @@ def pull_command(
     branch is an empty history. In this checkout the files are untracked; do not commit them.
 
     With --alone, as in workflows, only the history counts. Files committed beside the code were
-    measured by whoever committed them. A copy of the repository has them too, where they are no
-    part of the history, and no reason to open issues.
+    measured by whoever committed them. A fork has them too, but they are no part of its history,
+    and no reason to open issues there.
     """
     project = Project.here()
     where, results = remote_of(project.root, remote, branch), to or project.results
@@ -106,8 +106,8 @@ def push_command(
     $ duetbench ci history push accepted --plan night.json
 
     Every file is checked first. If a file is damaged, or would replace a run, it is refused, and
-    nothing is pushed. Refused and broken pushes are repeated, 20 times in a few minutes. A run that
-    was cut short is kept as a partial run.
+    nothing is pushed. A push that is refused or breaks off is repeated, up to 20 times in a few
+    minutes. A run that was cut short is kept as a partial run.
 
     Exit code 0: everything is pushed. 1: with --plan: cases are missing; the rest was pushed.
     3: with --plan: the night gave no usable launch. 4: the push failed, and the branch is

@@ -35,7 +35,7 @@ def inprocess_command(
     ] = False,
     to: Annotated[
         Path | None,
-        Option("--to", metavar="FOLDER", help="With --record: where; default: results/ here."),
+        Option("--to", metavar="FOLDER", help="With --record: the folder; default: results/."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -70,11 +70,11 @@ OutputOption = Annotated[
 
 PlanOption = Annotated[
     Path | None,
-    Option("--plan", metavar="FILE", help="Take a shard of this night (`duetbench ci plan`)."),
+    Option("--plan", metavar="FILE", help="Measure a shard of this night (`duetbench ci plan`)."),
 ]
 
 ShardOption = Annotated[
-    int | None, Option("--shard", metavar="N", min=1, help="Which shard of it, from 1.")
+    int | None, Option("--shard", metavar="N", min=1, help="Which shard of --plan, from 1.")
 ]
 
 DetailsOption = Annotated[

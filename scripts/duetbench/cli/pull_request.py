@@ -48,7 +48,7 @@ BaseOption = Annotated[
     Option(
         "--base",
         metavar="REVISION",
-        help="Branch or commit that the head has left; default: from the event.",
+        help="Branch or commit that the head left; default: from the event.",
     ),
 ]
 
@@ -63,7 +63,7 @@ def sides_command(
         Option(
             "--lock",
             metavar="FILE",
-            help="The one file whose change makes an upgrade; default: usual names.",
+            help="The only file that an upgrade changes; default: usual names.",
         ),
     ] = "",
 ) -> None:
@@ -122,7 +122,7 @@ def compare_command(
     to: Annotated[Path, Option("--to", metavar="FOLDER", help="Folder for the results.")],
     app: Annotated[
         str,
-        Option("--app", metavar="MODULE:ATTRIBUTE", help="As of `duetbench compare`; empty: none."),
+        Option("--app", metavar="MODULE:ATTRIBUTE", help="As in `duetbench compare`; empty: none."),
     ] = "",
     paths_: Annotated[
         str, Option("--paths", metavar="LINES", help="Its --path, one per line.")
@@ -154,7 +154,7 @@ def compare_command(
     all of it. The commands that start the application get none of the job's tokens.
 
     Exit code 0: compared, whatever the result; 1: with --fail-on slower, something got materially
-    slower or broke, with --fail-on instructions, executes materially more; others as of `duetbench
+    slower or broke, with --fail-on instructions, executes materially more; others as for `duetbench
     compare`, if nothing could be measured.
     """
     target = _target(app, paths_, requests, args)
@@ -242,11 +242,11 @@ def report_command(
 
     $ duetbench ci report --pr 12 --base BASE --head HEAD --from incoming
 
-    With --from, --pr, --base and --head: in a later job of the workflow that compared. If there is
-    no result to show, the comment says so. Without them: in a workflow that runs when that one has
-    ended (`on: workflow_run`). Then the artifacts are fetched, and GitHub names the pull requests
-    of the measured commit. The data is untrusted, and is shown only if it compares that commit with
-    the one where it left its base. A named application has its own comment.
+    Use --from, --pr, --base and --head in a later job of the workflow that compared. If there is no
+    result to show, the comment says so. Use none of them in a workflow that runs after that one
+    (`on: workflow_run`). Then the artifacts are fetched, and GitHub names the pull requests of the
+    measured commit. The data is untrusted, and is shown only if it compares that commit with the
+    one where it left its base. A named application has its own comment.
 
     Needs GITHUB_TOKEN with pull-requests: write, contents: read, and to fetch, actions: read. Exit
     code 0: commented, or nothing to say; 4: the result cannot be shown, or GitHub was not reached.

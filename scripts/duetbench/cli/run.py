@@ -97,11 +97,10 @@ def run_command(
     $ duetbench run --select 'asgi-wsgi/*/py3.14t/*' --launches 3
 
     The run file is saved after every launch. Ctrl-C keeps what was measured; `--resume latest`
-    continues its plan. With --plan and --shard it is one machine's part of a night, in which a
-    failed launch is a result. --dry-run shows what would be done, and how long it would take.
-    A case whose optional interpreter is not available here is recorded as not measured.
-    Exit code 0: every launch was valid, or it is a complete shard. 1: some failed, the others are
-    recorded. 3: none was usable.
+    continues. --plan and --shard measure one machine's part of a night, in which a failed launch is
+    a result. --dry-run shows what would be done, and how long it would take. A case whose optional
+    interpreter is not available here is recorded as not measured. Exit code 0: every launch was
+    valid, or it is a complete shard. 1: some failed, the others are recorded. 3: none was usable.
     """
     output = document(output, as_json=as_json)
     console = console_for({"--output": output, "--markdown": markdown})

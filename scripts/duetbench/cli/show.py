@@ -56,8 +56,8 @@ def show_command(
     $ duetbench show latest
     $ duetbench show COMPARISON --html report.html
 
-    A comparison is one of the last made on this machine, by its id; one that confirmed a change
-    (results/comparisons/); or any file of `duetbench compare --output`.
+    Comparisons are found by their id, if they were among the last on this machine or are in
+    results/comparisons/. A file of `duetbench compare --output` is shown as well.
     """
     if as_json_ and markdown:
         raise UsageError("--json and --markdown were both given; choose one")
@@ -84,7 +84,7 @@ def show_command(
 
 
 def export_command(
-    name: Annotated[str, Argument(metavar="RUN|COMPARISON|POINTS", help="As of `duetbench show`.")],
+    name: Annotated[str, Argument(metavar="RUN|COMPARISON|POINTS", help="As in `duetbench show`.")],
     as_csv: Annotated[
         Path, Option("--csv", metavar="FILE", help="Write CSV; -: standard output.")
     ] = Path("-"),

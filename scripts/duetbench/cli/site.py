@@ -34,10 +34,9 @@ def site_command(
     $ duetbench site
     $ duetbench site -o public --url https://OWNER.github.io/REPO/
 
-    A static folder that works below any address and needs no other host. The same
-    results always give the same pages. Files that cannot be read are named, and the
-    rest is shown. If docs/ of the folder has an index.html, as after `make docs`, every page
-    links to it.
+    The site is a static folder that works below any address and needs no other host. The same
+    results always give the same pages. Files that cannot be read are named, and the rest is shown.
+    If the folder has docs/index.html, as after `make docs`, every page links to it.
     """
     if base and not base.startswith(("https://", "http://")):
         raise UsageError(f"--url {base}: expected an address like https://example.org/duetbench/")

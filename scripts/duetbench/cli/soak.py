@@ -49,14 +49,14 @@ def soak_command(
     *,
     options: Options,
 ) -> None:
-    """Load one server for long: does its memory grow for good?
+    """Load one server for a long time: does its memory grow for good?
 
     $ duetbench soak --app shop.main:app --path /items/7
     $ duetbench soak --app shop.main:app --path /items/7 --for 10m --json
 
     Requests come in bursts, with the case's connections and no pause. After each burst, while no
-    request is running, anonymous memory (without files) is read. It ends early if the server takes
-    half of the free memory. Exit code 0: no leak was seen. 1: it leaks. 3: undecided.
+    request is running, anonymous memory (without files) is read. The soak ends early if the server
+    takes half of the free memory. Exit code 0: no leak was seen. 1: it leaks. 3: undecided.
     """
     console = Console(stderr=as_json)
     if not (seconds := units.read_time(time)):

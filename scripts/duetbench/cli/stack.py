@@ -23,13 +23,13 @@ stack_app = Typer(help="The stacks under test and their locks.", no_args_is_help
 
 @stack_app.command("lock")
 def lock_command(
-    names: Annotated[list[str] | None, Argument(help="Stacks; all if none.")] = None,
+    names: Annotated[list[str] | None, Argument(help="Stacks; default: all.")] = None,
     as_of: Annotated[
         str | None,
         Option("--as-of", metavar="DATE", help="Resolve as of the end of this date (UTC)."),
     ] = None,
 ) -> None:
-    """Resolve stacks again, write their locks, and show which packages moved.
+    """Resolve stacks again, write their locks, and show which packages changed.
 
     $ duetbench stack lock current
     $ duetbench stack lock current --as-of 2026-03-01
@@ -48,7 +48,7 @@ def bump_command(
     ] = False,
     as_is: Annotated[
         bool,
-        Option("--as-is", help="With --push: renew nothing, only bring that branch to this code."),
+        Option("--as-is", help="With --push: renew no lock, only update the branch's code."),
     ] = False,
 ) -> None:
     """Renew all locks to the newest releases, with the list of releases as the commit's message.
@@ -56,10 +56,10 @@ def bump_command(
     $ duetbench stack bump
     $ duetbench stack bump --push
 
-    The newest are those that have been out for `cooldown-days` (pyproject.toml; default 3), and
-    locked releases are never taken back. The history of the locks is the axis of all trends, so
-    such a commit contains nothing else. Without --push the locks are written, and the message is
-    printed. With --push this checkout and its branch stay as they are.
+    The newest are those that have been out for `cooldown-days` (pyproject.toml; default 3), and no
+    package gets an older release. The history of the locks is the axis of all trends, so such a
+    commit contains nothing else. Without --push the locks are written, and the message is printed.
+    With --push this checkout and its branch stay as they are.
     """
     if as_is and not push:
         raise UsageError("--as-is: only --push changes the branch: add it")
@@ -99,13 +99,13 @@ def links_command(
         Option("--to", metavar="FOLDER", help="Folder for new files; default: beside the others."),
     ] = None,
 ) -> None:
-    """Keep the links in the metadata of the stacks' packages, in results/packages/.
+    """Store the links in the metadata of the stacks' packages in results/packages/.
 
     $ duetbench stack links
     $ duetbench stack links --to closed
 
-    The site's pages of packages link there: home page, source, changelog. Known versions keep their
-    links. Packages are unpacked, and none of their code runs.
+    The site's pages of packages show them: home page, source, changelog. Known versions keep
+    theirs. Packages are unpacked, and none of their code runs.
     """
     project, narrator = Project.here(), Narrator(errors())
     links: dict[tuple[str, str], packages.VersionLinks] = {}

@@ -18,11 +18,11 @@ from typer.main import get_group
 Table = Mapping[str, tuple[str, str]]
 
 VERBS: Final[Table] = {
-    "compare": ("compare", "Compare two versions, measured together: what changed, how sure?"),
+    "compare": ("compare", "Compare two versions, measured together: what changed, and how sure?"),
     "bisect": ("bisect", "Find the release that caused a change."),
-    "why": ("why", "Find the functions that a change lies in."),
+    "why": ("why", "Find the functions behind a change."),
     "run": ("run", "Measure one version: how fast is it?"),
-    "soak": ("soak", "Load one server for long: does its memory grow for good?"),
+    "soak": ("soak", "Load one server for a long time: does its memory grow for good?"),
     "show": ("show", "Show a run, a comparison, or points of a trend."),
     "export": ("show", "Write a run, a comparison or points as a table, one row per figure."),
     "init": ("init", "Write into pyproject.toml how this repository's application is measured."),
@@ -31,7 +31,7 @@ VERBS: Final[Table] = {
     "ci": ("verbs", "Commands for workflows: pull requests, nights, your own machines."),
     "dev": ("verbs", "For developers of duetbench itself."),
     "anchor": ("anchor", "The stack that trend points are measured against."),
-    "backfill": ("backfill", "Measure stacks of other times: years of trend on day one."),
+    "backfill": ("backfill", "Measure stacks of past dates: years of trend on day one."),
     "inprocess": ("inprocess", "Measure inside one process: threads, handlers, Pydantic."),
     "site": ("site", "Build a site from results/: trends, experiments, changes, packages."),
     "stack": ("stack", "The stacks under test and their locks."),
@@ -49,7 +49,7 @@ PANELS: Final = {
 """The groups of the list. Commands in none make this repository's trends, which few users need."""
 
 CI: Final[Table] = {
-    "plan": ("night", "Share a night's cases out over the machines that measure them."),
+    "plan": ("night", "Divide a night's cases among the machines that measure them."),
     "history": ("history", "The results of all nights, on a branch of their own."),
     "accept": ("github", "Check artifacts of measuring machines, and copy the valid ones."),
     "detect": ("detect", "Find series that moved for good, and confirm them by duets."),

@@ -46,16 +46,16 @@ def why_command(
     *,
     options: Options,
 ) -> None:
-    """Count the instructions of a request function by function on both sides, and rank them.
+    """Count the instructions of a request on both sides, and rank the functions that differ.
 
     $ duetbench why HEAD~1 --app shop.main:app --path /items/7
     $ duetbench why COMPARISON --select '*/asgi-json/*'
     $ duetbench why --start HEAD~1 --app shop.main:app
 
-    Needs Valgrind and a C compiler, and CPython from 3.12 on; --start does not. What is found is
-    kept as results/attributions/<id>.json; a change's has the change's id. Cases that differ in the
-    server only share theirs, for servers are no part of it. Of a comparison, where none is
-    selected, it is the case that moved most surely.
+    Needs Valgrind, a C compiler and CPython 3.12 or newer, except with --start. The result is
+    stored as results/attributions/<id>.json, that of a change under its id. Cases that differ only
+    in the server share a result, because no server is counted. Without --select, the case of a
+    comparison with the clearest change is counted.
     """
     console = Console(stderr=as_json)
     project, narrator = repository(console), Narrator(console)

@@ -101,9 +101,9 @@ class FlagName(StrEnum):
         flag.severity = "fail" if kind == "fail" else "warn"
         return flag
 
-    WRONG_STATUS = "wrong_status", "fail", "a response had another status than declared"
-    WRONG_BODY = "wrong_body", "fail", "a response had another content type or body than declared"
-    WRONG_SIZE = "wrong_size", "fail", "under load, a body had another size than right ones have"
+    WRONG_STATUS = "wrong_status", "fail", "a response had a status other than declared"
+    WRONG_BODY = "wrong_body", "fail", "a response had a content type or body other than declared"
+    WRONG_SIZE = "wrong_size", "fail", "under load, a body had a size that right ones do not have"
     TRANSPORT_ERRORS = "transport_errors", "fail", "connections failed, or requests timed out"
     GIL_MISMATCH = "gil_mismatch", "fail", "the GIL of a serving process was not as declared"
     VERSION_MISMATCH = "version_mismatch", "fail", "a process ran other versions than declared"
@@ -111,12 +111,12 @@ class FlagName(StrEnum):
     SERVER_DIED = "server_died", "fail", "the server ended before duetbench stopped it"
     SETUP_FAILED = "setup_failed", "fail", "a command before or after the server failed"
     NOT_READY = "not_ready", "fail", "the server was not ready in time"
-    NOT_STOPPED = "not_stopped", "fail", "a process of the server's session outlived it or SIGKILL"
+    NOT_STOPPED = "not_stopped", "fail", "a process of the server survived its end or SIGKILL"
     LITTLES_LAW = "littles_law", "fail", "the requests in flight do not add up to the connections"
     IMPOSSIBLE = "impossible", "fail", "a figure over its ceiling, below its floor or contradictory"
     NOT_CONCURRENT = "not_concurrent", "fail", "requests that should overlap were served one by one"
     NO_ANSWER = "no_answer", "fail", "no good answer arrived under load"
-    CLIENT_SATURATED = "client_saturated", "fail", "the generator was the limit, not the server"
+    CLIENT_SATURATED = "client_saturated", "fail", "the load generator was the limit"
     CLIENT_FAILED = "client_failed", "fail", "the load generator failed or printed rubbish"
     CONNECTIONS_OVER_BACKPRESSURE = (
         "connections_over_backpressure",
@@ -138,7 +138,7 @@ class FlagName(StrEnum):
     SMALL_POOL = "small_pool", "warn", "cores were idle, and fewer requests ran than connections"
     ERROR_INSIDE = "error_inside", "warn", "a body with the declared status reports an error"
     MEMORY_GROWS = "memory_grows", "disturbs", "the server kept memory for every request"
-    CONNECTIONS_REOPENED = "connections_reopened", "disturbs", "kept connections were opened again"
+    CONNECTIONS_REOPENED = "connections_reopened", "disturbs", "connections had to be opened again"
     WORKER_IMBALANCE = "worker_imbalance", "warn", "the connections were spread unevenly"
     CORES_INSUFFICIENT = (
         "cores_insufficient",

@@ -232,7 +232,7 @@ _ROWS: Final[list[Metric]] = [
     Metric(
         "server_cpu_per_request",
         seconds,
-        "Core time of the whole server process tree per answered request.",
+        "CPU time of the whole server process tree per answered request.",
         "CPU/request",
         lower=0.002,
         rank=1,
@@ -288,9 +288,9 @@ _ROWS: Final[list[Metric]] = [
     Metric("uss_steady", size, "Median unique set size under load.", "USS steady", lower=0.01),
     Metric("rss_steady", size, "Median resident set size under load.", "RSS steady", lower=0.01),
     Metric("memory_per_request", octets, "Memory kept per request.", "bytes kept/request"),
-    Metric("memory_per_request_low", octets, "Lower end of it (95 %).", "bytes kept/request, low"),
+    Metric("memory_per_request_low", octets, "95 % interval: low end.", "bytes kept/request, low"),
     Metric(
-        "memory_per_request_high", octets, "Upper end of it (95 %).", "bytes kept/request, high"
+        "memory_per_request_high", octets, "95 % interval: high end.", "bytes kept/request, high"
     ),
     Metric(
         "memory_per_request_late",
@@ -302,7 +302,7 @@ _ROWS: Final[list[Metric]] = [
     Metric(
         "threads_computing",
         plain,
-        "Core time of the server tree over that of its busiest thread: 1 if one does all.",
+        "CPU time of the server tree over that of its busiest thread: 1 if one thread does all.",
         "computing threads",
     ),
     Metric(
@@ -317,7 +317,7 @@ _ROWS: Final[list[Metric]] = [
     Metric(
         "work_per_request",
         seconds,
-        "Core time per answered request, had both sides the same wake-ups. Not in launches: "
+        "CPU time per answered request, had both sides the same wake-ups. Not in launches: "
         "comparisons compute it.",
         "work/request",
         lower=0.002,
@@ -356,7 +356,7 @@ _ROWS: Final[list[Metric]] = [
     Metric(
         "start_cpu",
         seconds,
-        "Core time of the whole server process tree until its first right answer.",
+        "CPU time of the whole server process tree until its first right answer.",
         "CPU to start",
         lower=0.01,
         rank=13,
@@ -377,7 +377,7 @@ _ROWS: Final[list[Metric]] = [
     Metric(
         "import_time",
         seconds,
-        "Core time of a worker for importing the application, or making it.",
+        "CPU time of a worker for importing the application, or for creating it.",
         "CPU to import",
         lower=0.01,
         rank=15,
@@ -427,7 +427,7 @@ INSTRUCTIONS: Final = "instructions"
 TIME_INSIDE: Final = Metric(
     "seconds",
     seconds,
-    "Core time of a call inside the process.",
+    "CPU time of a call inside the process.",
     "time in process (seconds)",
     lower=0.01,
     moves="takes {} more|less time in process",

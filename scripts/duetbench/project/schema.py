@@ -70,7 +70,7 @@ class InterpreterSpec(InterpreterKind):
     version: PatchVersion
     optional: bool = Field(
         default=False,
-        description="Made only when cases on it are measured, or by `duetbench setup --optional`.",
+        description="Installed only for cases that use it, or by `duetbench setup --optional`.",
     )
 
 
@@ -87,7 +87,7 @@ class OhaSpec(Frozen):
 class StackSpec(Frozen):
     """What a stack may declare beside its packages."""
 
-    title: str = Field(default="", description="For people; empty: nothing worth saying.")
+    title: str = Field(default="", description="Shown to readers; may be empty.")
     interpreters: tuple[str, ...] = Field(default=(), description="Default: all declared.")
 
 
@@ -105,7 +105,7 @@ class EndpointTable(Frozen):
     `requests` explains paths.
     """
 
-    title: Text = Field(default="", description="For people; filled in as ids are.")
+    title: Text = Field(default="", description="Shown to readers; placeholders as in ids.")
     app: Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")]
     interface: Interface
     factory: bool = False
@@ -155,7 +155,7 @@ class CasesTable(Frozen):
 class Declaration(Frozen):
     """A whole `experiment.toml`. Each block of cases is already merged over `defaults`."""
 
-    title: Text = Field(default="", description="For people; empty: the folder's name.")
+    title: Text = Field(default="", description="Shown to readers; default: the folder's name.")
     question: Text
     source: SourceTable
     deviations: tuple[Text, ...] = ()

@@ -131,11 +131,11 @@ class Target(Frozen):
     app: Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")] = Field(
         description="ASGI or WSGI application, e.g. shop.main:app."
     )
-    factory: bool = Field(False, description="The attribute is a function that returns it.")
+    factory: bool = Field(False, description="The attribute is a function that returns the app.")
     interface: Interface | None = Field(None, description="Default: detected by importing it.")
     requests: Several = Field(
         ("GET /",),
-        description="A request, 'POST /orders @order.json'; several paths with their shares, "
+        description="A request: 'POST /orders @order.json'. Or several paths with their shares: "
         "'GET /items/{1..100} 3 /search?q={@words.txt} 1'. Each is a case.",
     )
     headers: dict[HeaderName, HeaderText] = Field(
@@ -173,19 +173,19 @@ class Target(Frozen):
     )
     after: Several = Field((), description="Command after each stop of the server.")
     # None: see `target_python`. Two only where it is compared.
-    python: Annotated[Several, Field(max_length=1)] = Field((), title="Its interpreter, 3.13t.")
+    python: Annotated[Several, Field(max_length=1)] = Field((), title="Interpreter, e.g. 3.13t.")
     packages: Text | None = Field(
-        None, description="File with its packages, e.g. requirements/web.txt; default: detected."
+        None, description="File with the packages, e.g. requirements/web.txt; default: detected."
     )
     ready_timeout: Annotated[float, BeforeValidator(_seconds)] = Field(
         30.0,
         gt=0,
         le=3600,
         alias="ready-timeout",
-        description="Time that its server may take to start, e.g. 90s or 2m (30s).",
+        description="Time that the server may take to start, e.g. 90s or 2m (30s).",
     )
-    groups: Several = Field((), title="Dependency groups that it needs, too.")
-    extras: Several = Field((), title="Extras of its project that it needs.")
+    groups: Several = Field((), title="Dependency groups that the app needs.")
+    extras: Several = Field((), title="Extras of the project that it needs.")
     results: Text | None = Field(None, title="Folder of the repository for results.")
 
 
@@ -291,7 +291,7 @@ class Anchor(Frozen):
     previous: _Name | None = Field(default=None, description="The anchor that it continues.")
     canary: str | None = Field(
         default=None,
-        description="Id of a case that nights also measure, anchor against anchor: it stays 1.",
+        description="Id of a case that nights also measure, anchor against anchor: 1 is right.",
     )
     interpreters: dict[str, PatchVersion] = Field(min_length=1)
     stacks: dict[str, Digest] = Field(min_length=1, description="SHA-256 of each lock.")

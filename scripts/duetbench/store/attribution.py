@@ -109,7 +109,7 @@ class Totals(Frozen):
 
 
 class Attribution(Artefact):
-    """The code that one case's change of instructions lies in."""
+    """The functions behind one case's change of instructions."""
 
     noun: ClassVar[str] = "an attribution (duetbench why)"
     place: ClassVar[str] = "attributions/{0.id}.json"
