@@ -97,9 +97,9 @@ def run_command(
     $ duetbench run --select 'asgi-wsgi/*/py3.14t/*' --launches 3
 
     The run file is saved after every launch. Ctrl-C keeps what was measured; `--resume latest`
-    continues. --plan and --shard measure one machine's part of a night, in which a failed launch is
-    a result. --dry-run shows what would be done, and how long it would take. A case whose optional
-    interpreter is not available here is recorded as not measured. Exit code 0: every launch was
+    continues. With --plan and --shard, the run is a machine's part of a night: a failed launch is a
+    result. --dry-run shows what would be done, and how long it would take. A case whose optional
+    interpreter is not available here is recorded as not measured. Exit code 0: all launches were
     valid, or it is a complete shard. 1: some failed, the others are recorded. 3: none was usable.
     """
     output = document(output, as_json=as_json)
