@@ -130,7 +130,6 @@ def figures(source: random.Random, throughput: float = 5000.0) -> dict[str, floa
         "requests": requests,
         "good": requests,
         "unsent": 0.0,
-        "import_time": 0.2,
         "timeouts": 0.0,
         "errors": 0.0,
         "window": near(8.0, 1e-4),
