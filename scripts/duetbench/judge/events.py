@@ -1,7 +1,4 @@
-"""Tests all cases of a comparison as one, and so sees changes that no single case shows.
-
-A release of a package moves several endpoints, and both interpreters.
-"""
+"""Tests all cases of a comparison as one: a release often moves several of them a little."""
 
 import math
 import statistics as figures

@@ -340,8 +340,10 @@ def of_anchor(project: Project, anchor: Anchor, scope: Scope) -> Anchored:
     _require_readable(place, revision.label)
     # Only packages will differ, so both sides may use a selected experiment of the checkout.
     state, known = revisions.working(project.root), {*anchor.stacks, *anchor.interpreters}
-    checkout = Project(revisions.lay_out(project.root, state, scope.copies))
-    lent = lend_experiments(checkout, place, scope.profile) if scope.select else ()
+    lent: tuple[Case, ...] = ()
+    if scope.select:
+        checkout = Project(revisions.lay_out(project.root, state, scope.copies))
+        lent = lend_experiments(checkout, place, scope.profile)
     lent = tuple(case for case in lent if {case.stack, case.python} <= known)
     part = _itself(revision, place, scope)
     part = replace(part, cases=(*part.cases, *lent))

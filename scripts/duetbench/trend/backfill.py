@@ -178,7 +178,8 @@ def backfill(
     base = sides_.of_anchor(task.project, task.anchor, task.scope)
     anchored.verify(task.anchor, base.base)
     if left_out := sum(case.id in otherwise for case in base.base.cases):
-        reporter.note(f"left out: {left_out} cases with points of {('starts', 'loads')[starts]}")
+        kind = "loads" if starts else "starts"
+        reporter.note(f"left out: {left_out} cases with points of {kind}")
     with measuring():
         for start in range(0, len(order), AT_ONCE):
             yield from _batch(task, base, order[start : start + AT_ONCE], done, reporter)
