@@ -181,7 +181,10 @@ def test_choices_stand_side_by_side(tmp_path: Path) -> None:
     assert list(sites.dead_links(tmp_path / "site")) == []
 
 
-def test_without_choices_nothing_stands_side_by_side(tmp_path: Path) -> None:
+def test_choices_may_lack_or_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = put(tmp_path, site_builds.make_comparison(FASTAPI))
     assert not (site / "x" / "side-by-side").exists()
     assert "side-by-side" not in (site / "x" / "index.html").read_text("utf-8")
+    monkeypatch.setattr("duetbench.show.choices.choices", lambda _: 1 / 0)
+    put(tmp_path, choice(18, ("uvicorn", "granian"), served(comparing.FASTER)))
+    assert "cannot be shown" in (site / "x" / "side-by-side" / "index.html").read_text("utf-8")

@@ -5,6 +5,8 @@ If a machine has several comparisons of the same two sides and cases, the newest
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from statistics import geometric_mean
 from typing import Final
 
@@ -17,8 +19,7 @@ from duetbench.show.answer import ViewRow, rows_of
 from duetbench.store.comparison import CaseComparison, Comparison, SideRecord
 
 TITLE: Final = "Side by side"
-COLUMNS: Final = ("CPU/request", "p99", "Memory under load")
-"""Headings of a choice's figures."""
+COLUMNS: Final = ("CPU/request", "p99", "Memory under load")  # of a choice's figures
 
 _KINDS: Final = {"server": "Servers", "loop": "Event loops", "interpreter": "Interpreters"}
 _OTHERS: Final = "Other settings"
@@ -34,7 +35,7 @@ class Figure:
     row: ViewRow | None
 
     def __str__(self) -> str:
-        if self.row is None or not self.row.judgement.ratio:
+        if self.row is None:
             return f"{self.sides}, not judged"
         return f"{self.sides}, {self.row.verdict} {self.row.change} ({self.row.interval})"
 
@@ -46,36 +47,32 @@ class Choice:
     comparison: Comparison
     case: str
     name: str
+    sides: str
     figures: tuple[Figure, ...]
     samples: str
 
 
-def choices(comparisons: Iterable[Comparison]) -> dict[tuple[str, str], tuple[Choice, ...]]:
-    """Make the tables: kind of setting and machine → rows.
+def is_choice(comparison: Comparison) -> bool:
+    """Whether it compares two settings, or two interpreters, under load."""
+    return comparison.cross and not comparison.start and not comparison.counts_only
 
-    Only comparisons of two settings, or two interpreters, under load have rows.
-    """
-    newest: dict[Hashable, tuple[tuple[str, str], Choice]] = {}
-    for comparison in sorted(comparisons, key=lambda c: c.started, reverse=True):
-        if not comparison.cross or comparison.start or comparison.counts_only:
-            continue
+
+def choices(comparisons: Iterable[Comparison]) -> dict[tuple[str, str], tuple[Choice, ...]]:
+    """Make the tables, of those comparisons that have a choice: kind and machine → rows."""
+    titles = [*_KINDS.values(), _OTHERS]
+    newest: dict[Hashable, tuple[tuple[int, str, str], Choice]] = {}
+    for comparison in sorted(filter(is_choice, comparisons), key=lambda c: c.started, reverse=True):
         kind = _kind(comparison)
-        place = _KINDS.get(kind, _OTHERS), comparison.machine.id
+        title = _KINDS.get(kind, _OTHERS)
+        place = titles.index(title), title, comparison.machine.id
         rows = {(row.case, row.metric): row for row in rows_of(comparison)}
         for case in (case for case in comparison.cases if case.duets):
             pair = frozenset(map(_side, (comparison.base, comparison.head)))
             key = (*place, pair, _question(case.case, comparison.head.settings, kind))
             newest.setdefault(key, (place, _choice(comparison, case, kind, rows)))
-    order = [*_KINDS.values(), _OTHERS]
-
-    def rank(entry: tuple[tuple[str, str], Choice]) -> tuple[int, str, str, str]:
-        (title, machine), choice = entry
-        return order.index(title), machine, choice.name, choice.comparison.head.label
-
-    tables: dict[tuple[str, str], tuple[Choice, ...]] = {}
-    for place, choice in sorted(newest.values(), key=rank):
-        tables[place] = (*tables.get(place, ()), choice)
-    return tables
+    ranked = sorted(newest.values(), key=lambda e: (e[0], e[1].name, e[1].comparison.head.label))
+    by_place = groupby(ranked, key=itemgetter(0))
+    return {place[1:]: tuple(choice for _, choice in entries) for place, entries in by_place}
 
 
 def _kind(comparison: Comparison) -> str:
@@ -115,13 +112,14 @@ def _choice(
 ) -> Choice:
     def figure(metric: str) -> Figure:
         row = rows.get((case.case.id, metric))
+        row = row if row and row.judgement.ratio else None
         return Figure((row.figures if row else "") or _sides(case, metric, row), row)
 
-    cpu, *others = map(figure, (CPU, f"{case.case.load.times}_p99", "pss_steady"))
-    judgement = cpu.row.judgement if cpu.row else None
+    figures = tuple(map(figure, (CPU, f"{case.case.load.times}_p99", "pss_steady")))
+    judgement = row.judgement if (row := rows.get((case.case.id, CPU))) else None
     samples = f"{judgement.duets}{' by turns' if judgement.alone else ''}" if judgement else "0"
-    name = _name(case.case)
-    return Choice(comparison, name.id, _words(name, kind), (cpu, *others), samples)
+    name, sides = _name(case.case), f"{comparison.base.label} → {comparison.head.label}"
+    return Choice(comparison, name.id, _words(name, kind), sides, figures, samples)
 
 
 def _sides(case: CaseComparison, metric: str, row: ViewRow | None) -> str:

@@ -67,17 +67,12 @@ def _side_by_side(
     tables: Mapping[tuple[str, str], Sequence[Choice]], links: Mapping[str, str]
 ) -> Iterator[str]:
     if tables:
-        yield f"# {choices.TITLE}"
-        yield _SIDE_BY_SIDE
+        yield from (f"# {choices.TITLE}", _SIDE_BY_SIDE)
     head = ["case", "base → head", *choices.COLUMNS, "duets"]
     align = ["---", "---", *["---:"] * (len(head) - 2)]
     for (kind, machine), rows in tables.items():
         yield f"**{kind} on {escape(machine)}**"
-        yield grid(head, align, [_choice(row) for row in rows])
+        cells = ([row.name, row.sides, *map(str, row.figures), row.samples] for row in rows)
+        yield grid(head, align, cells)
         days = {row.comparison.id: row.comparison.started[:10] for row in rows}
         yield ", ".join(f"[{day}]({links.get(name, '')})" for name, day in days.items())
-
-
-def _choice(row: Choice) -> list[str]:
-    sides = f"{row.comparison.base.label} → {row.comparison.head.label}"
-    return [row.name, sides, *map(str, row.figures), row.samples]

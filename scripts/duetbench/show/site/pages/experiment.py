@@ -25,7 +25,8 @@ _SHARED_QUESTION = "What does a request take inside the process?"
 
 
 def pages(site: Site) -> Iterator[PageFile]:
-    """Make the list, and one page for each experiment."""
+    """Make the list, the page of choices if there are any, and one page for each experiment."""
+    side_by_side = any(map(choices.is_choice, site.comparisons.values()))
     yield render(
         site,
         "experiments.html.j2",
@@ -33,15 +34,20 @@ def pages(site: Site) -> Iterator[PageFile]:
         "Experiments",
         "Questions about the Python web stack, each with its answer and figures.",
         questions=questions(site),
-        side_by_side=bool(tables := choices.choices(site.comparisons.values())),
+        side_by_side=side_by_side,
     )
-    if tables:
-        about = "Servers, event loops and interpreters: what each takes for the same requests."
-        address, title = addresses.SIDES, choices.TITLE
-        yield render(site, "choices.html.j2", address, title, about, tables=tables)
+    if side_by_side:
+        yield from guard(site, addresses.SIDES, choices.TITLE, partial(_side_by_side, site))
     for name in _names(site):
         address = addresses.experiment(name)
         yield from guard(site, address, name, partial(_page, site, name))
+
+
+def _side_by_side(site: Site) -> Iterator[PageFile]:
+    about = "Servers, event loops and interpreters: what each takes for the same requests."
+    tables = choices.choices(site.comparisons.values())
+    context: dict[str, Any] = {"tables": tables, "columns": choices.COLUMNS}
+    yield render(site, "choices.html.j2", addresses.SIDES, choices.TITLE, about, **context)
 
 
 def questions(site: Site) -> Iterator[dict[str, Any]]:
