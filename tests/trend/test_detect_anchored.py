@@ -11,7 +11,8 @@ import pytest
 from detecting import BUMPED, CPU, detect, recorded, run_of, table
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.store.change import Step
-from duetbench.trend.candidates import LONE, PRICE, Piece, fit, steps
+from duetbench.trend.candidates import steps
+from duetbench.trend.levels import LONE, PRICE, Piece, fit
 
 E = 0.01
 

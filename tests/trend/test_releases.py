@@ -73,6 +73,36 @@ def test_what_is_seen_by_chance_among_many_releases_is_not_called(sign: int) -> 
     assert called(*files) == {"6": verdict}
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_small_step_is_seen_by_all_releases_on_both_sides_of_it(sign: int) -> None:
+    """4 % is 2.8 errors of two neighbours, too little among 42 figures, and 9 of ten and twelve.
+
+    If the release before it lies on both levels alike, none is named.
+    """
+    scatter = [0.004 * (-1) ** n for n in range(22)]
+
+    def steps(*logs: float) -> dict[tuple[str, str, str], ReleaseEffect]:
+        files = [
+            release_points(
+                f"{n}", f"{n - 1}", n + 1, gil=(math.exp(sign * log), 0.01), free=(1.0, 0.01)
+            )
+            for n, log in enumerate(logs)
+        ]
+        return axis_of(*files).levels()
+
+    small = [0.04 * (n >= 10) + more for n, more in enumerate(scatter)]
+    ((key, effect),) = steps(*small).items()
+    assert key == ("10", JSON, CPU)
+    assert effect.verdict is (Verdict.SLOWER if sign > 0 else Verdict.FASTER)
+    assert effect.levels == (10, 12)
+    assert math.log(effect.ratio.estimate) == pytest.approx(sign * 0.04)
+    half = 1.96 * 0.01 * math.sqrt(1 / 10 + 1 / 12)
+    assert math.log((effect.ratio.high or 0) / effect.ratio.estimate) == pytest.approx(half)
+    small[9] = 0.02
+    assert not steps(*small)
+    assert not steps(*scatter)
+
+
 SPAN = Release(package="fastapi", version="0.11.0", previous="0.9.0")
 EFFECT = Effect(ratio=1.2, low=1.19, high=1.21, duets=10)
 CHANGED = synthetic.change_record(

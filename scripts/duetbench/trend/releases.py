@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain, islice, pairwise
+from itertools import chain, islice, pairwise, product
 from typing import Final
 
 from packaging.utils import canonicalize_name
@@ -22,12 +22,17 @@ from duetbench.judge import statistics
 from duetbench.judge.statistics import CONFIDENCE_RATE, Method, Sample
 from duetbench.store.change import Change, Narrowed, Release, SeriesName, Share, order, release_of
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
+from duetbench.trend.levels import Piece, fit
 
 START: Final = "start_cpu"  # sums up a start without load, which alone has it
 MAIN: Final = (CPU, "seconds", START)
 """Metrics that sum up a release: CPU per request; in process, time of a call; CPU to start."""
 Pair = tuple[CasePoints, AnchoredPoint, AnchoredPoint]
 """A case, and one metric's points of it for two releases."""
+
+CERTAIN: Final = 8.0
+"""Twice the log likelihood ratio of a release on its own level to that on the next, from which a
+step begins there: 55 to 1."""
 
 _METHOD: Final = Method()
 _NORMAL: Final = 1.96  # standard errors of a 95 % interval, if the number of samples is unknown
@@ -73,7 +78,33 @@ class ReleaseAxis:
 
     def results(self) -> dict[str, Result]:
         """Return the effect of each release but the first over the measured one before it."""
-        return {result.head.version: result for result in results([*pairwise(self.measured)])}
+        steps = [(self, step) for step in pairwise(self.measured)]
+        return {result.head.version: result for result in results(steps)}
+
+    def levels(self) -> dict[tuple[str, str, str], ReleaseEffect]:
+        """Find the releases from which on a case is at another level: by version, case and metric.
+
+        One release scatters by more than a small change; all of them on both sides of it do not.
+        A step counts if neither of its neighbours can be on the other level.
+        """
+        steps = {}
+        cases = {case.case: case for release in self.measured for case in release.points.values()}
+        for case, metric in product(cases.values(), MAIN):
+            points = ((r.version, r.point(case.case, metric)) for r in self.measured)
+            known = [(version, point) for version, point in points if point and scatters(point)]
+            logs, errors = [point.log for _, point in known], [point.se for _, point in known]
+            for left, right in pairwise(fit(logs, errors)):
+                height = right.log - left.log
+                if abs(math.expm1(height)) > row(metric).floor and _begins(logs, left, right):
+                    steps[known[right.start][0], case.case, metric] = ReleaseEffect(
+                        case.case,
+                        case.python,
+                        metric,
+                        _interval(height, math.hypot(left.se, right.se)),
+                        verdict=_direction(metric, height),
+                        levels=(left.size, right.size),
+                    )
+        return steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +119,7 @@ class ReleaseEffect:
     # Its interval against the relevance threshold, corrected for all figures of its family;
     # None: it is not judged.
     verdict: Verdict | None = None
+    levels: tuple[int, int] | None = None  # releases before and from it on, if it is their mean
 
     @property
     def moved(self) -> bool:
@@ -172,12 +204,17 @@ def _measured(version: str, files: Sequence[Points]) -> MeasuredRelease:
     )
 
 
-def results(steps: Sequence[tuple[MeasuredRelease, MeasuredRelease]]) -> tuple[Result, ...]:
+def results(
+    on: Sequence[tuple[ReleaseAxis, tuple[MeasuredRelease, MeasuredRelease]]],
+) -> tuple[Result, ...]:
     """Judge the second release of each step over the first, for each case and metric of both.
 
     The main figures of all steps are one family: among many releases without an effect, few get a
-    verdict by chance. The other figures of each step are a family of their own.
+    verdict by chance. The other figures of each step are a family of their own. If a case is at
+    another level from a release on, the effect is the difference of the levels.
     """
+    steps = [step for _, step in on]
+    levels = {axis: axis.levels() for axis, _ in on}
     pairs = [
         [
             (case, before, after)
@@ -189,10 +226,25 @@ def results(steps: Sequence[tuple[MeasuredRelease, MeasuredRelease]]) -> tuple[R
     ]
     main = [[p for p in step if p[2].metric in MAIN and scatters(*p[1:])] for step in pairs]
     effects = iter(judge([*chain.from_iterable(main)]))
-    return tuple(
-        Result(base, head, (*islice(effects, len(own)), *_others(step)))
-        for (base, head), own, step in zip(steps, main, pairs, strict=True)
+    judged = []
+    for (axis, (base, head)), own, step in zip(on, main, pairs, strict=True):
+        of_step = (
+            levels[axis].get((head.version, effect.case, effect.metric), effect)
+            for effect in islice(effects, len(own))
+        )
+        judged.append(Result(base, head, (*of_step, *_others(step))))
+    return tuple(judged)
+
+
+def _begins(logs: Sequence[float], left: Piece, right: Piece) -> bool:
+    """Whether a level begins with its first release: neither neighbour can be on the other."""
+    last, first = logs[right.start - 1], logs[right.start]
+    variance = max(piece.se**2 * piece.size for piece in (left, right))  # of one release
+    ratios = (
+        (last - right.log) ** 2 - (last - left.log) ** 2,
+        (first - left.log) ** 2 - (first - right.log) ** 2,
     )
+    return min(ratios) >= CERTAIN * variance
 
 
 def _others(step: Sequence[Pair]) -> Iterator[ReleaseEffect]:
@@ -230,16 +282,23 @@ def _verdict(
     inside = max(high, 1 / low) <= 1 + scale.tolerance
     verdict = Verdict.NO_CHANGE if inside else Verdict.INCONCLUSIVE
     if p <= _METHOD.rate:
-        worse = (effect.estimate > 1) == (scale.better == "lower")
-        verdict = Verdict.SLOWER if worse else Verdict.FASTER
+        verdict = _direction(after.metric, math.log(effect.estimate))
     return ReleaseEffect(case.case, case.python, after.metric, effect, detectable, verdict)
 
 
 def _count(case: CasePoints, before: AnchoredPoint, after: AnchoredPoint) -> ReleaseEffect:
     """Return a count's effect, without a verdict."""
-    apart, error = after.log - before.log, math.hypot(before.se, after.se)
-    low, mean, high = (math.exp(apart + side * _NORMAL * error) for side in (-1, 0, 1))
-    return ReleaseEffect(case.case, case.python, after.metric, Interval(mean, low, high))
+    ratio = _interval(after.log - before.log, math.hypot(before.se, after.se))
+    return ReleaseEffect(case.case, case.python, after.metric, ratio)
+
+
+def _interval(log: float, error: float) -> Interval:
+    low, mean, high = (math.exp(log + side * _NORMAL * error) for side in (-1, 0, 1))
+    return Interval(mean, low, high)
+
+
+def _direction(metric: str, log: float) -> Verdict:
+    return Verdict.SLOWER if (log > 0) == (row(metric).better == "lower") else Verdict.FASTER
 
 
 def scatters(*points: AnchoredPoint) -> bool:

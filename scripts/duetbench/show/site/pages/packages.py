@@ -2,10 +2,10 @@
 
 import glob
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cache, partial
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -87,48 +87,64 @@ def _year(site: Site) -> dict[str, Any]:
         for step in pairwise(axis.measured)
         if newest and newest - step[1].when < _YEAR
     ]
-    results = releases.results([step for _, step in steps])
+    results = releases.results(steps)
     known = group(
         ((axis.package, result.head.version), (axis, result))
         for (axis, _), result in zip(steps, results, strict=True)
     )
-    tables: dict[str, list[Any]] = {"": [], "Starts without load": []}
-    for ((name, version), on), heading in product(known.items(), tables):
-        of_kind = [
-            (axis, result, [e for e in result.moved if (e.metric == START) is bool(heading)])
-            for axis, result in on
-        ]
-        moved = [(axis, result, effects[0]) for axis, result, effects in of_kind if effects]
-        if not moved:
-            continue
-        first, result, effect = max(moved, key=lambda step: step[2].size)
-        others = [
-            (axis, same)
-            for axis, other in on
-            if axis is not first and other.base.version == result.base.version
-            for same in other.main
-            if (same.case, same.metric) == (effect.case, effect.metric)
-        ]
-        function = None if heading else _function(site, name, version)
-        tables[heading].append((name, result, [(first, effect), *others], function))
-    for rows in tables.values():
-        rows.sort(key=lambda row: -row[2][0][1].size)
+    loads, starts = (
+        [_step(site, *release, on, starts) for release, on in known.items()]
+        for starts in (False, True)
+    )
     return {
-        "tables": {heading: rows[:_LARGEST] for heading, rows in tables.items()},
+        "tables": {"": _ranked(loads), "Starts without load": _ranked(starts)},
         "moved": sum(any(result.moved for _, result in on) for on in known.values()),
         "judged": len(known),
         "since": min((head.when for _, (_, head) in steps), default=None),
     }
 
 
-def _function(site: Site, name: str, version: str) -> RowText | None:
-    """Return the counted function with the largest share of a release's effect, if any.
+_Step = tuple[str, Result, list[tuple[ReleaseAxis, ReleaseEffect]], RowText | None]
+"""A package, its release, the same effect on each machine, and the function behind it."""
+
+
+def _step(
+    site: Site, name: str, version: str, on: Sequence[tuple[ReleaseAxis, Result]], starts: bool
+) -> _Step | None:
+    """Return a release's largest effect on requests or starts; None if neither moved."""
+    moved = [
+        (axis, result, effect)
+        for axis, result in on
+        for effect in [e for e in result.moved if (e.metric == START) is starts][:1]
+    ]
+    if not moved:
+        return None
+    first, result, effect = max(moved, key=lambda step: step[2].size)
+    others = [
+        (axis, same)
+        for axis, other in on
+        if axis is not first and other.base.version == result.base.version
+        for same in other.main
+        if (same.case, same.metric) == (effect.case, effect.metric)
+    ]
+    function = _function(site, name, version, starts)
+    return name, result, [(first, effect), *others], function
+
+
+def _ranked(steps: Iterable[_Step | None]) -> list[_Step]:
+    return sorted(filter(None, steps), key=lambda step: -step[2][0][1].size)[:_LARGEST]
+
+
+def _function(site: Site, name: str, version: str, starts: bool) -> RowText | None:
+    """Return the function with the largest share of a release's effect on requests or imports.
 
     Functions of other packages that moved are left out, unless they can only move together.
     """
     causes = ({one.package for one in share.releases} for c in site.changes for share in c.shares)
     together = {name}.union(*(packages for packages in causes if name in packages))
     for text in _why(site, name, version):
+        if (text.record.unit == "seconds") is not starts:
+            continue
         if text.releases and text.releases[0].version != version:
             continue  # it counts a change that is mostly another release's
         moved = {move.package for move in text.record.packages} - together
@@ -141,7 +157,10 @@ def _function(site: Site, name: str, version: str) -> RowText | None:
 def _why(site: Site, name: str, version: str) -> list[AttributionText]:
     """Return the attributions of a release, or of the changes that it caused."""
     changes = (record for record in site.changes if record.blames(name, version))
-    return site.explanations(changes, release=(name, version))
+    axes = site.packages[name].axes if name in site.packages else ()
+    steps = [result for axis in axes if (result := _results(axis).get(version))]
+    brought = [{(move.package, move.head) for move, _ in _differences(step)} for step in steps]
+    return site.explanations(changes, releases=[{(name, version)}, *brought])
 
 
 def _rows(axis: ReleaseAxis) -> list[tuple[MeasuredRelease, Result | None]]:
@@ -236,13 +255,12 @@ def _moved(root: str, number: int, axis: ReleaseAxis) -> Iterator[Markup]:
         of_endpoint = endpoints[name]
         has = {point.metric for case in of_endpoint for point in case.points}
         metric = next((metric for metric in (CPU, START) if metric in has), "seconds")
-        title = METRICS[metric].title if metric in METRICS else "time of a call"
         its = names.name(of_endpoint[0].case)
         label = ", ".join(filter(None, (its.what, its.server, its.rest * (metric != START))))
         yield charts.plot(
             Caption(f"endpoint-{number}-{place}", label if its.known else name, _FIRST),
             Quantity("release", units.plain),
-            Quantity(f"{title}, times the first release's", units.plain, "×"),
+            Quantity(f"{_title(metric)}, times the first release's", units.plain, "×"),
             {
                 case.python: [*over_first(root, axis, case.case, metric)]
                 for case in sorted(of_endpoint, key=lambda case: case.python)
@@ -273,6 +291,10 @@ def _marks(
             f"{result.base.version}, Python {effect.python}",
             "href": root + addresses.release(axis.package, version),
         }
+
+
+def _title(metric: str) -> str:
+    return METRICS[metric].title if metric in METRICS else "time of a call"
 
 
 def endpoint(case: str, python: str) -> str:
@@ -390,7 +412,7 @@ def _forest(site: Site, root: str, number: int, result: Result) -> Markup:
     }
     about = Caption(
         f"main-{number}",
-        "CPU per request; inside the process, time of a call; without load, CPU to start",
+        "; ".join(dict.fromkeys(_title(effect.metric) for effect in result.main)),
         f"{result.head.version} over {result.base.version}.",
     )
     dots = {
@@ -406,11 +428,17 @@ def _dot(site: Site, root: str, effect: ReleaseEffect) -> Dot:
     metric = effect.metric if effect.metric in METRICS else ""
     return Dot(
         figure(effect.case, effect.metric),
-        Value(effect.ratio, note=f"could see {formats.size(effect.detectable)}"),
+        Value(effect.ratio, note=_seen(effect)),
         href=root + addresses.case(effect.case) if effect.case in site.planned else "",
         verdict=verdict,
         word=formats.verdict(metric, verdict),
     )
+
+
+def _seen(effect: ReleaseEffect) -> str:
+    if effect.levels is None:
+        return f"could see {formats.size(effect.detectable)}"
+    return "levels of {} and {} releases".format(*effect.levels)
 
 
 def _command(name: str, result: Result) -> str:

@@ -7,7 +7,7 @@ the site, and no clock: the same `results/` give the same bytes.
 
 import json
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import chain
@@ -188,9 +188,11 @@ class Site:
         self,
         changes: Iterable[Change],
         comparison: str = "",
-        release: tuple[str, str] | None = None,
+        releases: Collection[Collection[tuple[str, str | None]]] = (),
     ) -> list[AttributionText]:
-        """Return attributions of changes, of a comparison, or of a release alone; newest first.
+        """Return attributions of changes, of a comparison, or of releases alone; newest first.
+
+        `releases`: packages and versions that one release brings.
 
         An attribution of versions that do not contain the releases of its change is left out.
         """
@@ -202,7 +204,7 @@ class Site:
             for record in self.attributions.values()
             if (record.change in causes and contains(record, causes[record.change]))
             or (comparison and record.comparison == comparison)
-            or {(move.package, move.head) for move in record.packages} == {release}
+            or {(move.package, move.head) for move in record.packages} in releases
         ]
 
     def files_of(self, run: str) -> list[str]:
