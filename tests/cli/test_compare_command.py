@@ -93,11 +93,11 @@ def test_instructions_alone_can_be_the_gate(ratio: float | None, scatter: float,
     slow = Judgement(metric=CPU, verdict=Verdict.SLOWER, duets=8)
     size: dict[str, Any] = {"verdict": Verdict.SLOWER, "ratio": 1.03, "low": 1.02, "high": 1.04}
     work = judged_case("one/a", OPEN, witnesses=(Judgement(metric=WORK, **size),), count=count)
-    together = Event(factor="change", value="all", metric=CPU, cases=("one/a", "one/b"), **size)
+    together = Event(metric=CPU, cases=("one/a", "one/b"), **size)
     for found in (
         comparison_of(judged_case("one/a", slow, count=count), untouched=0),
         comparison_of(work, untouched=0),
-        comparison_of(judged_case("one/a", OPEN, count=count), untouched=0, events=(together,)),
+        comparison_of(judged_case("one/a", OPEN, count=count), untouched=0, event=together),
     ):
         assert exit_code(found, counts=True) == code
         assert exit_code(found) == 1

@@ -54,6 +54,25 @@ def test_each_kind_of_case_is_judged_by_what_can_move() -> None:
     assert choose_metrics(paced(CASE)) == ((CPU, "service_p50", "pss_steady"), tails)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_times_of_a_queue_are_not_judged(sign: int) -> None:
+    """Recorded: base answered three at a time and head five, so that a slower head looked faster.
+
+    Of 10 requests/s one side answered 4.7, the other 4.2. If a side keeps up, its times count.
+    """
+    late = Flag(name=FlagName.OVERLOADED, detail="10/s were offered, 4.2/s answered")
+    ratios = {CPU: math.exp(sign * 0.12), "service_p50": math.exp(sign * -0.4)}
+    for base_flags, judged in (((late,), (CPU,)), ((), (CPU, "service_p50"))):
+        test = SequentialTest({CASE: CaseDuets(paced(CASE))}, SIX)
+        for _ in range(6):
+            test.add(CASE, duet(CASE, ratios, base_flags=base_flags, head_flags=(late,)))
+        assert test.open() == ()
+        moved = tuple(one.metric for one in judge(test)[CASE] if one.moved)
+        assert moved == judged
+        known = {one.metric for one in judge(test)[CASE]}
+        assert ("service_p50" in known) is (not base_flags)
+
+
 def test_a_case_is_open_until_its_first_look() -> None:
     test = sampled(*duets(CASE, CPU, QUIET[:5]))
     assert test.open() == (CASE,)

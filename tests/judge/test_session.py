@@ -122,6 +122,17 @@ def test_the_budget_is_kept(compare: Compare, seconds: float, slower: float) -> 
         assert any("the budget is too small" in note for note in found.notes)
 
 
+def test_a_budget_of_20_s_has_a_count(compare: Compare) -> None:
+    """One endpoint may take 13 s to count, of which half of the budget would be too little."""
+    (name,) = names(1)
+    found = compare(FakeInstruments(slower={name: 0.03}), (name,), 20.0)
+    count = found.cases[0].count
+    assert count is not None
+    assert count.verdict is Verdict.SLOWER
+    assert count.ratio == pytest.approx(1.03)
+    assert found.wall_seconds <= 1.1 * 20
+
+
 def test_a_case_that_cannot_be_measured_leaves_its_time_to_the_others(compare: Compare) -> None:
     """Counts leave time for the first look of one case; the first one fails at once."""
     void, *others = (f"{kind}/e/py3.14" for kind in "abc")

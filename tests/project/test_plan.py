@@ -19,7 +19,14 @@ from duetbench.core.model import Case, Load, LoadModel, Plan
 from duetbench.host import paths
 from duetbench.judge.duet_loop import duet_seconds
 from duetbench.measure.testbed import server_of
-from duetbench.project.plan import Costs, drain, launch_seconds, make_plan, plan_seconds
+from duetbench.project.plan import (
+    Costs,
+    drain,
+    launch_seconds,
+    make_plan,
+    plan_seconds,
+    profile_with,
+)
 from duetbench.project.project import Project
 from duetbench.store import files
 from duetbench.store.night import NightPlan
@@ -142,6 +149,15 @@ def test_a_glob_that_selects_nothing_is_refused_with_near_ids() -> None:
         "--select 'asgi-wsgi/asgi-jsn/py3.14/w1/c128' selects nothing in profile quick; near: "
         "asgi-wsgi/asgi-json/py3.14/w1/c128, "
     )
+
+
+def test_a_case_is_found_in_the_first_profile_that_has_it() -> None:
+    cases = Project.here().cases
+    routes, models = "start-up/routes/current/py3.14", "start-up/models/current/py3.14"
+    assert [profile_with(cases, list(globs)) for globs in ((), (routes,), (routes, models))] == [
+        "quick", "quick", "nightly",
+    ]  # fmt: skip
+    assert profile_with(cases, ["no/such"]) == "quick"
 
 
 def called(command: Callable[..., None], *arguments: str) -> Result:

@@ -21,6 +21,14 @@ from duetbench.store.change import Release
 from duetbench.store.comparison import PackageChange
 
 
+def test_each_stored_attribution_can_be_read() -> None:
+    paths = [*files.paths(Attribution, Path(__file__).parents[2] / "results")]
+    assert len(paths) > 10
+    assert {files.read(Attribution, path, check_name=True).id for path in paths} == {
+        path.stem for path in paths
+    }
+
+
 def test_the_first_row_is_named_with_what_it_is_good_for() -> None:
     """8,000 of 16,000; a threshold of 500 is 3.125 % of the change."""
     found = comparison_text.AttributionText(attribution())

@@ -48,8 +48,6 @@ from duetbench.store.comparison import (
 ROOT: Final = Path(__file__).parents[2]
 GOLDEN: Final = Path(__file__).parents[1] / "data" / "comparison"
 EVENT = Event(
-    factor="change",
-    value="all",
     metric=CPU,
     verdict=Verdict.SLOWER,
     ratio=1.02,
@@ -58,6 +56,7 @@ EVENT = Event(
     cases=("x/a/py3.14", "x/b/py3.14", "x/c/py3.14"),
 )
 MEMORY_OPEN = OPEN.model_copy(update={"metric": "pss_steady"})
+MUCH_SLOWER = SLOWER.model_copy(update={"ratio": 1.2, "low": 1.19, "high": 1.21})
 A, B = "x/a/py3.14", "x/b/py3.14"
 WORST = "needs 2.13 % more CPU per request (1.61…2.65 %)"
 SEEN = "changes of CPU/request from 0.81 % on could have been seen"
@@ -86,6 +85,14 @@ SEEN = "changes of CPU/request from 0.81 % on could have been seen"
             ),
             (
                 "Worse in 1 of 1 cases and 1 of 2 in-process benchmarks, most of all "
+                f"{A}, which {WORST}."
+            ),
+        ),
+        # What requests need leads, though a part of them moved further.
+        (
+            comparison_of(judged_case(A, SLOWER), micro=(micro("b.One", MUCH_SLOWER),)),
+            (
+                "Worse in 1 of 1 cases and 1 of 1 in-process benchmarks, most of all "
                 f"{A}, which {WORST}."
             ),
         ),
@@ -289,7 +296,7 @@ def test_what_was_recorded_in_this_repository_can_be_asked_for_again() -> None:
 
 def test_an_event_is_one_sentence() -> None:
     cases = [judged_case(f"x/{name}/py3.14", SLOWER) for name in "abc"]
-    ((_, sentence),) = lines(make_view(comparison_of(*cases, events=(EVENT,))), "Events")
+    ((_, sentence),) = lines(make_view(comparison_of(*cases, event=EVENT)), "Event")
     assert sentence == (
         "All 3 cases, tested as one: head needs 2.00 % more CPU per request (1.80…2.20 %)."
     )

@@ -403,8 +403,6 @@ def _hostile_comparison() -> Comparison:
         "<b>odd</b>", bad, comparing.OPEN.model_copy(update={"reason": HOSTILE[2]})
     )
     event = Event(
-        factor="server",
-        value=HOSTILE[1],
         metric=comparing.CPU,
         verdict=Verdict.SLOWER,
         ratio=1.02,
@@ -432,7 +430,7 @@ def _hostile_comparison() -> Comparison:
             "id": "20261119T120000Z-compare-hostile",
             "base": side,
             "head": side,
-            "events": (event,),
+            "event": event,
             "cases": (*cases, odd),
             "notes": HOSTILE,
             "reproduce": HOSTILE,

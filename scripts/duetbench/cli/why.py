@@ -18,6 +18,7 @@ from duetbench.judge.pairs import Sides
 from duetbench.judge.sides import Scope
 from duetbench.judge.why import attribute as explain
 from duetbench.judge.why.attribute import attribute
+from duetbench.project import plan as planning
 from duetbench.project.project import Project
 from duetbench.show.change import print_attribution
 from duetbench.store import files
@@ -73,7 +74,8 @@ def why_command(
 
     with machine(), revisions.copies() as copies:
         logs, globs = paths.state_dir() / "logs", tuple(select or ())
-        scope = Scope("quick", globs, logs, narrator, copies, loaded=False)
+        profile = planning.profile_with(project.cases, globs)
+        scope = Scope(profile, globs, logs, narrator, copies, loaded=False)
         if record is not None:
             keep(explain.explain(project, record, narrator))
         elif comparison is not None:

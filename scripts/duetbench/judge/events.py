@@ -54,10 +54,13 @@ def together(cases: Sequence[Estimate], metric: str, rate: float) -> Event | Non
     low, high = statistics.interval(pooled, min(rate, CONFIDENCE_RATE))
     worse = (middle > 0) == (METRICS[metric].better == "lower")
     return Event(
-        factor="change", value="all", metric=metric,
-        verdict=Verdict.SLOWER if worse else Verdict.FASTER, ratio=math.exp(middle),
-        low=math.exp(low), high=math.exp(high), cases=tuple(estimate.case.id for estimate in cases),
-    )  # fmt: skip
+        metric=metric,
+        verdict=Verdict.SLOWER if worse else Verdict.FASTER,
+        ratio=math.exp(middle),
+        low=math.exp(low),
+        high=math.exp(high),
+        cases=tuple(estimate.case.id for estimate in cases),
+    )
 
 
 def _joint(errors: Sequence[float]) -> float:

@@ -81,7 +81,9 @@ class CaseDuets:
         doubts: Standard errors of means, on the log scale, that more duets do not reduce.
         price: The CPU time of a wake-up, if it is asked for and known.
         usable: Duets that decisions may use.
-        metrics: Judged metrics that enough usable duets have, without memory that grows.
+        overloaded: Whether most usable duets have two servers that do not keep up with the rate.
+        metrics: Judged metrics that enough usable duets have, without memory that grows, and
+            without the times of servers that do not keep up: they are those of a queue.
         void: Why the case cannot be compared, by each side's first failure; empty if it can.
         hurried: Whether time is too short for the launches alone that some metrics take.
         noun: What a sample is called: a turn if each side is launched alone, else a duet.
@@ -120,8 +122,9 @@ class CaseDuets:
     def conclude(self) -> None:
         """Compute once what the duets show together, since every look at any case reads it."""
         self.usable = [duet for duet in self.all if duet.usable]
+        self.overloaded = sum(map(_overloaded, self.usable)) > len(self.usable) / 2
         names, enough = (*self.leading, *self.tails), SHARE * len(self.usable)
-        self.metrics = tuple(n for n in names if self.count(n) >= enough and not self._grows(n))
+        self.metrics = tuple(n for n in names if self.count(n) >= enough and not self._unsettled(n))
         failures = {
             side: [f for duet in self.all for f in duet.failures(side)[:1]] for side in SIDES
         }
@@ -150,7 +153,7 @@ class CaseDuets:
         """Metrics, including tails, that too few usable duets have."""
         # Duets recorded before 2026-11-26 have no import time.
         names = (*self.leading, *(n for n in self.tails if n in metrics.TAILS or self.count(n)))
-        return tuple(n for n in names if n not in self.metrics and not self._grows(n))
+        return tuple(n for n in names if n not in self.metrics and not self._unsettled(n))
 
     def count(self, metric: str) -> int:
         """Count the usable duets that have a metric on both sides."""
@@ -165,7 +168,10 @@ class CaseDuets:
         leaks = len(head) >= FAILURES > len(base)
         return f"head: {head[0].name}: {head[0].detail}" if leaks else ""
 
-    def _grows(self, metric: str) -> bool:
+    def _unsettled(self, metric: str) -> bool:
+        """Whether a figure depends on how long the load lasts."""
+        if METRICS[metric].concern in {"latency", "tail"}:
+            return self.overloaded
         flags = (duet.growth(side) for duet in self.usable for side in SIDES)
         leaks = any(soak.course == "constant" for soak in self._soaks.values())
         return METRICS[metric].unit == "B" and (leaks or any(flags))
@@ -420,6 +426,10 @@ def _in_time(figures: Mapping[str, float]) -> float:
 
 def _has(duet: Duet, metric: str) -> bool:
     return 0 < duet.base.get(metric, 0) < math.inf and 0 < duet.head.get(metric, 0) < math.inf
+
+
+def _overloaded(duet: Duet) -> bool:
+    return all(any(f.name == FlagName.OVERLOADED for f in duet.flags(side)) for side in SIDES)
 
 
 def join_reasons(reasons: Mapping[SideName, str]) -> str:

@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from duetbench.core import __version__
+from duetbench.core import __version__, units
 from duetbench.core.errors import RecordError
 from duetbench.core.metrics import CPU, MATERIAL, Concern
 from duetbench.core.model import Missing
@@ -42,7 +42,6 @@ from duetbench.store.comparison import (
     Comparison,
     Coverage,
     Duet,
-    Event,
     executes,
     set_material,
 )
@@ -51,7 +50,10 @@ COUNTING: Final = 0.15
 """Share of the budget that instruction counts may take before the first duet."""
 
 LEAST_COUNTING: Final = 30.0
-"""Seconds that counts may take of a short budget, up to half of it, since they are an answer."""
+"""Seconds that counts may take of a short budget, since they are an answer."""
+
+MOST_COUNTING: Final = 0.7
+"""Largest share of a budget for counts: 14 of 20 s count most requests, and a duet fits as well."""
 
 _NAMED: Final = 5  # cases whose counts are noted one by one
 
@@ -202,6 +204,13 @@ class _Session:
                 "would take longer than the load"
             )
         self.test.add(pair.case.id, duet)
+        rate = units.rate(pair.case.load.rate or 0.0)
+        queue = (
+            f"{pair.case.id}: neither side keeps up with {rate}, so its times are those of a "
+            "queue, and are not judged"
+        )
+        if pair.duets.overloaded and queue not in self.notes:
+            self.note(queue)
         self._soak(pair)
 
     def _soak(self, pair: Pair) -> None:
@@ -273,7 +282,7 @@ class _Session:
             self.started,
             wall_seconds=self.clock() - self.began,
             cases=tuple(cases),
-            joint=together(self.test.estimates(CPU), CPU, self.method.rate * self.method.joint),
+            event=together(self.test.estimates(CPU), CPU, self.method.rate * self.method.joint),
             micro=tuple(micro),
             absent=tuple(absent),
             method=method,
@@ -282,7 +291,7 @@ class _Session:
 
     def _count(self) -> None:
         """Count instructions first: they are an answer, and show where to spend duets."""
-        share = max(COUNTING * self.seconds, min(LEAST_COUNTING, self.seconds / 2))
+        share = max(COUNTING * self.seconds, min(LEAST_COUNTING, MOST_COUNTING * self.seconds))
         if not self.pairs or self.question.counts_only:
             share = self.seconds
         ends = self.clock() + share
@@ -391,7 +400,6 @@ def _record(
     started: str,
     *,
     cases: tuple[CaseComparison, ...] = (),
-    joint: Event | None = None,
     absent: tuple[Missing, ...] = (),
     method: Mapping[str, float | int | str] | None = None,
     notes: tuple[str, ...] = (),
@@ -422,7 +430,6 @@ def _record(
         coverage=question.coverage,
         missing=(*sides.missing, *absent),
         cases=cases,
-        events=(joint,) if joint else (),
         method={"version": METHOD_VERSION, **(method or {})},
         reproduce=question.reproduce,
         notes=(*question.notes, *sides.notes, *notes),

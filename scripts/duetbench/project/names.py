@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -73,14 +73,26 @@ def name(case: str) -> CaseName:
 def of(case: Case) -> CaseName:
     """Return the name of a recorded case: as declared, or for a target as recorded.
 
-    A target is declared only by options, or by commits whose declarations have changed since.
+    A target is declared only by options, or by commits whose declarations have changed since. A
+    comparison of interpreters serves cases on some for which they are not declared.
     """
     case_name = name(case.id)
     if case_name.known or case.stack != STACK:
-        return case_name
+        return case_name if case_name.known else _elsewhere(case) or case_name
     free = case.python.removesuffix("-jit").endswith("t")
     python = f"{case.python} (free-threaded)" if free else case.python
     return _build(case, _request(case.endpoint), {}, {case.python: python})
+
+
+def _elsewhere(case: Case) -> CaseName | None:
+    """Name a case as it is declared for another interpreter; None: for no other."""
+    titles, own = _current(), f"py{case.python}"
+    for other in titles.pythons:
+        parts = (f"py{other}" if part == own else part for part in case.id.split("/"))
+        if declared := titles.cases.get("/".join(parts)):
+            python = titles.pythons.get(case.python, case.python)
+            return replace(declared, id=case.id, python=f"Python {python}")
+    return None
 
 
 def requests(cases: Iterable[Case]) -> Mapping[str, str]:

@@ -56,6 +56,15 @@ def make_plan(
     return Plan(profile=profile, launches=launches or 1, seed=seed, cases=cases)
 
 
+def profile_with(declared: Declared, select: Sequence[str]) -> Profile:
+    """Return the first profile in which each glob selects a case, or the first of all."""
+    for profile in PROFILES:
+        cases = declared(profile) if select else ()
+        if all(any(fnmatchcase(case.id, glob) for case in cases) for glob in select):
+            return profile
+    return PROFILES[0]
+
+
 def of_run(run: Run) -> Plan:
     """Restore the plan of a run from its record."""
     cases = tuple(result.case for result in run.results)

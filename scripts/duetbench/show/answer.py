@@ -204,11 +204,10 @@ def of_groups(rows: Iterable[ViewRow], *groups: Group) -> list[ViewRow]:
 
 def joint_event(comparison: Comparison) -> Event | None:
     """Return what all cases did together, if its size is one to act on."""
-    for event in comparison.events:
-        size = math.log1p(acted_on(event.metric, comparison.method))
-        if event.factor == "change" and abs(math.log(event.ratio)) >= size:
-            return event
-    return None
+    if (event := comparison.event) is None:
+        return None
+    size = math.log1p(acted_on(event.metric, comparison.method))
+    return event if abs(math.log(event.ratio)) >= size else None
 
 
 def exit_code(comparison: Comparison, *, lenient: bool = False, counts: bool = False) -> int:
@@ -394,7 +393,7 @@ def _news(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
     for row in material:
         parts.setdefault("a trade" if row.case in trades else row.group, []).append(row)
     leads = [(_lead(moved), name, moved) for name, moved in parts.items()]
-    for top, name, moved in sorted(leads, key=lambda lead: -lead[0].weight):
+    for top, name, moved in sorted(leads, key=lambda lead: _rank(lead[0]), reverse=True):
         others = [row for row in of_groups(rows, *MOVED, "slight") if row.case == top.case]
         against = [row for row in others if row.worse != top.worse]
         price = ""
@@ -416,9 +415,14 @@ def _news(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
 
 def _lead(rows: Sequence[ViewRow]) -> ViewRow:
     """Return the largest of these changes, but CPU per request instead of its case's throughput."""
-    top = max(rows, key=lambda row: row.weight)
+    top = max(rows, key=_rank)
     cpu = [row for row in rows if (row.case, row.metric, row.worse) == (top.case, CPU, top.worse)]
     return cpu[0] if cpu and top.metric == "throughput" else top
+
+
+def _rank(row: ViewRow) -> tuple[bool, float]:
+    """Rank cases above in-process benchmarks, which time only a part of what a request does."""
+    return bool(row.metric), row.weight
 
 
 def _could_see(rows: Sequence[ViewRow]) -> str:

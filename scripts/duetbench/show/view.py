@@ -175,7 +175,10 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
     samples = "pairs of launches" if _UNEQUAL & comparison.head.settings.keys() else "the duets"
     yield Section("", [*_facts(comparison, rows)])
     yield _counted(comparison)
-    yield Section("Events", _plain(_events(comparison)))
+    if event := comparison.event:
+        effect = formats.effect(event.metric, event.interval)
+        text = f"All {len(event.cases)} cases, tested as one: head {effect}."
+        yield Section("Event", [("", text)])
     for group in (*MOVED, "slight"):
         moved = of_groups(rows, group)
         note = _ROW.format(samples) if any(row.figures for row in moved) else ""
@@ -320,13 +323,6 @@ def _coverage(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
     yield f"{comparison.untouched} others cannot have changed"
     if comparison.missing:
         yield f"{len(comparison.missing)} without counterpart"
-
-
-def _events(comparison: Comparison) -> Iterator[str]:
-    for event in comparison.events:
-        if event.factor == "change":
-            moved = formats.effect(event.metric, event.interval)
-            yield f"All {len(event.cases)} cases, tested as one: head {moved}."
 
 
 def _by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -57,7 +57,6 @@ class Row(Frozen):
     head: Amount = Field(description="Instructions per request, trampolined, or seconds.")
     share: Figure = Field(description="Share of the change of `counted`; may be negative.")
     entries: tuple[Amount, Amount] | None = Field(default=None, description="Per request.")
-    bytecodes: tuple[Amount, Amount] | None = Field(default=None, description="In older files.")
     native: tuple[Native, ...] = Field(default=(), description="The largest change comes first.")
 
 

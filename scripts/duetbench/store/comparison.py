@@ -322,12 +322,6 @@ class CaseComparison(Frozen):
         "files, of launches alone.",
     )
     absolute_head: dict[str, Figure] = Field(default_factory=dict)
-    seconds_to_decide: float | None = Field(
-        default=None,
-        ge=0,
-        le=1e300,
-        description="In older files: estimated time that would decide inconclusive verdicts.",
-    )
 
 
 class MicroComparison(Frozen):
@@ -343,15 +337,9 @@ class MicroComparison(Frozen):
     head: tuple[Amount, ...]
 
 
-Factor = Literal["change", "machine", "interpreter", "interface", "server", "stack", "experiment"]
-"""Change: all cases, tested as one. Only older files have the others, of cases that moved alike."""
-
-
 class Event(Frozen):
-    """Cases that moved together."""
+    """All cases of a comparison, tested as one."""
 
-    factor: Factor
-    value: str
     metric: str
     verdict: Verdict
     ratio: Ratio
@@ -413,7 +401,7 @@ class Comparison(Artefact):
     missing: tuple[Missing, ...] = ()
     cases: tuple[CaseComparison, ...] = ()
     micro: tuple[MicroComparison, ...] = ()
-    events: tuple[Event, ...] = ()
+    event: Event | None = Field(default=None, description="Null: cases did not move together.")
     noise: Amount | None = Field(default=None, description="SD of an A/A duet's CPU ratio.")
     method: dict[str, float | int | str] = Field(
         default_factory=dict, description="Thresholds and error rates that the verdicts used."
