@@ -26,12 +26,15 @@ def scattered(spread: float, count: int = 6, middle: float = 0.0) -> list[float]
     return [middle + spread * (-1) ** n for n in range(count)]
 
 
-def stored(spread: float, *, machine: str = MACHINE.id, version: int = 5) -> Comparison:
-    """A comparison of one case whose CPU ratios have a standard deviation of `spread`."""
+def stored(spread: float, *names: str, machine: str = MACHINE.id, version: int = 5) -> Comparison:
+    """A comparison of cases whose CPU ratios have a standard deviation of `spread`."""
     logs = scattered(spread * math.sqrt(5 / 6))
-    case = CaseComparison(case=busy(CASE), because="", duets=tuple(duets(CASE, CPU, logs)))
+    cases = [
+        CaseComparison(case=busy(name), because="", duets=tuple(duets(name, CPU, logs)))
+        for name in names or [CASE]
+    ]
     made = MACHINE.model_copy(update={"id": machine})
-    return comparison_of(case, machine=made, method={"version": version})
+    return comparison_of(*cases, machine=made, method={"version": version})
 
 
 def decided(logs: Sequence[float], priors: Priors) -> Verdict:
@@ -62,6 +65,14 @@ def test_variances_that_differ_are_worth_less() -> None:
     assert prior is not None
     assert prior.freedom == pytest.approx(5, rel=0.1)
     assert prior.sd == pytest.approx(0.01, rel=0.03)
+
+
+def test_cases_tell_each_other_how_much_comparisons_differ() -> None:
+    """Two comparisons of one case are too few for that, and enough beside those of another."""
+    assert (CASE, CPU, False) not in Priors.learned(MACHINE.id, [stored(0.01)] * 2).by_kind
+    both = Priors.learned(MACHINE.id, [stored(0.01, CASE, OTHER)] * 2)
+    prior = both.by_kind[CASE, CPU, False]
+    assert (prior.sd, prior.freedom) == pytest.approx((0.011125, 10), rel=1e-3)
 
 
 def test_the_narrowest_kind_that_is_known_is_taken() -> None:

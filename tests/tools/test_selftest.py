@@ -187,30 +187,23 @@ def test_the_record_has_what_was_measured_so_far(selftest: ModuleType, tmp_path:
 
 def test_the_readme_has_the_figures_of_the_record() -> None:
     """Every count in the README's table is that of a row of the record that is called the same."""
-    record = (ROOT / "results" / "SELFTEST.md").read_text("utf-8").partition("\n## Methods 1")[0]
+    record = (ROOT / "results" / "SELFTEST.md").read_text("utf-8")
     columns = {1: "`duetbench compare`", 2: "one launch each, 5 %", 3: "asv continuous, factor 1.1"}
     entries: dict[tuple[str, str], str] = {}
-    for line in re.findall(r"^\| (.+) \|$", record, re.MULTILINE):
+    for line in re.findall(r"^\| (.+) \|$", record.partition("\n## Methods 1")[0], re.MULTILINE):
         done, _, by, times, *_ = line.split(" | ")
         entries.setdefault((done.strip(), by), times)
     readme = (ROOT / "README.md").read_text("utf-8")
     (rest,) = re.findall(r"^\| (two installations.+) \|$", readme, re.MULTILINE)
     done, *counts = rest.split(" | ")
     assert counts == [entries[done, columns[place]] for place in (1, 2, 3)]
-    # The newest section says above its table what its loops of "0.5 %" and "1 %" really cost.
-    newest = (ROOT / "results" / "SELFTEST.md").read_text("utf-8").partition("1.3, 1.9 and 13 %")[2]
-    lines = [cells.split(" | ") for cells in re.findall(r"^\| (.+) \|$", newest, re.MULTILINE)]
-    for size, label in (("1.3", "0.5"), ("1.9", "1")):
-        ours, theirs = (
-            next(
-                row[3]
-                for row in lines
-                if row[0].startswith(f"a handler slower by {label} %") and row[2] == by
-            )
-            for by in (columns[1], columns[2])
-        )
-        assert f"| a loop of {size} % of a request: found | {ours} | {theirs} | |" in readme
-    assert "| all of them | | 1 of 156 | 0.0…3.5 % | |" in newest
+    sections = re.split(r"\n## Method 5|\nEight tries", record)[3:]  # true sizes, by assignments
+    for line, label, tables in (("0.5", "0.5", sections[1:3]), ("1.0", "1", sections[:2])):
+        row = re.compile(rf"slower by {label} % of .+ \| `duetbench compare` \| (\d+) of (\d+) ")
+        pairs = [row.findall(table)[0] for table in tables]
+        total = " of ".join(str(sum(map(int, each))) for each in zip(*pairs, strict=True))
+        assert f"| assignments of {line} % of a request: found | {total} | 0 of " in readme
+    assert "| all of them | | 1 of 200 | 0.0…2.8 % | |" in sections[-1]
     for name in ("README.md", "docs/decides.md"):
         text = " ".join((ROOT / name).read_text("utf-8").split())
-        assert "1 of 156 comparisons of equal code gave a false verdict" in text
+        assert "1 of 200 comparisons of equal code gave a false verdict" in text

@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Verdict
 from duetbench.judge import statistics
 from duetbench.judge.statistics import CONFIDENCE_RATE, Estimate, Sample
 from duetbench.measure.testbed import server_of
@@ -52,10 +51,9 @@ def together(cases: Sequence[Estimate], metric: str, rate: float) -> Event | Non
     if against > (1 - WITHIN) * len(cases):
         return None
     low, high = statistics.interval(pooled, min(rate, CONFIDENCE_RATE))
-    worse = (middle > 0) == (METRICS[metric].better == "lower")
     return Event(
         metric=metric,
-        verdict=Verdict.SLOWER if worse else Verdict.FASTER,
+        verdict=statistics.direction(metric, middle),
         ratio=math.exp(middle),
         low=math.exp(low),
         high=math.exp(high),

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from scipy import special
@@ -26,11 +26,11 @@ from duetbench.judge.pairs import CaseDuets, explaining
 from duetbench.judge.statistics import RESOLUTION, Logs, Prior, chance
 from duetbench.judge.wake_ups import Slope, learn_slopes
 from duetbench.store import files
-from duetbench.store.comparison import Comparison
+from duetbench.store.comparison import METHOD_VERSION, Comparison
 from duetbench.store.kinds import comparisons_by_id
 
-FEWEST: Final = 3
-"""Fewest comparisons of a case, or of its kind, for a prior."""
+FEWEST: Final = 2
+"""Fewest comparisons of a case, or of its kind, for a prior; likewise of differences at a level."""
 
 TOGETHER: Final = 8
 """Fewest cases of a comparison for a prior from each other."""
@@ -41,8 +41,8 @@ OUTLIER: Final = 0.001
 MOST: Final = 12.0
 """Most duets that a prior counts as: with more, a noisy day would pass for a quiet one."""
 
-SINCE: Final = 3
-"""The first method version whose duets scatter like today's: installations take turns."""
+METHODS: Final = range(3, METHOD_VERSION + 1)
+"""Versions of the method whose duets scatter like today's: installations take turns."""
 
 _NEWEST: Final = 40
 """Number of the newest comparisons that are read."""
@@ -63,17 +63,17 @@ def variance(logs: Logs) -> Variance:
 def fit(variances: Sequence[Variance], *others: Sequence[Variance]) -> Prior | None:
     """Fit the prior that the true variances seem drawn from, by Smyth's moments; None if too few.
 
-    Sample variances differ by chance and because the true ones differ. The less the true ones
-    differ, the more the prior is worth, up to the number of duets that it is fitted to. `others`
-    are variances at other levels, which differ among each other in the same way.
+    The less the true ones differ, the more the prior is worth, up to the number of duets that it is
+    fitted to. `others` are variances at other levels, which differ in the same way.
     """
-    if len(variances) < FEWEST:
-        return None
     levels = [variances, *(level for level in others if len(level) > 1)]
+    differences = sum(map(len, levels)) - len(levels)
+    if min(len(variances), differences) < FEWEST:
+        return None
     logs = [_unbiased(level) for level in levels]
     squares = sum(float(level.var()) * len(level) for level in logs)
     freedom = np.array([v.freedom for level in levels for v in level])
-    excess = squares / (len(freedom) - len(levels)) - special.polygamma(1, freedom / 2).mean()
+    excess = squares / differences - special.polygamma(1, freedom / 2).mean()
     middle, own = float(logs[0].mean()), math.inf
     if excess > 0:
         own = 2 * _inverse_trigamma(excess)
@@ -138,8 +138,7 @@ class Priors:
 
         def own(path: Path) -> Comparison | None:
             # Parsing the files of other machines would take half a second.
-            named = machine.encode() in path.read_bytes()
-            return files.read(Comparison, path) if named else None
+            return files.read(Comparison, path) if machine.encode() in path.read_bytes() else None
 
         newest = [path for _, path in sorted(comparisons_by_id(results).items())[-_NEWEST:]]
         # Unreadable files are ignored here; `history` and `site` report them.
@@ -149,11 +148,13 @@ class Priors:
     @classmethod
     def learned(cls, machine: str, comparisons: Iterable[Comparison]) -> Self:
         """Learn from this machine's comparisons of two states of the same thing; ignore others."""
-        variances: defaultdict[Hashable, list[Variance]] = defaultdict(list)
+        # Cases of one metric differ from one comparison to the next in the same way.
+        levels: dict[Any, dict[Any, list[Variance]]] = defaultdict(lambda: defaultdict(list))
         own = [
             record
             for record in comparisons
-            if record.machine.id == machine and _version(record) >= SINCE and not record.cross
+            if record.machine.id == machine and not record.cross
+            if record.method.get("version") in METHODS
         ]
         slopes = learn_slopes(own)
         for comparison in own:
@@ -165,8 +166,8 @@ class Priors:
                     for metric in samples.metrics:
                         if len(logs := samples.logs(metric)) > FEWEST:
                             for kind in kinds(measured.case, metric, alone=samples.alone(metric)):
-                                variances[kind].append(variance(logs))
-        fits = {kind: fit(values) for kind, values in variances.items()}
+                                levels[len(kind), *kind[-2:]][kind].append(variance(logs))
+        fits = {kind: prior_of(level, kind) for level in levels.values() for kind in level}
         return cls({kind: prior for kind, prior in fits.items() if prior}, len(own), slopes)
 
     def of(self, duets: CaseDuets, metric: str, others: Iterable[CaseDuets]) -> Prior | None:
@@ -190,7 +191,7 @@ class Priors:
         return f"{self.comparisons} comparisons of this machine" if self.by_kind else "shipped"
 
 
-def kinds(case: Case, metric: str, *, alone: bool) -> Iterator[Hashable]:
+def kinds(case: Case, metric: str, *, alone: bool) -> Iterator[tuple[Hashable, ...]]:
     """List the kinds of a case and metric, the narrowest first."""
     yield case.id, metric, alone
     yield case.server, case.python, case.workers, case.threads, metric, alone
@@ -199,12 +200,6 @@ def kinds(case: Case, metric: str, *, alone: bool) -> Iterator[Hashable]:
 def level(case: Case) -> Hashable:
     """Return a key that is equal for cases of one comparison that scatter about as much."""
     return case.cores, case.endpoint.floor > 0, case.load.rate is not None
-
-
-def _version(comparison: Comparison) -> float:
-    """Return the method version of a comparison; 0 for the oldest."""
-    number = comparison.method.get("version")
-    return number if isinstance(number, int | float) else 0
 
 
 SHIPPED: Final[Mapping[str, Prior]] = {

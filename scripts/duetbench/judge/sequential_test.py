@@ -382,5 +382,4 @@ def _verdict(key: str, metric: str, test: SequentialTest) -> tuple[Verdict, str]
         return Verdict.INCONCLUSIVE, reason
     if state == "same":
         return Verdict.NO_CHANGE, part
-    worse = (sample.mean > 0) == (METRICS[metric].better == "lower")
-    return Verdict.SLOWER if worse else Verdict.FASTER, part
+    return statistics.direction(metric, sample.mean), part

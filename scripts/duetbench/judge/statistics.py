@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from duetbench.core.metrics import MATERIAL, Concern
-from duetbench.core.model import Case
+from duetbench.core.metrics import MATERIAL, Concern, row
+from duetbench.core.model import Case, Verdict
 from duetbench.store.comparison import ACTED_ON
 
 Logs = NDArray[np.float64]
@@ -170,6 +170,11 @@ def likeliest(sample: Sample, last: Sample, edge: float) -> float:
         return float((abs(sample.mean) - true) / sample.error**2 - (up - down) / last.error)
 
     return math.copysign(optimize.brentq(slope, 0, abs(sample.mean)), sample.mean)
+
+
+def direction(metric: str, log: float) -> Verdict:
+    """Say whether a metric that moved, by the sign of its log ratio, got better or worse."""
+    return Verdict.SLOWER if (log > 0) == (row(metric).better == "lower") else Verdict.FASTER
 
 
 def same_p(sample: Sample, tolerance: float) -> float:

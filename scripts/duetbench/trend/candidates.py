@@ -27,11 +27,12 @@ import numpy as np
 from duetbench.core.metrics import CPU, INSTRUCTIONS, JUDGED
 from duetbench.core.metrics import row as metric_row
 from duetbench.core.model import Verdict
+from duetbench.core.units import NORMAL
 from duetbench.host import cache
 from duetbench.store.change import INPROCESS, Candidates, Change, SeriesName, StackState, Step
 from duetbench.store.comparison import differences
 from duetbench.store.points import CANARY
-from duetbench.trend.levels import fit
+from duetbench.trend.levels import fit, interval
 from duetbench.trend.table import STATES, Table, bumps
 
 LONGEST: Final = 180  # nights searched: an older step was detected when it was new
@@ -43,10 +44,6 @@ lies on the other level by chance."""
 REPEATED: Final = 3e-4
 """Standard error of a count's logarithm from one counting to the next. The interval of a point does
 not include it: that covers the rounds of one counting, which all differ in the same way."""
-
-_WIDTH: Final = 1.96
-"""Standard errors on either side of a 95 % interval. Intervals of few duets are wider than that, so
-these points count less."""
 
 _MEASURED: Final = STATES.index("measured")
 
@@ -85,21 +82,22 @@ def _of_series(table: Table, row: int, column: int) -> Iterator[TableStep]:
     nights = np.flatnonzero(usable & (figures[:, 1] > 0))
     nights = nights[nights >= len(table.nights) - LONGEST]
     mean, low, high = figures[nights, :3].T
-    errors = np.full(len(nights), REPEATED) if lone else np.log(high / low) / 2 / _WIDTH
+    # Intervals of few duets are wider than by the normal distribution: these points count less.
+    errors = np.full(len(nights), REPEATED) if lone else np.log(high / low) / 2 / NORMAL
     chosen = [table.nights[night].as_of is not None for night in nights.tolist()]
     pieces = fit(np.log(mean).tolist(), errors.tolist(), lone=lone, chosen=chosen)
     for left, right in pairwise(pieces):
         height, error = right.log - left.log, math.hypot(left.se, right.se)
         if abs(math.expm1(height)) <= floor:
             continue
-        sizes = left.size, right.size
+        ratio, sizes = interval(height, error), (left.size, right.size)
         single = max(left.se * math.sqrt(sizes[0]), right.se * math.sqrt(sizes[1]))
         before, after = int(nights[right.start - 1]), int(nights[right.start])
         yield TableStep(
             step=Step(
                 series=SeriesName(machine=table.machine, case=table.cases[row], metric=metric),
-                ratio=math.exp(height),
-                within=(math.exp(height - _WIDTH * error), math.exp(height + _WIDTH * error)),
+                ratio=ratio.estimate,
+                within=ratio.ends,
                 strength=abs(height) / error,
                 before_run=table.nights[before].run,
                 after_run=table.nights[after].run,

@@ -13,6 +13,8 @@ from typing import Final
 
 import numpy as np
 
+from duetbench.core.units import NORMAL, Interval
+
 PRICE: Final = 14.0
 """Price of another piece, in squared standard errors. With it, none of 300 series of 60 points that
 do not move showed a step at any time while the points came one by one. With a standard error of
@@ -45,6 +47,12 @@ class Piece:
     @property
     def size(self) -> int:
         return self.end - self.start
+
+
+def interval(log: float, error: float) -> Interval:
+    """Make the interval of a ratio from its logarithm and the standard error of that."""
+    low, mean, high = (math.exp(log + side * NORMAL * error) for side in (-1, 0, 1))
+    return Interval(mean, low, high)
 
 
 def fit(

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from itertools import chain, islice, pairwise, product
 from typing import Final
 
@@ -19,10 +20,10 @@ from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Machine, Verdict
 from duetbench.core.units import Interval
 from duetbench.judge import statistics
-from duetbench.judge.statistics import CONFIDENCE_RATE, Method, Sample
+from duetbench.judge.statistics import CONFIDENCE_RATE, Method, Sample, direction
 from duetbench.store.change import Change, Narrowed, Release, SeriesName, Share, order, release_of
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
-from duetbench.trend.levels import Piece, fit
+from duetbench.trend.levels import Piece, fit, interval
 
 START: Final = "start_cpu"  # sums up a start without load, which alone has it
 MAIN: Final = (CPU, "seconds", START)
@@ -35,7 +36,6 @@ CERTAIN: Final = 8.0
 step begins there: 55 to 1."""
 
 _METHOD: Final = Method()
-_NORMAL: Final = 1.96  # standard errors of a 95 % interval, if the number of samples is unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class MeasuredRelease:
         return next((point for point in points if point.metric == metric), None)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)  # without slots, since it keeps its levels
 class ReleaseAxis:
     """The releases of a package that were measured against one anchor on one machine, in order.
 
@@ -81,6 +81,7 @@ class ReleaseAxis:
         steps = [(self, step) for step in pairwise(self.measured)]
         return {result.head.version: result for result in results(steps)}
 
+    @cached_property
     def levels(self) -> dict[tuple[str, str, str], ReleaseEffect]:
         """Find the releases from which on a case is at another level: by version, case and metric.
 
@@ -100,8 +101,8 @@ class ReleaseAxis:
                         case.case,
                         case.python,
                         metric,
-                        _interval(height, math.hypot(left.se, right.se)),
-                        verdict=_direction(metric, height),
+                        interval(height, math.hypot(left.se, right.se)),
+                        verdict=direction(metric, height),
                         levels=(left.size, right.size),
                     )
         return steps
@@ -214,7 +215,6 @@ def results(
     another level from a release on, the effect is the difference of the levels.
     """
     steps = [step for _, step in on]
-    levels = {axis: axis.levels() for axis, _ in on}
     pairs = [
         [
             (case, before, after)
@@ -229,7 +229,7 @@ def results(
     judged = []
     for (axis, (base, head)), own, step in zip(on, main, pairs, strict=True):
         of_step = (
-            levels[axis].get((head.version, effect.case, effect.metric), effect)
+            axis.levels.get((head.version, effect.case, effect.metric), effect)
             for effect in islice(effects, len(own))
         )
         judged.append(Result(base, head, (*of_step, *_others(step))))
@@ -282,23 +282,14 @@ def _verdict(
     inside = max(high, 1 / low) <= 1 + scale.tolerance
     verdict = Verdict.NO_CHANGE if inside else Verdict.INCONCLUSIVE
     if p <= _METHOD.rate:
-        verdict = _direction(after.metric, math.log(effect.estimate))
+        verdict = direction(after.metric, math.log(effect.estimate))
     return ReleaseEffect(case.case, case.python, after.metric, effect, detectable, verdict)
 
 
 def _count(case: CasePoints, before: AnchoredPoint, after: AnchoredPoint) -> ReleaseEffect:
     """Return a count's effect, without a verdict."""
-    ratio = _interval(after.log - before.log, math.hypot(before.se, after.se))
+    ratio = interval(after.log - before.log, math.hypot(before.se, after.se))
     return ReleaseEffect(case.case, case.python, after.metric, ratio)
-
-
-def _interval(log: float, error: float) -> Interval:
-    low, mean, high = (math.exp(log + side * _NORMAL * error) for side in (-1, 0, 1))
-    return Interval(mean, low, high)
-
-
-def _direction(metric: str, log: float) -> Verdict:
-    return Verdict.SLOWER if (log > 0) == (row(metric).better == "lower") else Verdict.FASTER
 
 
 def scatters(*points: AnchoredPoint) -> bool:

@@ -150,10 +150,12 @@ def styles(names: Iterable[str]) -> dict[str, int]:
     return {name: place % STYLES for place, name in enumerate(sorted(set(names)))}
 
 
-def forest(about: Caption, quantity: Quantity, groups: Mapping[str, Sequence[Dot]]) -> Markup:
+def forest(
+    about: Caption, quantity: Quantity, groups: Mapping[str, Sequence[Dot]], *, repeats: str = ""
+) -> Markup:
     """Draw a row for each figure, in the given order; a missing figure's row has the reason.
 
-    `groups`: rows to compare with each other, by title, which may be empty.
+    `groups`: rows to compare, by title, which may be empty. `repeats`: what intervals are over.
     """
     dots = [dot for group in groups.values() for dot in group]
     values = [dot.value for dot in dots]
@@ -187,7 +189,7 @@ def forest(about: Caption, quantity: Quantity, groups: Mapping[str, Sequence[Dot
         ceiling=any(value.ceiling for value in values),
         published=any(value.published for value in values),
         hollow=not all(value.valid for value in values),
-        repeats="duets" if quantity is CHANGE else "launches",
+        repeats=repeats or ("duets" if quantity is CHANGE else "launches"),
     )
 
 

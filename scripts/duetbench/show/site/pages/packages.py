@@ -402,12 +402,13 @@ def _summary(
 def _forest(site: Site, root: str, number: int, result: Result) -> Markup:
     """Draw the effects of a release: what moved, largest first, and what did not."""
     main = sorted(result.main, key=lambda effect: (-effect.size, effect.case))
-    still = sorted((effect for effect in main if not effect.moved), key=lambda effect: effect.case)
-    visible = sorted(effect.detectable or 0.0 for effect in still)
+    undecided = [effect for effect in main if effect.verdict is Verdict.INCONCLUSIVE]
+    visible = sorted(effect.detectable or 0.0 for effect in undecided)
     sizes = " to ".join(dict.fromkeys(map(formats.size, (*visible[:1], *visible[-1:]))))
     groups = {
         "Moved": [effect for effect in main if effect.moved],
-        f"No change; detectable: {sizes}": still,
+        f"Not decided; detectable: {sizes}": undecided,
+        "No change": [effect for effect in main if effect.verdict is Verdict.NO_CHANGE],
         "Other figures that moved": [effect for effect in result.others if effect.moved],
     }
     about = Caption(
@@ -420,7 +421,8 @@ def _forest(site: Site, root: str, number: int, result: Result) -> Markup:
         for title, effects in groups.items()
         if effects
     }
-    return charts.forest(about, CHANGE, dots)
+    levels = any(effect.levels for effect in result.main)
+    return charts.forest(about, CHANGE, dots, repeats="duets or releases" if levels else "")
 
 
 def _dot(site: Site, root: str, effect: ReleaseEffect) -> Dot:
