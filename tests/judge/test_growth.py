@@ -164,32 +164,42 @@ def test_duets_without_what_they_prevent_say_nothing_of_growth(side: SideName) -
 
 
 @pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("both", [True, False])
 @pytest.mark.parametrize(("held", "leaks"), [(LEAK, True), (NOTHING, False)])
 def test_a_leak_is_named_first_whichever_side_it_is(
-    side: SideName, held: Curve, *, leaks: bool
+    side: SideName, held: Curve, *, leaks: bool, both: bool
 ) -> None:
-    """Memory that grows has no figure to be judged; only what is new in head is broken."""
+    """Memory that grows has no figure to be judged; only what is new in head is broken.
+
+    The other side is no contrast unless it was loaded alone as well.
+    """
+    (other,) = set(SIDES) - {side}
     samples = duets([450, 500, 550, 500, 500, 500], side)
     samples.soak(side, held)
+    if both:
+        samples.soak(other, NOTHING)
     test = SequentialTest({CASE.id: samples})
     test.close()
     judged = {one.metric: one for one in judge(test)[CASE.id]}
-    new = leaks and side == "head"
+    new = leaks and side == "head" and both
     assert ("pss_steady" in judged) is (new or not leaks)
     broken = judged["pss_steady"].verdict is Verdict.NOT_COMPARABLE if not leaks or new else False
     assert broken is new
     case = judged_case(CASE.id, *judged.values()).model_copy(update={"growth": samples.growth})
     comparison = comparison_of(case)
-    (other,) = set(SIDES) - {side}
     headline = make_view(comparison).headline
     assert headline.startswith(f"{side.capitalize()} keeps 0.49 kB (0.47…0.52 kB") is leaks
-    assert (f"for every request, {other} nothing measurable (below 0.1 kB)" in headline) is leaks
+    contrast = f"for every request, {other} nothing measurable (below 0.1 kB)" in headline
+    assert contrast is (leaks and both)
+    assert ("load the other side alone" in str(make_view(comparison).sections)) is (
+        leaks and not both
+    )
     assert (exit_code(comparison) == 1) is new
 
 
 @dataclass
 class Leaking(FakeInstruments):
-    """One side keeps 500 B per request, until its soak ends as is given."""
+    """One side keeps 500 B per request, until its soak ends as is given; the other nothing."""
 
     side: SideName = "head"
     ends: Curve = LEAK
@@ -207,7 +217,7 @@ class Leaking(FakeInstruments):
         self.soaks.append(name)
         assert growth.SECONDS[0] <= seconds <= growth.SECONDS[1]
         self.now += seconds + growth.AROUND
-        return self.ends
+        return self.ends if name == self.side else NOTHING
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -217,6 +227,7 @@ class Leaking(FakeInstruments):
         (LEAK, 120.0, "constant"),
         (NOTHING, 120.0, "none"),
         (Curve(problem="it died"), 120.0, "undecided"),
+        (LEAK, 65.0, "constant"),
         (LEAK, 45.0, "constant"),
         (LEAK, 33.0, "undecided"),
     ],
@@ -229,19 +240,24 @@ def test_a_comparison_soaks_what_it_suspects_once(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Counts take 13 s, a duet 7 s: 33 s have room for these alone, 45 s for a short soak, too."""
+    """Counts take 13 s, a duet 7 s: 33 s have room for these alone, 45 s for a short soak, too.
+
+    Only a leak is a reason to load the other side as well: else no side is to blame.
+    """
     monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
     fake = Leaking(side=side, ends=ends)
     found = compared_by(fake, [CASE], tmp_path, seconds)
     assert found.wall_seconds <= seconds
-    assert fake.soaks == [side] * (seconds > 33)
+    (other,) = set(SIDES) - {side}
+    both = course == "constant" and seconds > 45
+    assert fake.soaks == [side, other][: (seconds > 33) + both]
     (case,) = found.cases
     assert case.growth[side].course == course
     view = make_view(found)
     assert (f"{side} perhaps keeps 0." in str(view.sections)) is (not fake.soaks)
     leaks = view.headline.startswith(f"{side.capitalize()} keeps 0.49 kB (0.47…0.52 kB")
     assert leaks is (course == "constant")
-    assert (exit_code(found) == 1) is (leaks and side == "head")
+    assert (exit_code(found) == 1) is (leaks and both and side == "head")
     assert Comparison.model_validate_json(found.model_dump_json()) == found
 
 
@@ -252,6 +268,14 @@ def test_of_two_leaks_head_is_to_blame_for_what_is_more() -> None:
     assert growth.leak({"base": leaks(500), "head": leaks(500)}) == ""
     assert growth.leak({"base": leaks(1_000), "head": leaks(500)}) == ""
     assert growth.leak({"base": leaks(500), "head": leaks(1_000)}).startswith("head: memory_grows")
+
+
+def test_an_interval_that_includes_zero_is_no_suspicion() -> None:
+    """Seen: "perhaps keeps 19 kB (−94…133 kB) per request"."""
+    doubt = {"course": "undecided", "estimate": 19e3, "high": 133e3, "requests": 900}
+    for low, suspected in ((-94e3, False), (5e3, True)):
+        case = judged_case(CASE.id, growth={"head": Growth(low=low, **doubt)})
+        assert ("perhaps keeps" in str(make_view(comparison_of(case)).sections)) is suspected
 
 
 def test_a_soak_of_a_server(bench: Bench) -> None:

@@ -116,11 +116,12 @@ def _course(memory: Floats, grown: Floats, steps: Floats, whole: float) -> Cours
 def leak(growths: Mapping[SideName, Growth]) -> str:
     """Describe how head, unlike base, keeps memory for every request; empty if it does not.
 
-    If both sides do, head is to blame if it surely keeps half as much again.
+    Only a base that was loaded alone as well is a contrast. Head must surely keep half as much
+    again as it.
     """
     base, head = (growths.get(side) for side in SIDES)
-    if head is None or head.course != "constant":
+    if head is None or head.course != "constant" or base is None or base.curve is None:
         return ""
-    if base is not None and base.course == "constant" and head.low <= 1.5 * base.high:
+    if base.course == "undecided" or head.low <= 1.5 * max(0.0, base.high):
         return ""
     return f"head: memory_grows: it keeps {head.words} for every request"

@@ -42,6 +42,7 @@ from duetbench.store.comparison import (
     Comparison,
     Coverage,
     Duet,
+    SideName,
     executes,
     set_material,
 )
@@ -214,22 +215,39 @@ class _Session:
         self._soak(pair)
 
     def _soak(self, pair: Pair) -> None:
-        """Load a side alone, if there is time and it seems to keep memory for every request."""
-        shortest, longest = growth.SECONDS
+        """Load a side alone, if it seems to keep memory for every request; if it does, the other.
+
+        A leak of one side is news only where the other was loaded alike.
+        """
+        shortest, _ = growth.SECONDS
         left = self.ends - self.clock() - growth.AROUND
         later = left - self.loop.seconds.of(pair) >= shortest
         if later and len(pair.duets.all) < growth.LEAST and pair.case.id in self.test.open():
             return
-        for name, part in zip(SIDES, pair.sides, strict=True):
+        for name in SIDES:
             memory = pair.duets.growth.get(name)
-            seems = memory is not None and memory.course == "undecided" and memory.curve is None
-            left = self.ends - self.clock() - growth.AROUND
-            if seems and left >= shortest:
-                self.reporter.note(f"{pair.case.id}: {name} is loaded alone: does its memory grow?")
-                pair.duets.soak(name, self.instruments.soak(part, name, min(longest, left)))
-                self.test.take(pair.case.id, pair.duets)
-                memory = pair.duets.growth[name]
-                self.reporter.note(f"{name} alone: {memory.course}, {memory.words} per request")
+            if memory is not None and memory.course == "undecided":
+                self._load_alone(pair, name)
+        if any(memory.course == "constant" for memory in pair.duets.growth.values()):
+            for name in SIDES:
+                self._load_alone(pair, name)
+
+    def _load_alone(self, pair: Pair, name: SideName) -> None:
+        """Load a side alone once, if there is time, and see how its memory grows."""
+        shortest, longest = growth.SECONDS
+        left = self.ends - self.clock() - growth.AROUND
+        growths = pair.duets.growth
+        if left < shortest or (name in growths and growths[name].curve):
+            return
+        if not any(memory.curve for memory in growths.values()):  # leave time for the other side
+            rest = left - shortest - growth.AROUND
+            left = rest if rest >= shortest else left
+        self.reporter.note(f"{pair.case.id}: {name} is loaded alone: does its memory grow?")
+        part = pair.sides[SIDES.index(name)]
+        pair.duets.soak(name, self.instruments.soak(part, name, min(longest, left)))
+        self.test.take(pair.case.id, pair.duets)
+        memory = pair.duets.growth[name]
+        self.reporter.note(f"{name} alone: {memory.course}, {memory.words} per request")
 
     def note(self, sentence: str) -> None:
         self.notes.append(sentence)

@@ -369,10 +369,15 @@ def _leaks(comparison: Comparison) -> Iterator[str]:
 
 
 def memory_of(case: CaseComparison) -> str:
-    """Describe how much memory each side keeps for every request, a side that leaks first."""
+    """Describe how much memory sides keep for every request, a side that leaks first.
+
+    The other side is no contrast unless it was loaded alone as well.
+    """
     leaks_last = sorted(case.growth.items(), key=lambda side: side[1].course != "constant")
-    courses = ((name, _COURSES[growth.course].format(growth.words)) for name, growth in leaks_last)
-    return ", ".join(f"{name} {course}" for name, course in courses)
+    equal = len({growth.curve is None for growth in case.growth.values()}) == 1
+    shown = [(name, growth) for name, growth in leaks_last if equal or growth.curve]
+    words = [(name, _COURSES[growth.course].format(growth.words)) for name, growth in shown]
+    return ", ".join(f"{name} {course}" for name, course in words)
 
 
 _COURSES: Final[dict[Course, str]] = {

@@ -375,13 +375,23 @@ def _cell(case: CaseComparison, side: SideName) -> str:
 def _growing(comparison: Comparison) -> Iterator[str]:
     """Name sides that may keep memory for every request, and how much, unless a soak decided."""
     for case in comparison.cases:
-        if any(growth.course == "undecided" for growth in case.growth.values()):
-            soaked = any(growth.curve for growth in case.growth.values())
-            time = "A longer load of one side decides" if soaked else "There was no time to decide"
+        leaks = any(growth.course == "constant" for growth in case.growth.values())
+        # An interval that includes 0 is no suspicion.
+        doubtful = any(g.course == "undecided" and g.low > 0 for g in case.growth.values())
+        curves = {growth.curve is not None for growth in case.growth.values()}
+        if leaks and len(curves) > 1:
+            yield (
+                f"{case.case.id}: there was no time to load the other side alone: a larger "
+                "--budget tells whether the change did it."
+            )
+        elif doubtful and not leaks:
+            time = "There was no time to decide"
+            if True in curves:
+                time = "A longer load of one side decides"
             yield f"{case.case.id}: {memory_of(case)}. {time}: duetbench soak, with these options."
 
 
-def _lacks(comparison: Comparison, row: ViewRow) -> Literal["time", "quiet", "nothing"]:
+def _lacks(comparison: Comparison, row: ViewRow) -> Literal["time", "quiet", "steady", "nothing"]:
     """Return what a row lacks for an answer."""
     if row.group == "unjudged":
         return "quiet" if row.judgement.excluded else "time"
