@@ -108,6 +108,47 @@ def test_the_largest_of_what_is_acted_on_leads_over_all_cases() -> None:
     )
 
 
+def row_of(metric: str, ratio: float, spread: float = 1.05) -> list[Any]:
+    rose = Verdict.SLOWER if (ratio > 1) == (metric != "throughput") else Verdict.FASTER
+    return [metric, rose, ratio, ratio / spread, ratio * spread]
+
+
+@pytest.mark.parametrize(
+    ("judged", "lead"),
+    [
+        # One request of fifty blocks the event loop.
+        ([row_of(CPU, 1.26), row_of("throughput", 0.273)], "serves 72.7 % fewer requests per"),
+        # A lock around a wait.
+        ([row_of(CPU, 2.85), row_of("throughput", 0.035)], "serves 96.5 % fewer requests per"),
+        # Nobody waits for acknowledgements any longer.
+        ([row_of(CPU, 0.6), row_of("throughput", 7.9)], "serves 7.90 times the requests per"),
+        # It follows: 1 / 1.26 is 0.794.
+        ([row_of(CPU, 1.26), row_of("throughput", 0.76)], "needs 26.0 % more CPU per request"),
+    ],
+)
+def test_throughput_leads_unless_the_cpu_explains_it(judged: list[list[Any]], lead: str) -> None:
+    assert f"{A} {lead}" in make_view(made(judged)).headline
+
+
+def test_a_longer_wait_says_how_long() -> None:
+    judged = Judgement(
+        metric="response_p50", verdict=Verdict.SLOWER, ratio=1.1, low=1.09, high=1.11, duets=6
+    )
+    case = judged_case(A, judged, absolute_base={"response_p50": 0.02})
+    assert make_view(comparison_of(case)).headline.endswith(
+        "has a 10.0 % longer median response time (9.00…11.0 %), 20.0 ms → 22.0 ms."
+    )
+
+
+def test_a_figure_that_may_be_half_as_much_again_is_not_shown() -> None:
+    """CPU to import from two duets has no row; CPU per request has one that says why."""
+    wide = {"verdict": Verdict.INCONCLUSIVE, "ratio": 1.05, "low": 0.6, "high": 1.8, "duets": 2}
+    judged = [Judgement(metric=name, **wide) for name in ("import_time", CPU)]
+    (row,) = make_view(comparison_of(judged_case(A, *judged))).rows
+    assert (row.metric, row.group, row.change, row.interval) == (CPU, "unjudged", "—", "")
+    assert row.why == "its 2 samples scatter too much: ±50% or more"
+
+
 def test_a_tail_without_an_answer_is_told_and_decides_nothing() -> None:
     tail = Judgement(metric="response_p99", verdict=Verdict.INCONCLUSIVE, reason="9 of 10 lack it")
     found = comparison_of(judged_case(A, SAME, tail))

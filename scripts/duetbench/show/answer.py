@@ -52,6 +52,9 @@ TITLES: Final[dict[Group, str]] = {
 
 _GROUPS: Final = tuple(TITLES)
 
+_VAGUE: Final = 0.5
+"""Relative half width of an interval from which an undecided figure is not shown."""
+
 MOVED: Final[tuple[Group, ...]] = ("worse", "better")
 
 OPEN: Final[tuple[Group, ...]] = ("broken", "undecided", "unjudged")
@@ -84,13 +87,22 @@ class ViewRow:
     work: float | None = None
 
     @property
+    def vague(self) -> bool:
+        """Whether it is undecided within so wide an interval that its size says nothing."""
+        interval = self.judgement.interval
+        if self.judgement.verdict is not Verdict.INCONCLUSIVE or not (interval and interval.ends):
+            return False
+        low, high = interval.ends
+        return max(high / interval.estimate, interval.estimate / low) >= 1 + _VAGUE
+
+    @property
     def group(self) -> Group:
         if self.judgement.moved and self.weight < 1:
             return "slight"
         if self.judgement.verdict is Verdict.INCONCLUSIVE:
             if not self.awaited:
                 return "unawaited"
-            return "unjudged" if self.judgement.ratio is None else "undecided"
+            return "unjudged" if self.judgement.ratio is None or self.vague else "undecided"
         return _GROUP_OF[self.judgement.verdict]
 
     @property
@@ -103,6 +115,8 @@ class ViewRow:
     def effect(self) -> str:
         """The effect in plain words: `needs 2.13 % more CPU per request (1.61…2.65 %)`."""
         text = formats.effect(self.metric or self.unit, self.judgement.interval or Interval(1.0))
+        if self.figures and row_of(self.metric).concern == "latency":
+            return f"{text}, {self.figures}"
         work = f"; work alone: {formats.percent(self.work)})" if self.work else ""
         return text.removesuffix(")") + work if work else text
 
@@ -116,11 +130,11 @@ class ViewRow:
 
     @property
     def change(self) -> str:
-        return formats.percent(self.judgement.ratio)
+        return formats.percent(None if self.vague else self.judgement.ratio)
 
     @property
     def interval(self) -> str:
-        return formats.ends(self.judgement.interval)
+        return "" if self.vague else formats.ends(self.judgement.interval)
 
     @property
     def floor(self) -> float:
@@ -135,6 +149,8 @@ class ViewRow:
             kind = "process pair" if not self.metric else "turn" if self.judgement.alone else "duet"
             count = formats.quantity(self.judgement.duets, kind)
             return f"only {count} usable: too few for a look"
+        if self.vague:
+            return f"its {self.judgement.duets} samples scatter too much: ±{_VAGUE:.0%} or more"
         if not self.awaited:
             return "not decided by these duets; it gets no more"
         return "neither a change nor its absence is shown yet"
@@ -156,6 +172,7 @@ def rows_of(comparison: Comparison) -> tuple[ViewRow, ...]:
         for case in comparison.cases
         for judgement in _judgements(case)
     ]
+    rows = [row for row in rows if row.awaited or not row.vague]
     for micro in comparison.micro:
         name = benchmark_name(micro)
         heavy = weight(micro.judgement, comparison.method)
@@ -419,10 +436,20 @@ def _news(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
 
 
 def _lead(rows: Sequence[ViewRow]) -> ViewRow:
-    """Return the largest of these changes, but CPU per request instead of its case's throughput."""
+    """Return the largest of these changes, but CPU per request if its throughput follows from it.
+
+    It follows if the requests per second moved as the inverse of the CPU that each needs.
+    """
     top = max(rows, key=_rank)
     cpu = [row for row in rows if (row.case, row.metric, row.worse) == (top.case, CPU, top.worse)]
-    return cpu[0] if cpu and top.metric == "throughput" else top
+    return cpu[0] if cpu and top.metric == "throughput" and _follows(top, cpu[0]) else top
+
+
+def _follows(throughput: ViewRow, cpu: ViewRow) -> bool:
+    """Whether a throughput moved by no more than the CPU per request explains."""
+    ends = [row.judgement.interval and row.judgement.interval.ends for row in (throughput, cpu)]
+    served, needed = ([abs(math.log(end)) for end in pair or (0.0, 0.0)] for pair in ends)
+    return None in ends or min(served) <= max(needed)
 
 
 def _rank(row: ViewRow) -> tuple[bool, float]:

@@ -107,7 +107,8 @@ def _print_drawn(console: Console, rows: Sequence[ViewRow]) -> None:
         for line, row in zip(lines, rows, strict=True):
             line.insert(4, draw_interval(row, far, wide))
     for line, row in zip(lines, rows, strict=True):
-        line[-1] += "" if row.judgement.ratio else f": {row.why}"
+        hidden = not row.judgement.ratio or row.vague
+        line[-1] += f": {row.why}" if hidden or row.judgement.reason else ""
     formats.print_rows(console, head, lines)
     text = "●: head over base, within its 95 % interval; ┊: relevance floor"
     console.print(Text(f"  {text}", style="dim"))
