@@ -163,12 +163,14 @@ class SequentialTest:
             sample = statistics.sample(samples.logs(metric, count), prior)
             if doubt := samples.doubts.get(metric):
                 sample = replace(sample, sd=math.hypot(sample.sd, doubt * math.sqrt(sample.n)))
-            scale = METRICS[metric]
+            floor, same = self.method.floor(metric, sample.n), 1.0
+            if sample.n >= self.method.few:
+                same = statistics.same_p(sample, METRICS[metric].tolerance) / share
             self._seen[key, metric, count, share] = Evidence(
                 sample,
                 share,
-                moved=min(1.0, statistics.moved_p(sample, scale.floor) / share),
-                same=min(1.0, statistics.same_p(sample, scale.tolerance) / share),
+                moved=min(1.0, statistics.moved_p(sample, floor) / share),
+                same=min(1.0, same),
             )
         return self._seen[key, metric, count, share]
 
@@ -200,7 +202,7 @@ class SequentialTest:
             return None
         last, left = self._longer(evidence.sample)
         edge = statistics.reach(last, self.level(*pair, count) * left)
-        floor = math.log1p(METRICS[pair[1]].floor)
+        floor = math.log1p(self.method.floor(pair[1], evidence.sample.n))
         size = statistics.likeliest(evidence.sample, last, floor + edge)
         half = statistics.reach(evidence.sample, CONFIDENCE_RATE * evidence.share)
         return size if abs(evidence.sample.mean - size) <= _INNER * half else None
@@ -232,13 +234,16 @@ class SequentialTest:
         if evidence.sample is None:
             return {}
         sample, share = evidence.sample, evidence.share
-        floor, state = METRICS[metric].floor, self.state(key, metric)
+        state = self.state(key, metric)
         low, high = statistics.interval(sample, CONFIDENCE_RATE * share)
         mean = self.sizes().get((key, metric), sample.mean)
         if state == "same":
             sample, share = self._longer(sample)
         detectable = statistics.detectable(
-            sample, floor, alpha=self.level(key, metric) * share, power=self.method.power
+            sample,
+            self.method.floor(metric, sample.n),
+            alpha=self.level(key, metric) * share,
+            power=self.method.power,
         )
         low, mean, high = (math.exp(log) for log in (low, mean, high))
         return {"ratio": mean, "low": low, "high": high, "detectable": detectable}

@@ -235,6 +235,8 @@ class Method:
         (0.02, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.22, 0.28),
         least=2,
     )
+    few: int = 3  # duets below which only a change of `large` is a verdict, and none "no change"
+    large: float = 0.2
     rough: int = 6  # duets up to which a case continues to measure the size of its change better
     joint: float = 0.2  # share of `rate` for all cases together, if there are several
     admitted: int = 4  # duets for which there must be time to begin a case
@@ -245,9 +247,13 @@ class Method:
     patience: float = 1.5
     material: Mapping[Concern, float] = field(default_factory=lambda: MATERIAL)
 
+    def floor(self, metric: str, count: int) -> float:
+        """Return the relative change of a metric that a verdict from so many duets must exceed."""
+        return max(row(metric).floor, self.large if count < self.few else 0.0)
+
     def record(self) -> dict[str, float | int | str]:
         """Return the parameters for a comparison's file."""
-        rates = ("rate", "settling_rate", "hinted", "joint", "power", "patience")
+        rates = ("rate", "settling_rate", "hinted", "joint", "power", "patience", "few", "large")
         values = {name: getattr(self, name) for name in rates}
         sizes = {f"{ACTED_ON}{concern}": size for concern, size in self.material.items()}
         return {"looks": str(self.looks), **values, **sizes, "memory": MEMORY}
