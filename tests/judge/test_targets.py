@@ -11,6 +11,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.metrics import CPU
 from duetbench.judge import affected, revisions, sides, targets
 from duetbench.judge.sides import Scope
+from duetbench.measure import duet
 from duetbench.project.project import Project
 from duetbench.project.settings import Target
 from duetbench.store import files
@@ -127,6 +128,49 @@ def test_locks_are_found_here_and_in_other_revisions(shop: Path, scope: Scope) -
     }.items():
         with pytest.raises(UsageError, match=sentence):
             targets.lock_at(shop, named, scope.copies)
+
+
+WAITS = """\
+import asyncio
+import contextlib
+
+LOCK = {lock}
+
+
+async def find(path):
+    async with LOCK:
+        await asyncio.sleep({seconds})
+    return path.encode()
+"""
+
+
+@pytest.mark.real
+@pytest.mark.usefixtures("patient_verification")
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("locks", [False, True])
+def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
+    shop: Path, project: Project, scope: Scope, tmp_path: Path, *, locks: bool, swapped: bool
+) -> None:
+    """Half as long again is 1.5 times the median; behind a lock requests come one by one."""
+    waiting = APP.replace("items.find", "await items.find")
+    free, locked = "contextlib.nullcontext()", "asyncio.Lock()"
+    base, head = (free, 0.02), (locked, 0.02) if locks else (free, 0.03)
+    for lock, seconds in (base, head):
+        text = WAITS.format(lock=lock, seconds=seconds)
+        commit(shop, "It waits", **{"src/shop/main.py": waiting, "src/shop/items.py": text})
+    (pair,) = sides.of_revisions(project, "HEAD~1", None, scope).pairs
+    parts = (pair.head, pair.base) if swapped else (pair.base, pair.head)
+    (found,) = duet.perform([parts], lambda side: tmp_path / f"{side}.log", head_first=swapped)
+    assert found.usable or found.disturbed, found
+    quick, slow = (found.head, found.base) if swapped else (found.base, found.head)
+    if locks:
+        assert (found.wait, found.connections) == (None, None)
+        assert slow["throughput"] < quick["throughput"] / 5
+        return
+    assert found.wait == pytest.approx(0.03, abs=0.01)
+    assert found.connections is not None
+    assert 2 <= found.connections < pair.case.load.connections
+    assert slow["response_p50"] / quick["response_p50"] == pytest.approx(1.5, abs=0.15)
 
 
 TURNS = """\

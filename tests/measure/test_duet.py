@@ -15,7 +15,7 @@ from bench import Bench, ask_often, declared, eventually, failures_of, shortened
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
-from duetbench.core.protocol import bound_queue, duet_load
+from duetbench.core.protocol import below_saturation, bound_queue, duet_load
 from duetbench.host import counters, ports, tree_usage
 from duetbench.host.machine import CoreTimes
 from duetbench.host.process_session import Session
@@ -356,6 +356,37 @@ def test_no_more_are_waited_for_than_are_answered_in_two_seconds(
     assert bound_queue(load, seconds, 2.0, least).connections == few
     paced = load.model_copy(update={"model": LoadModel.PACED, "rate": 10.0})
     assert bound_queue(paced, seconds, 2.0, least) == paced
+
+
+@pytest.mark.parametrize(
+    ("busy", "cores", "slots", "few"),
+    [
+        (0.03, 1, None, 16),  # two requests of 20 ms that compute 0.3 ms: 16.7 fill half a core
+        (0.03, 2, None, 32),
+        (0.03, 1, 8, 8),  # more would wait for a thread
+        (0.003, 1, None, 64),  # no more than declared
+        (0.5, 1, None, 1),
+        (0.6, 1, None, None),  # one at a time uses more than half
+        (0.0, 1, None, 64),
+    ],
+)
+def test_a_load_of_waits_leaves_half_of_the_cores(
+    busy: float, cores: int, slots: int | None, few: int | None
+) -> None:
+    load = make_case("e/x").load.model_copy(update={"connections": 64})
+    light = below_saturation(load, busy, cores, slots)
+    assert (light and light.connections) == few
+    assert below_saturation(load.model_copy(update={"rate": 9.0}), busy, cores, slots) is None
+
+
+def test_the_longest_times_are_those_that_a_p99_is_made_of() -> None:
+    """Of 20 answers 5 % are one; 1,500 and more are no few."""
+    load = make_case("e/x").load
+    rows = answers(*[1.0] * 19, 3.0)
+    rows.scheduled = 0
+    assert oha_results.longest(rows, load, status=200) == (3.0,)
+    assert oha_results.longest(answers(*[1.0] * 1_500), load, status=200) == ()
+    assert oha_results.longest(rows, load, status=404) == ()
 
 
 def test_endpoints_of_one_application_share_a_server() -> None:

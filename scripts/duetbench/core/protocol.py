@@ -65,6 +65,18 @@ DUET_QUEUE: Final = 2.0
 """Most seconds that a duet of a target waits after its load for slow requests: as long as the load
 itself. Experiments declare their loads, which stay as they are."""
 
+LEAST_WAIT: Final = 0.001
+"""Seconds of an answer in which neither server nor client computes, from which its handler waits.
+Less is the kernel's hand-over between them."""
+
+UNSATURATED: Final = 0.5
+"""Largest share of the server cores that both servers of a duet use if their handlers wait. With
+more, a queue would hide what a user feels: ten per cent more of a wait."""
+
+CROWDED: Final = 3.0
+"""Times of a single request from which requests of such a load wait for each other, as for a lock.
+"""
+
 NO_UNIT: Final = 1e-9
 """A unit in s that limits no ceiling: the formula then has only declared values."""
 
@@ -117,6 +129,20 @@ def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
     if load.rate is not None:
         duration = min(load.duration, max(duration, DUET_REQUESTS / load.rate))
     return load.model_copy(update={"duration": duration})
+
+
+def below_saturation(load: Load, busy: float, cores: int, slots: int | None) -> Load | None:
+    """A closed load of waiting handlers that leaves the server cores half idle; None if none does.
+
+    `busy` is the share of its time in which one request at a time to each server computes; `slots`
+    are the requests that a server handles at once (None: any number). The number of connections is
+    a power of two, as in `bound_queue`.
+    """
+    most = math.floor(UNSATURATED * cores / busy) if busy else load.connections
+    if most < 1 or load.rate is not None:
+        return None
+    few = min(2 ** (most.bit_length() - 1), slots or most, load.connections)
+    return load.model_copy(update={"connections": few})
 
 
 def bound_queue(load: Load, seconds: float, wait: float, least: int) -> Load:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -53,8 +53,16 @@ COMPUTED: Final = ("server_cpu_per_request", "throughput")
 """Metrics that move with the instructions executed (throughput where nothing else limits it). They
 are not known while a side still gets faster."""
 
+AGREED: Final = 4
+"""Fewest duets whose common sign is a verdict though their size drifts: by chance, one in eight."""
+
 DRIFT_RATE: Final = 0.01
 """Error rate of the test whether a case's duets drift in the same direction."""
+
+POOLED: Final = 3
+"""Fewest duets whose answers together have a p99: the scatter comes from leaving out each."""
+
+_IDLE: Final = frozenset({FlagName.NOBODY_BUSY, FlagName.SMALL_POOL})
 
 _SHARED: Final = DISTURBING - {FlagName.NOT_STEADY, FlagName.ENV_CHANGED}
 """Warnings about noise that may persist and affect both sides. A side that still gets faster is not
@@ -87,13 +95,14 @@ class CaseDuets:
         void: Why the case cannot be compared, by each side's first failure; empty if it can.
         hurried: Whether time is too short for the launches alone that some metrics take.
         noun: What a sample is called: a turn if each side is launched alone, else a duet.
+        waits: Whether most usable duets leave cores idle, so that times show what handlers wait.
     """
 
     def __init__(
         self, case: Case, *, start: bool = False, timed: bool = False, alone: bool = False
     ) -> None:
         self.case, self.noun = case, "turn" if alone else "duet"
-        self.leading, self.tails = choose_metrics(case, start=start, timed=timed)
+        self._start, self._timed, self._explains, self.waits = start, timed, False, False
         self.doubts: dict[str, float] = {}
         self.price: Price | None = None
         self.all: list[Duet] = []
@@ -122,8 +131,17 @@ class CaseDuets:
     def conclude(self) -> None:
         """Compute once what the duets show together, since every look at any case reads it."""
         self.usable = [duet for duet in self.all if duet.usable]
-        self.overloaded = sum(map(_overloaded, self.usable)) > len(self.usable) / 2
+        self.overloaded = self._most(_overloaded)
+        self.waits = self._most(lambda duet: duet.wait is not None)
+        if not self._explains:
+            self.leading, self.tails = choose_metrics(
+                self.case,
+                start=self._start,
+                timed=self._timed or self._most(_idle),
+                waits=self.waits,
+            )
         names, enough = (*self.leading, *self.tails), SHARE * len(self.usable)
+        self._pooled = len(pooled_tail(self.usable))
         self.metrics = tuple(n for n in names if self.count(n) >= enough and not self._unsettled(n))
         failures = {
             side: [f for duet in self.all for f in duet.failures(side)[:1]] for side in SIDES
@@ -131,9 +149,13 @@ class CaseDuets:
         texts = {side: failures[side][0] for side in SIDES[::-1] if len(failures[side]) >= FAILURES}
         self.void = join_reasons(texts)
 
+    def _most(self, shows: Callable[[Duet], bool]) -> bool:
+        return sum(map(shows, self.usable)) > len(self.usable) / 2
+
     def explaining(self, slope: Slope) -> CaseDuets:
         """Return the same duets with only the explaining metrics: wake-ups, work and counts."""
         extra = copy.copy(self)
+        extra._explains = True
         gaps, price = differences(self.usable), slope.price
         extra.leading, extra.tails = (), metrics.WITNESSES if len(gaps.cpu) else metrics.COUNTED
         # There is no price if a request would cost less than its wake-ups.
@@ -156,8 +178,9 @@ class CaseDuets:
         return tuple(n for n in names if n not in self.metrics and not self._unsettled(n))
 
     def count(self, metric: str) -> int:
-        """Count the usable duets that have a metric on both sides."""
-        return sum(_has(duet, metric) for duet in self.usable)
+        """Count the usable duets that have a metric on both sides, or all that share a tail."""
+        having = sum(_has(duet, metric) for duet in self.usable)
+        return max(having, self._pooled if metric in metrics.TAILS else 0)
 
     @property
     def leak(self) -> str:
@@ -183,7 +206,10 @@ class CaseDuets:
 
     def logs(self, metric: str, first: int | None = None) -> Logs:
         """Return the log ratios of a metric from the (`first`) usable duets that have it."""
-        having = (duet for duet in self.usable[:first] if _has(duet, metric))
+        usable = self.usable[:first]
+        having = [duet for duet in usable if _has(duet, metric)]
+        if metric in metrics.TAILS and self._pooled and len(having) < SHARE * len(usable):
+            return pooled_tail(usable)
         figures = np.array([(duet.base[metric], duet.head[metric]) for duet in having])
         base, head = np.log(figures.reshape(-1, 2).T)
         return np.asarray(head - base)
@@ -192,6 +218,8 @@ class CaseDuets:
         """Average the figures of a side that the other side's server beside it does not change."""
         starts = metrics.judged_in({"start"})
         names = [n for n in self.metrics if shown_by_duets(n) or self.alone(n) or n in starts]
+        if self.waits:  # the other server leaves the cores idle
+            names += [n for n in self.metrics if METRICS[n].concern == "latency"]
         names += metrics.WITNESSES
         lists = {n: [v for duet in self.usable if (v := duet.metrics(side).get(n))] for n in names}
         return {name: fmean(values) for name, values in lists.items() if values}
@@ -200,19 +228,36 @@ class CaseDuets:
         """Whether a metric comes from launches of each side alone, by turns."""
         return self.noun == "turn" or any(metric in duet.alone for duet in self.usable)
 
-    def drifted(self, metric: str) -> str:
-        """Explain why the duets do not show a metric's steady figure; empty if they do."""
+    def drift(self, metric: str) -> float:
+        """Return how far a metric's log ratio moves from the first half of the load to the second.
+
+        It is 0 unless that is sure, and more than the effect: else the figure counts as steady.
+        """
         drifts = [duet.drift for duet in self.usable if duet.drift is not None]
         if metric not in COMPUTED or self.alone(metric) or len(drifts) < 2:
-            return ""
+            return 0.0
         drift, effect = statistics.sample(np.asarray(drifts)), abs(self.logs(metric).mean())
         least = max(math.log1p(METRICS[metric].tolerance), effect)
         if abs(drift.mean) <= least or statistics.moved_p(drift, 0) > DRIFT_RATE:
+            return 0.0
+        # What serves more requests needs less of a core for each.
+        return drift.mean if METRICS[metric].better == "higher" else -drift.mean
+
+    def drifted(self, metric: str) -> str:
+        """Explain why the duets do not show a metric's steady figure; empty if they do."""
+        if not (drift := self.drift(metric)):
             return ""
         return (
-            f"not steady: the ratio of throughputs moved by {math.expm1(drift.mean):+.1%} "
-            f"from the first half of the load to the second, on average over {drift.n} duets"
+            f"not steady: its ratio moved by {math.expm1(drift):+.1%} from the first half of the "
+            f"load to the second, on average over {len(self.usable)} duets"
         )
+
+    def agreed(self, metric: str) -> bool:
+        """Whether all duets of a metric that drifts share its sign, which the second half keeps."""
+        logs = self.logs(metric)
+        floor, sign = math.log1p(METRICS[metric].floor), math.copysign(1, logs.mean())
+        later = float(logs.mean()) + self.drift(metric) / 2
+        return len(logs) >= AGREED and min(*(sign * logs), sign * later) > floor
 
     def disturbances(self) -> str:
         """Name the flags that excluded duets."""
@@ -432,6 +477,40 @@ def _overloaded(duet: Duet) -> bool:
     return all(any(f.name == FlagName.OVERLOADED for f in duet.flags(side)) for side in SIDES)
 
 
+def _idle(duet: Duet) -> bool:
+    """Whether requests of a side wait while nobody computes."""
+    return any(flag.name in _IDLE for side in SIDES for flag in duet.flags(side))
+
+
+def pooled_tail(duets: Sequence[Duet]) -> Logs:
+    """Compute samples of the log ratio of the p99 of all duets' answers together; of few, none.
+
+    Duets with too few answers for a p99 keep their longest times. The samples are the jackknife's
+    pseudo-values, n * all - (n - 1) * all without one duet (Tukey 1958), one per duet. There are
+    none with fewer than `POOLED` duets, or if all together have too few answers.
+    """
+    least = {name: fewest for name, _, fewest in metrics.PERCENTILES}["p99"]
+    tails = [duet for duet in duets if all(duet.tails.get(side) for side in SIDES)]
+    counts = [[duet.metrics(side).get("good", 0.0) for duet in tails] for side in SIDES]
+    if len(tails) < POOLED or len(tails) < SHARE * len(duets) or min(map(sum, counts)) < least:
+        return np.empty(0)
+
+    def ratio(without: int | None) -> float:
+        some = [duet for place, duet in enumerate(tails) if place != without]
+        base, head = (_p99(some, side) for side in SIDES)
+        return math.log(head / base)
+
+    count, whole = len(tails), ratio(None)
+    return np.array([count * whole - (count - 1) * ratio(place) for place in range(count)])
+
+
+def _p99(duets: Sequence[Duet], side: SideName) -> float:
+    """Compute the p99 of several duets' answers from the longest times of each."""
+    answers = int(sum(duet.metrics(side)["good"] for duet in duets))
+    longest = sorted((time for duet in duets for time in duet.tails[side]), reverse=True)
+    return longest[min(answers - math.ceil(0.99 * answers), len(longest) - 1)]
+
+
 def join_reasons(reasons: Mapping[SideName, str]) -> str:
     """Join the sides' reasons; a reason that both share appears once, with one log."""
     if len(reasons) == len(SIDES) and len({*map(reason, reasons.values())}) == 1:
@@ -440,7 +519,7 @@ def join_reasons(reasons: Mapping[SideName, str]) -> str:
 
 
 def choose_metrics(
-    case: Case, *, start: bool = False, timed: bool = False
+    case: Case, *, start: bool = False, timed: bool = False, waits: bool = False
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Choose a case's judged metrics that can move: the leading ones, and the tails.
 
@@ -451,15 +530,17 @@ def choose_metrics(
       shows that, the median latency the rest. (A ceiling that contains the measured single request
       would move with the change and hide it.)
     - A paced or open load fixes the throughput: latency and CPU show the cost.
+    - If a load leaves cores idle because its handlers wait (`waits`), the median latency shows it,
+      and throughput follows from that.
     - Starts alone have no load.
-    - If the sides' connections differ (`timed`), latency does not follow from throughput.
+    - If the sides' connections differ, or nobody computes (`timed`), latency is judged as well.
     """
     if start:
         return metrics.judged_in({"start", "start alone"}), ()
     times = case.load.times
     situations: set[Situation] = {"always", times}
     if case.load.model is LoadModel.CLOSED and case.endpoint.floor == 0:
-        situations = {"always", "unlimited"}
+        situations = {"always", times if waits else "unlimited"}
     elif case.load.model is LoadModel.CLOSED and "unit" not in (case.ceiling or "unit"):
         situations |= {"ceiling"}
     situations |= {case.load.times} if timed else set()

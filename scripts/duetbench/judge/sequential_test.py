@@ -237,6 +237,9 @@ class SequentialTest:
         state = self.state(key, metric)
         low, high = statistics.interval(sample, CONFIDENCE_RATE * share)
         mean = self.sizes().get((key, metric), sample.mean)
+        # The size at the end of the load may be that of later requests.
+        later = self.samples[key].drift(metric) / 2
+        low, high = low + min(0.0, later), high + max(0.0, later)
         if state == "same":
             sample, share = self._longer(sample)
         detectable = statistics.detectable(
@@ -383,8 +386,10 @@ def _verdict(key: str, metric: str, test: SequentialTest) -> tuple[Verdict, str]
     if state == "open" or sample is None:
         luck = test.adjusted()[key, metric] <= test.rate
         return Verdict.INCONCLUSIVE, _LUCK if luck else part
-    if reason := samples.drifted(metric):
-        return Verdict.INCONCLUSIVE, reason
+    if drifted := samples.drifted(metric):
+        part = drifted
+        if state == "same" or not samples.agreed(metric):
+            return Verdict.INCONCLUSIVE, drifted
     if state == "same":
         return Verdict.NO_CHANGE, part
     return statistics.direction(metric, sample.mean), part

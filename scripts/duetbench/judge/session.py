@@ -199,11 +199,17 @@ class _Session:
 
     def add(self, pair: Pair, duet: Duet) -> None:
         if duet.connections and not any(earlier.connections for earlier in pair.duets.all):
-            self.note(
-                f"{pair.case.id}: its requests compute so long that duets use {duet.connections} "
-                f"of its {pair.case.load.connections} connections: with more, the last answers "
-                "would take longer than the load"
+            why = (
+                "its requests compute so long that",
+                "with more, the last answers would take longer than the load",
             )
+            if duet.wait:
+                why = (
+                    f"a request waits {units.seconds(duet.wait)}, so",
+                    "with more, a queue for the cores would hide the wait",
+                )
+            few = f"{duet.connections} of its {pair.case.load.connections} connections"
+            self.note(f"{pair.case.id}: {why[0]} duets use {few}: {why[1]}")
         self.test.add(pair.case.id, duet)
         rate = units.rate(pair.case.load.rate or 0.0)
         queue = (

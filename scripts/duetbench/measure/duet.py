@@ -27,11 +27,14 @@ from typing import Final
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Flag, Load
 from duetbench.core.protocol import (
+    CROWDED,
     DUET_QUEUE,
     DUET_SECONDS,
     DUET_WARM_UP,
+    LEAST_WAIT,
     SLOW_SECONDS,
     UNIT_REQUESTS,
+    below_saturation,
     bound_queue,
     duet_load,
 )
@@ -39,7 +42,7 @@ from duetbench.core.units import utc_now
 from duetbench.host import tree_usage
 from duetbench.measure import launch, verify, warmup
 from duetbench.measure.launch import Observation
-from duetbench.measure.oha_results import Rows
+from duetbench.measure.oha_results import Rows, longest
 from duetbench.measure.server import Serving
 from duetbench.measure.testbed import SideCase, server_of
 from duetbench.store.comparison import Duet, SideName
@@ -81,6 +84,8 @@ def perform(
             seconds=result.seconds + common,
             load_seconds=result.load_seconds,
             connections=result.connections,
+            wait=None if result.void else result.wait,
+            tails={} if result.void else result.tails,
             drift=None if result.void else result.drift,
             flags_base=tuple(result.flags["base"]),
             flags_head=tuple(result.flags["head"]),
@@ -140,12 +145,15 @@ class SideRun:
 
     def take(self, number: int) -> None:
         """Switch to one of the cases, and reset everything that belongs to the previous one."""
+        self._number = number
         self.serving.take(self._cases[number])
         self.warming = self.serving.case.load
         self.work = 0.0  # core time of a request to the idle server, s
+        self.wait = 0.0  # rest of its time, in which neither server nor client computes, s
         self.connections: int | None = None  # of its load, if fewer than declared
         self.warm_up = warmup.WarmUp(0.0, (), steady=False)
         self.metrics: dict[str, float] = {}
+        self.tail: tuple[float, ...] = ()  # longest times, if they are too few for a p99, s
 
     def start(self, *, aside: bool) -> None:
         """Start the server; `aside`: on the client cores, which are idle before the load.
@@ -164,11 +172,11 @@ class SideRun:
         self.serving.meet()
 
     def verify(self) -> None:
-        """Check answers of the idle server, and measure the core time of one.
+        """Check answers of the idle server, and measure the core time and the wait of one.
 
         The first request may import something, so a target that seems slow gets more requests.
         """
-        serving, self.work = self.serving, math.inf
+        serving, self.work, waited = self.serving, math.inf, math.inf
         tree = tree_usage.TreeSampler(serving.session.members)
         light = DUET_QUEUE / 2 / serving.case.load.connections
         for _ in range(2):
@@ -176,9 +184,17 @@ class SideRun:
             # Single requests set no ceiling here, so slow ones need no repetition.
             serving.verify(1 if serving.slow else UNIT_REQUESTS)
             used = tree_usage.between(before, tree.edge()).cpu_seconds
-            self.work = min(self.work, used / (len(serving.answers) - earlier))
-            if self.work <= light or not serving.testbed.target:
+            answers = serving.answers[earlier:]
+            self.work = min(self.work, used / len(answers))
+            waited = min(waited, *(answer.waited for answer in answers))
+            self.wait = waited - self.work
+            if (self.work <= light and not self.waits) or not serving.testbed.target:
                 break
+
+    @property
+    def waits(self) -> bool:
+        """Whether its handler spends more time on waiting than on computing."""
+        return self.wait > max(LEAST_WAIT, self.work)
 
     def shorten(self, work: float) -> None:
         """Reduce a target's connections if its requests, of `work` s on both sides, would queue."""
@@ -188,9 +204,15 @@ class SideRun:
             seconds = work / min(len(serving.testbed.server_cores(case)), 2 * least)
             load = bound_queue(case.load, seconds, DUET_QUEUE, least)
             if load is not case.load:
-                serving.offer(load)
-                self.connections = load.connections
+                self.offer(load)
                 self.warming = bound_queue(load, seconds, DUET_WARM_UP, least)
+
+    def offer(self, load: Load) -> None:
+        """Use this load, which may have fewer connections than the declared one."""
+        declared = self._cases[self._number].load.connections
+        self.serving.offer(load)
+        self.warming = load
+        self.connections = load.connections if load.connections < declared else None
 
 
 @dataclass(slots=True)
@@ -202,6 +224,8 @@ class _Result:
     seconds: float
     load_seconds: float
     connections: int | None
+    wait: float | None
+    tails: dict[SideName, tuple[float, ...]]
     drift: float | None
 
     @property
@@ -214,6 +238,7 @@ class _Duets:
 
     def __init__(self, order: tuple[SideRun, ...]) -> None:
         self.order = order
+        self.wait: float | None = None  # of a request, if the load leaves cores idle for waits, s
         self.beside: dict[SideName, tree_usage.MemorySample] = {}
 
     def run(self, number: int) -> list[_Result]:
@@ -238,9 +263,12 @@ class _Duets:
         # Ask each side even if the other has failed: perhaps only the other fails.
         self._ask(SideRun.verify)
         self._compare_errors()
-        work = sum(side.work for side in self.order)
-        self._each(lambda side: side.shorten(work))
-        observations = self._measure() if self._warm_up() else None
+        declared = self._choose_load()
+        warm = self._warm_up()
+        if warm and self._crowded():
+            self.wait = None
+            self._each(lambda side: side.offer(declared))
+        observations = self._measure() if warm else None
         if observations is not None:
             self._ask(lambda side: self._finish(side, observations))
             self._compare_errors()
@@ -253,7 +281,32 @@ class _Duets:
             seconds=time.monotonic() - began,
             load_seconds=max(side.serving.load_seconds for side in self.order),
             connections=self.order[0].connections,
+            wait=self.wait,
+            tails={side.name: side.tail for side in self.order if side.tail},
             drift=self._drift(observations),
+        )
+
+    def _choose_load(self) -> Load:
+        """Shorten the load of long requests, and leave cores idle for waits; return the former."""
+        work = sum(side.work for side in self.order)
+        self._each(lambda side: side.shorten(work))
+        self.wait, serving = None, self.order[0].serving
+        case, testbed = serving.case, serving.testbed
+        if testbed.target and not self._void and any(side.waits for side in self.order):
+            busy = sum(side.work / (side.work + max(0.0, side.wait)) for side in self.order)
+            slots = case.workers * case.threads if case.threads else None
+            load = below_saturation(case.load, busy, len(testbed.server_cores(case)), slots)
+            if load is not None:
+                self.wait = max(side.wait for side in self.order)
+                self._each(lambda side: side.offer(load))
+        return case.load
+
+    def _crowded(self) -> bool:
+        """Whether requests of a load below saturation wait for each other, not for time alone."""
+        return self.wait is not None and any(
+            side.serving.case.load.connections > CROWDED * window * (side.work + side.wait)
+            for side in self.order
+            for window in side.warm_up.windows
         )
 
     def _compare_errors(self) -> None:
@@ -392,4 +445,6 @@ class _Duets:
             other.usage.cores, other.generation.client_cores or 0.0, commands=other.commands
         )
         side.metrics = launch.finish(observations[side], neighbour)
+        case, rows = side.serving.case, observations[side].generation.rows
+        side.tail = longest(rows, case.load, status=case.endpoint.expect.status)
         self.beside[side.name] = tree_usage.memory_of(side.serving.session.members)

@@ -51,6 +51,7 @@ class Answer(NamedTuple):
     body: bytes  # digest
     excerpt: str
     tells_error: bool = False  # the body reports an error
+    waited: float = 0.0  # of its seconds, those in which the client did not compute
 
 
 def choose_paths(endpoint: Endpoint) -> tuple[str, ...]:
@@ -272,12 +273,13 @@ def _excerpt(body: bytes) -> str:
 
 async def _ask(client: httpx.AsyncClient, endpoint: Endpoint, path: str) -> Answer:
     where, body = f"{endpoint.method} {path}", to_bytes(endpoint.body) or None
-    began = time.perf_counter()
+    began, core = time.perf_counter(), time.thread_time()
     try:
         answer = await client.request(endpoint.method, path, content=body, headers=endpoint.headers)
     except httpx.HTTPError as error:
         raise _unanswered(where, error) from error
     seconds = time.perf_counter() - began
+    waited = seconds - (time.thread_time() - core)
     check_answer(endpoint.expect, where, answer)
     if seconds < endpoint.floor - FLOOR_SLACK:
         raise LaunchError(
@@ -288,7 +290,7 @@ async def _ask(client: httpx.AsyncClient, endpoint: Endpoint, path: str) -> Answ
     size = answer.num_bytes_downloaded  # as received, like the generator's rows
     digest = hashlib.sha256(answer.content).digest()
     wrong = not endpoint.expect.tells_body and tells_error(answer.content)
-    return Answer(seconds, size, path, digest, _excerpt(answer.content), wrong)
+    return Answer(seconds, size, path, digest, _excerpt(answer.content), wrong, waited)
 
 
 async def _overlap(client: httpx.AsyncClient, endpoint: Endpoint, answers: list[Answer]) -> None:

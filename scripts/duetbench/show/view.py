@@ -339,7 +339,7 @@ def _by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 def _steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
     """Say what to do next."""
     yield from _growing(comparison)
-    lacking: dict[str, list[ViewRow]] = {"time": [], "quiet": [], "nothing": []}
+    lacking: dict[str, list[ViewRow]] = {"time": [], "quiet": [], "steady": [], "nothing": []}
     for row in of_groups(rows, "undecided", "unjudged"):
         lacking[_lacks(comparison, row)].append(row)
     if short_of_time := lacking["time"]:
@@ -355,6 +355,11 @@ def _steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
             f"Too few {_sample(noisy)}s were usable in {number_of(noisy, comparison)}: "
             f"{', '.join(flags)}. Fix what these flags report; more time on this machine may not "
             "help."
+        )
+    if drifting := lacking["steady"]:
+        yield (
+            f"Still changing under load in {number_of(drifting, comparison)}: more time does not "
+            "help. Prefer requests that do the same work each time, and leave no state behind."
         )
     if sampled := lacking["nothing"]:
         yield (
@@ -393,6 +398,8 @@ def _growing(comparison: Comparison) -> Iterator[str]:
 
 def _lacks(comparison: Comparison, row: ViewRow) -> Literal["time", "quiet", "steady", "nothing"]:
     """Return what a row lacks for an answer."""
+    if row.judgement.reason.startswith("not steady"):
+        return "steady"
     if row.group == "unjudged":
         return "quiet" if row.judgement.excluded else "time"
     # The last look, after which no samples are added; infinite if it is not recorded.

@@ -126,6 +126,15 @@ class Duet(Frozen):
         description="Connections of the load, if fewer than declared: with more, requests that "
         "compute for long would not be answered in time.",
     )
+    wait: Amount | None = Field(
+        default=None,
+        description="Seconds that a single request waits, if the load leaves cores idle so that "
+        "response times show this wait; null: the handlers compute.",
+    )
+    tails: dict[SideName, tuple[Amount, ...]] = Field(
+        default_factory=dict,
+        description="Longest response times, s, if there are too few answers for a p99.",
+    )
     kept: bool = Field(default=False, description="Used although noise disturbed both sides.")
     alone: tuple[str, ...] = Field(default=(), description="Metrics of launches alone, in turns.")
     base: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")

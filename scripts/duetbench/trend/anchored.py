@@ -199,7 +199,9 @@ def _points(duets: CaseDuets, lost: list[Missing]) -> list[AnchoredPoint]:
         if drifted := duets.drifted(metric):
             lost.append(Missing(case=case, reason=f"{metric}: {drifted}"))
             continue
-        mean = statistics.geometric_mean(duet.base[metric] for duet in duets.usable)
+        if not (figures := [d.base[metric] for d in duets.usable if metric in d.base]):
+            continue  # a tail of all answers together is no figure of a launch
+        mean = statistics.geometric_mean(figures)
         points.append(
             AnchoredPoint(
                 metric=metric,
