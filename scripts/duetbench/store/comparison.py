@@ -36,11 +36,12 @@ from duetbench.core.units import Interval, read_time, significant
 FORMAT_VERSION: Final = 2
 """Version of the comparison file. 1: duets of two stages (2026-11). 2: of one sequential test."""
 
-METHOD_VERSION: Final = 5
+METHOD_VERSION: Final = 6
 """Version of the method that decides a comparison (2026-11). 1: a screening, then a confirmation.
 2: one sequential test. 3: installations take turns. 4: code is compiled beforehand, and cases that
 a duet would keep cores from are launched alone. 5: the known scatter of a case counts, from two
-duets on, and noisy duets may be used."""
+duets on, and noisy duets may be used. 6: handlers that wait are loaded below saturation, and two
+duets decide only what is large."""
 
 COMPARISONS: Final = "comparisons"
 """The folder of comparisons, below the state folder and below `results/` (evidence)."""
