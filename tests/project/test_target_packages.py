@@ -225,6 +225,29 @@ def test_packages_that_are_folders_and_commits_are_built(
         wheels.add_wheels("lib @ git+https://x/lib@main\n", root, python, QUIET)
 
 
+@pytest.mark.usefixtures("index")
+def test_a_project_whose_version_is_in_git_is_resolved_and_built_without_it(
+    tmp_path: Path, python: Interpreter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable gives plug-ins a version with the three parts that they read, or else a file."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    root = tmp_path / "lib"
+    read = "import os\n_, _, patch = os.environ['UV_DYNAMIC_VERSIONING_BYPASS'].split('.')\n"
+    needed = "Version: 1.0\\nRequires-Dist: alpha"
+    body = BACKEND.format(name="lib", version="1.0", tag="py3-none-any", files={"lib.py": ""})
+    project = f'{BUILD}[project]\nname = "lib"\ndynamic = ["version", "dependencies"]\n'
+    write(root, "backend.py", read + body.replace("Version: 1.0", needed))
+    write(root, "pyproject.toml", project)
+    assert given(root, python).packages == {"alpha": "1.0", "beta": "1.0"}
+    assert wheels.build(root, python, QUIET).name == "lib-1.0-py3-none-any.whl"
+    # As of versioningit, which is known by its name in [build-system].
+    read = "assert 'Version: 0.0.0' in open('PKG-INFO').read()\n"
+    write(root, "versioningit.py", read + body)
+    write(root, "pyproject.toml", project.replace('"backend"', '"versioningit"'))
+    assert wheels.build(root, python, QUIET).name == "lib-1.0-py3-none-any.whl"
+    assert not (root / "PKG-INFO").exists()
+
+
 @pytest.mark.parametrize(
     ("tag", "source", "laid_out"),
     [

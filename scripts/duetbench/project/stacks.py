@@ -179,11 +179,13 @@ def compile_lock(
     keep: str = "",
     pins: Sequence[str] = (),
     config: bool = False,
+    env: Mapping[str, str] | None = None,
 ) -> str:
     """Compile a lock with `uv pip compile`, so that a new version is one line of a diff.
 
     It is for Pythons of `version` and newer; with `config`, settings of uv around `cwd` apply. The
-    versions of `keep`, a lock, are preferred. `pins` are requirements that limit all packages.
+    versions of `keep`, a lock, are preferred. `pins` are requirements that limit all packages, and
+    `env` are variables for what is built.
 
     Raises SetupError if there is no such set of packages, or the index cannot be reached.
     """
@@ -204,6 +206,7 @@ def compile_lock(
             log=command.new_log(f"lock-{log_name}", cache.digest(str(Path.cwd()))),
             tick=tick,
             cwd=cwd,
+            env=env,
         )
         return one_line_per_package(output.read_text("utf-8"))
 

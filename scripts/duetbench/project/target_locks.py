@@ -327,6 +327,7 @@ def _compile(
             version=python.version,
             keep=keep,
             config=True,
+            env=wheels.unversioned(root),
         )
 
 

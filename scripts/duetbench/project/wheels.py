@@ -8,7 +8,7 @@ import hashlib
 import re
 import shutil
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -31,14 +31,25 @@ _LEFT_OUT: Final = frozenset(
 _ALLOWED: Final = {"UV_NO_BUILD": "0"}
 """Allows building: the ban is for releases, which come by night; this is the user's own code."""
 
-_UNVERSIONED: Final = {
-    "SETUPTOOLS_SCM_PRETEND_VERSION": "0",
-    "PDM_BUILD_SCM_VERSION": "0",
-    "POETRY_DYNAMIC_VERSIONING_BYPASS": "0",
-    "UV_DYNAMIC_VERSIONING_BYPASS": "0",
-    "PBR_VERSION": "0",
-}
+_UNVERSIONED: Final = dict.fromkeys(
+    (
+        "SETUPTOOLS_SCM_PRETEND_VERSION",
+        "PDM_BUILD_SCM_VERSION",
+        "POETRY_DYNAMIC_VERSIONING_BYPASS",
+        "UV_DYNAMIC_VERSIONING_BYPASS",
+        "PBR_VERSION",
+    ),
+    "0.0.0",  # some read the third part
+)
 """Versions for a copy, which has no history to read one from."""
+
+_PKG_INFO: Final = "Metadata-Version: 1.0\nName: copy\nVersion: 0.0.0\n"
+"""A file with the version, for versioningit, which reads no variable."""
+
+
+def unversioned(root: Path) -> Mapping[str, str]:
+    """Return variables with a version for a project that does not write down its own."""
+    return {} if "version" in settings.read_pyproject(root).get("project", {}) else _UNVERSIONED
 
 
 def add_wheels(text: str, root: Path, python: Interpreter, narrator: Narrator) -> str:
@@ -124,6 +135,8 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
                 env = _ALLOWED if clone else {**_ALLOWED, **_UNVERSIONED}
                 cwd = source if source.is_dir() else source.parent
                 before = {*source.rglob("*")}
+                if "versioningit" in str(settings.read_pyproject(source).get("build-system")):
+                    (source / "PKG-INFO").write_text(_PKG_INFO, "utf-8")
                 try:
                     command.run(
                         argv, what=f"building the {what}", log=log, tick=tick, cwd=cwd, env=env
