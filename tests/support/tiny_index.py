@@ -52,10 +52,13 @@ class Index:
     address: str = ""
     files: dict[str, tuple[str, str, bytes]] = field(default_factory=dict)
 
-    def add(self, name: str, version: str, day: str, needs: tuple[str, ...] = ()) -> str:
+    def add(
+        self, name: str, version: str, day: str, needs: tuple[str, ...] = (),
+        tag: str = "py3-none-any",
+    ) -> str:  # fmt: skip
         """Upload a wheel on a day; return its line in a lock."""
         content = wheel(name, version, needs)
-        self.files[f"{name}-{version}-py3-none-any.whl"] = (name, day, content)
+        self.files[f"{name}-{version}-{tag}.whl"] = (name, day, content)
         return f"{name}=={version} --hash=sha256:{hashlib.sha256(content).hexdigest()}\n"
 
     def page(self, project: str) -> bytes:

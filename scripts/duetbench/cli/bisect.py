@@ -99,7 +99,8 @@ def bisect_command(
     with revisions.copies() as copies:
         place = project
         if project.target:
-            place = targets.working(project, narrator, copies, lock[1] if lock else None)
+            earlier, later = lock or (None, None)
+            place = targets.working(project, narrator, copies, later, other=earlier)
         if comparison is not None:
             task = bisect.of_comparison(place, comparison, select, narrator)
         elif lock and project.target:

@@ -67,7 +67,8 @@ def sides_of(
     if project.target is not None and len(chosen) == 1 and not revisions[0]:
         own_pins = pins[1] or pins[0]
         own_lock, ways = lock[1] if lock else None, settings if any(settings) else settings[:1]
-        project = targets.working(repository, narrator, copies, own_lock, own_pins, ways)
+        beside = lock[0] if lock else None
+        project = targets.working(repository, narrator, copies, own_lock, own_pins, ways, beside)
     if dates:
         return sides_.of_dates(project, first, second, scope)
     if any(pins):

@@ -114,7 +114,9 @@ def _of_targets(
 ) -> Sides:
     """Prepare a target in copies of two revisions."""
     lent, remarks = _lend_app(project, base, head, scope)
-    after, of_head = targets.deploy(project, head[1], scope.narrator)
+    assert project.target is not None  # noqa: S101 - the caller asks before
+    lock = targets.lock_in(base[1], project.target)
+    after, of_head = targets.deploy(project, head[1], scope.narrator, beside=lock)
     scope.narrator.say(targets.describe(after))
     before, of_base = targets.deploy(project, base[1], scope.narrator, like=after)
     parts = _itself(base[0], before, scope), _itself(head[0], after, scope)

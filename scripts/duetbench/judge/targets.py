@@ -20,6 +20,7 @@ from duetbench.judge import revisions
 from duetbench.measure.testbed import find_interface
 from duetbench.project import interpreters, stacks, target, target_locks, target_python
 from duetbench.project.project import Deployment, Project
+from duetbench.project.schema import InterpreterSpec
 from duetbench.project.servers import SERVERS
 from duetbench.project.setting import AS_DECLARED, Setting, values, variables
 from duetbench.project.settings import FOLDER, STACK, Interpreter, Target
@@ -47,6 +48,7 @@ def deploy(
     lock: SideLock | None = None,
     pins: Sequence[str] = (),
     settings: Sequence[Setting] = (AS_DECLARED,),
+    beside: SideLock | None = None,
 ) -> tuple[Project, tuple[str, ...]]:
     """Prepare a project's target in a copy of its repository; also return notes for people.
 
@@ -58,6 +60,7 @@ def deploy(
         lock: Where the packages come from, if not from the copy.
         pins: Package versions to measure instead of the locked ones, which need not work alone.
         settings: Settings to serve the target under, its usual one last. It gets what each needs.
+        beside: Where the other side's packages come from; the interpreter has to suit them as well.
 
     Raises:
         DeclarationError: The project's lock or metadata are invalid.
@@ -67,23 +70,15 @@ def deploy(
     assert project.target is not None  # noqa: S101 - the commands check it
     choices = [project.target.model_copy(update=values(setting)) for setting in settings]
     choice, within = choices[-1], revisions.within(project.root)
+    lock = lock or lock_in(place, choice)
     if like is None:
-        requests = [target_python.request(place, name, within) for name in choice.python or (None,)]
-        specs = [target_python.choose(request, project.settings, narrator) for request in requests]
-        by_name = {target_python.name_of(spec): spec for spec in specs}
+        by_name = _interpreters(project, place, choice, [lock, beside], pins, narrator)
     else:
         by_name = dict(like.settings.interpreters)
-    pythons = [
-        interpreters.locate(
-            name, project.settings.model_copy(update={"interpreters": {name: spec}})
-        )
-        for name, spec in by_name.items()
-    ]
+    pythons = [_locate(project, spec) for spec in by_name.values()]
     python = pythons[0]
     notes = _builders(pythons) if like is None else _other_python(place, choice, python, within)
     (place / FOLDER).mkdir(exist_ok=True)
-    if lock is None and (file := _lock_of(place, choice)):
-        lock = SideLock(place, file, os.path.relpath(file, place))
     packages = target_locks.NOTHING
     if lock is not None:
         packages = target_locks.read(lock.root, lock.file, choice, python, narrator)
@@ -131,14 +126,19 @@ def working(
     lock: str | None = None,
     pins: Sequence[str] = (),
     settings: Sequence[Setting] = (AS_DECLARED,),
+    other: str | None = None,
 ) -> Project:
     """Copy the repository as it is, prepare its target there, and describe it.
 
-    `lock` names where the packages come from, as for `lock_at`; the rest is as for `deploy`.
+    `lock` and `other` name where packages come from, as for `lock_at`; the rest is as for `deploy`.
     """
     place = revisions.copy(project.root, copies)
-    source = lock_at(project.root, lock, copies) if lock is not None else None
-    copy, notes = deploy(project, place, narrator, lock=source, pins=pins, settings=settings)
+    source, beside = (
+        lock_at(project.root, name, copies) if name is not None else None for name in (lock, other)
+    )
+    copy, notes = deploy(
+        project, place, narrator, lock=source, pins=pins, settings=settings, beside=beside
+    )
     for note in notes:
         narrator.say(f"note: {note}")
     for setting in settings:
@@ -221,13 +221,42 @@ def _builders(pythons: Sequence[Interpreter]) -> tuple[str, ...]:
     return (f"{versions} come from different builders: the comparison includes their compilers",)
 
 
-def _lock_of(place: Path, choice: Target) -> Path | None:
+def lock_in(place: Path, choice: Target) -> SideLock | None:
     """Find the file of a copy that its packages come from; raises UsageError if it is missing."""
-    if choice.packages is None:
-        return target_locks.lock_of(place)
-    if (file := place / choice.packages).is_file():
-        return file
-    raise UsageError(f"--packages {choice.packages}: expected a file of the project, found none")
+    file = place / choice.packages if choice.packages else target_locks.lock_of(place)
+    if choice.packages and file and not file.is_file():
+        raise UsageError(
+            f"--packages {choice.packages}: expected a file of the project, found none"
+        )
+    return SideLock(place, file, os.path.relpath(file, place)) if file else None
+
+
+def _interpreters(
+    project: Project, place: Path, choice: Target, locks: Sequence[SideLock | None],
+    pins: Sequence[str], narrator: Narrator,
+) -> dict[str, InterpreterSpec]:  # fmt: skip
+    """Choose the interpreters that are asked for, by name; by default one that suits all locks."""
+    within = revisions.within(project.root)
+    requests = [target_python.request(place, name, within) for name in choice.python or (None,)]
+    specs = [target_python.choose(request, project.settings, narrator) for request in requests]
+
+    def texts() -> list[str]:
+        python = _locate(project, specs[0])
+        distinct = {lock.file.read_bytes(): lock for lock in locks if lock}.values()
+        return ["\n".join(pins)] + [
+            target_locks.lines(lock.root, lock.file, choice, python, narrator) for lock in distinct
+        ]
+
+    if not choice.python:
+        known = requests[0], specs[0], texts, place, project.settings, narrator
+        specs = [target_python.prefer(*known)]
+    return {target_python.name_of(spec): spec for spec in specs}
+
+
+def _locate(project: Project, spec: InterpreterSpec) -> Interpreter:
+    name = target_python.name_of(spec)
+    only = project.settings.model_copy(update={"interpreters": {name: spec}})
+    return interpreters.locate(name, only)
 
 
 def _other_python(

@@ -10,6 +10,7 @@ import hashlib
 import re
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -209,6 +210,51 @@ def compile_lock(
             env=env,
         )
         return one_line_per_package(output.read_text("utf-8"))
+
+
+def without_wheel(
+    text: str, version: str, home: Path, narrator: Narrator
+) -> tuple[str, ...] | None:
+    """List the locked packages (name and version) that have no wheel for a Python 3.x here.
+
+    The cache keeps the answer. None: some package does not allow this Python. `home` is the folder
+    whose settings of uv apply.
+
+    Raises SetupError if the index cannot be reached.
+    """
+    plain = (line.partition(" --hash=")[0] for line in _lines(text))
+    pins = [pin for pin in plain if re.match(r"[^\s;@]+==", pin)]
+    place = paths.cache_dir() / "resolved" / cache.digest("wheels", version, text)
+
+    def ask(staging: Path) -> cache.Facts:
+        given, answer = staging / "pins.txt", staging / "pylock.toml"
+        given.write_text("\n".join(pins), "utf-8")
+        # uv would look for a Python of that version for long, and needs none.
+        argv: list[str | Path] = [command.uv(), "pip", "compile", "--no-deps", "--quiet"]
+        argv += ["--python", sys.executable]
+        argv += ["--python-version", version, "--output-file", answer, given]
+        log = command.new_log("wheels", place.name)
+        with narrator.step(f"Python {version}", "finding the packages with wheels") as tick:
+            try:
+                command.run(argv, what="finding wheels", log=log, tick=tick, cwd=home)
+            except SetupError as error:
+                if _NONE in str(error):
+                    return {"lacking": None}
+                raise
+        return {"lacking": [
+            f"{package['name']} {package['version']}"
+            for package in tomllib.loads(answer.read_text("utf-8")).get("packages", ())
+            if not any(
+                digest in text or " --hash=" not in text
+                for wheel in package.get("wheels", ())
+                for digest in wheel["hashes"].values()
+            )
+        ]}  # fmt: skip
+
+    if pins:
+        cache.make(place, build=ask, say=narrator.say)
+    lacking = (cache.facts(place) or {}).get("lacking", ()) if pins else ()
+    return None if lacking is None else tuple(lacking)
 
 
 def one_line_per_package(text: str) -> str:

@@ -128,33 +128,45 @@ def read(
 ) -> ProjectPackages:
     """Read a project's packages from a file; uv finds versions that are missing there.
 
-    Raises DeclarationError for an invalid file, SetupError if uv finds no such packages or one
-    cannot be built, and UsageError for an unknown kind of file.
+    Raises like `lines`, and SetupError if a package cannot be built.
     """
+    text = wheels.add_wheels(lines(root, file, target, python, narrator), root, python, narrator)
+    packages = stacks.parse(text, str(file), python.version)
     direct = _direct(root, target)
-    label = os.path.relpath(file, root) if file.is_relative_to(workspace(root)) else file.name
+    if direct is None and file.suffix in {".txt", ".in"}:
+        direct = _of_requirements(root, file)
+    requirements = direct if direct is not None else _names(text)
+    return ProjectPackages(_label(root, file), text, packages, requirements)
+
+
+def _label(root: Path, file: Path) -> str:
+    return os.path.relpath(file, root) if file.is_relative_to(workspace(root)) else file.name
+
+
+def lines(root: Path, file: Path, target: Target, python: Interpreter, narrator: Narrator) -> str:
+    """Read the lines of a project's lock, in which packages may be folders and git commits.
+
+    Raises DeclarationError for an invalid file, SetupError if uv finds no such packages, and
+    UsageError for an unknown kind of file.
+    """
+    label = _label(root, file)
     options = [word for extra in target.extras for word in ("--extra", extra)]
     if file.name == UV:
         options += [word for group in target.groups for word in ("--group", group)]
-        text = _of_uv(root, options, python)
-    elif file.stem.partition(".")[0] == "pylock" and file.suffix == ".toml":
-        text = _of_pylock(file, target, python)
-    elif file.name in other_locks.LOCKS:
-        text = _of_others(root, file, target, python, narrator)
-    elif file.suffix in {".txt", ".in"}:
-        direct = direct if direct is not None else _of_requirements(root, file)
-        text = _compile(root, [file], python, label, "finding what has no version", narrator)
-    elif file.name in _PROJECTS:
+        return _of_uv(root, options, python)
+    if file.stem.partition(".")[0] == "pylock" and file.suffix == ".toml":
+        return _of_pylock(file, target, python)
+    if file.name in other_locks.LOCKS:
+        return _of_others(root, file, target, python, narrator)
+    why = "finding what has no version"
+    if file.suffix in {".txt", ".in"}:
+        return _compile(root, [file], python, label, why, narrator)
+    if file.name in _PROJECTS:
+        if file.name == PYPROJECT and _direct(root, target) == ():
+            return ""
         options += [word for group in target.groups for word in ("--group", f"{file}:{group}")]
-        text, why = "", "finding what has no version"
-        if file.name != PYPROJECT or direct != ():
-            text = _compile(root, [file, *options], python, label, why, narrator)
-    else:
-        raise UsageError(f"{label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}")
-    text = wheels.add_wheels(text, root, python, narrator)
-    packages = stacks.parse(text, str(file), python.version)
-    requirements = direct if direct is not None else _names(text)
-    return ProjectPackages(label, text, packages, requirements)
+        return _compile(root, [file, *options], python, label, why, narrator)
+    raise UsageError(f"{label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}")
 
 
 def _of_others(

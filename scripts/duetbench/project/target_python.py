@@ -1,14 +1,16 @@
 """The interpreter of a target: any CPython from 3.10 that the machine has, or uv installs.
 
 The project asks for it in `.python-version`, or else in its metadata. It is the newest one that
-set-up has installed, or the first that uv finds here.
+set-up has installed, or the first that uv finds here, unless its locked packages have wheels only
+for an older one.
 """
 
 import os
 import re
 import subprocess
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -17,10 +19,11 @@ from packaging.version import Version
 
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import InterpreterRecord
+from duetbench.core.text import some
 from duetbench.host import command
 from duetbench.host.cache import Facts
 from duetbench.host.console import Narrator
-from duetbench.project import interpreters, other_locks
+from duetbench.project import interpreters, other_locks, stacks
 from duetbench.project.schema import InterpreterSpec
 from duetbench.project.settings import Settings, read_pyproject
 
@@ -28,6 +31,7 @@ OLDEST: Final = Version("3.10")
 """The oldest Python for our code that runs beside an application."""
 
 _TIMEOUT_S: Final = 60
+_NAMED_PACKAGES: Final = 3
 _NAMED: Final = re.compile(
     r"(?:cpython[@-]?|python)?(?P<version>\d+(?:\.\d+){0,2}(?:[abrc]+\d+)?)"
     r"(?P<free>t|\+freethreaded)?(?P<jit>-jit)?(?:-[a-z].*)?"
@@ -93,8 +97,10 @@ def read(text: str, source: str) -> PythonRequest:
         ) from error
 
 
-def choose(need: PythonRequest, configured: Settings, narrator: Narrator) -> InterpreterSpec:
-    """Find an interpreter that a project asks for, or let uv install one.
+def choose(
+    need: PythonRequest, configured: Settings, narrator: Narrator, *, download: bool = True
+) -> InterpreterSpec:
+    """Find an interpreter that a project asks for, or let uv install one if it may.
 
     From then on its name is `name_of` the result.
 
@@ -112,7 +118,7 @@ def choose(need: PythonRequest, configured: Settings, narrator: Narrator) -> Int
         return newest.model_copy(update={"optional": False})
     try:
         # The interpreter itself, not a script that starts it (pyenv's) and loses an environment.
-        proof = interpreters.prove(_find(need) or _install(need, narrator))
+        proof = interpreters.prove(_find(need) or _install(need, narrator, download=download))
     except SetupError as error:
         raise SetupError(
             f"{need.source} asks for Python {need.text}, which is not installed; {error}. Install "
@@ -135,6 +141,58 @@ def choose(need: PythonRequest, configured: Settings, narrator: Narrator) -> Int
 
     interpreters.make(target, spec, fill, narrator)
     return spec
+
+
+def prefer(
+    need: PythonRequest,
+    chosen: InterpreterSpec,
+    locks: Callable[[], Sequence[str]],
+    home: Path,
+    configured: Settings,
+    narrator: Narrator,
+) -> InterpreterSpec:
+    """Replace a chosen interpreter by the newest one for which most locked packages have wheels.
+
+    Packages without any wheel count alike for all. One that is here comes before one that uv would
+    have to install. `locks` returns the texts of the locks, which it reads only if there is another
+    interpreter to choose; `home` is the folder whose settings of uv apply.
+    """
+    current = Version(chosen.version).minor
+    newest = max(Version(s.version).minor for s in (chosen, *configured.usual.values()))
+    minors = {
+        minor: f"3.{minor}"
+        for minor in range(newest, OLDEST.minor - 1, -1)
+        if minor == current
+        or any(need.versions.contains(f"3.{minor}{patch}") for patch in ("", ".99"))
+    }
+    if need.free_threaded or need.jit or len(minors) == 1:
+        return chosen
+    texts, lacks = locks(), {}
+    for minor in (current, *minors):
+        try:
+            lists = [stacks.without_wheel(text, minors[minor], home, narrator) for text in texts]
+        except SetupError:
+            return chosen  # offline, where what is installed may work
+        if None not in lists:
+            lacks[minor] = sorted({name for names in lists if names for name in names})
+            if minor == current and not lacks[minor]:
+                return chosen
+    order = sorted(lacks, key=lambda minor: (len(lacks[minor]), -minor))
+    best = [minor for minor in order if len(lacks[minor]) == len(lacks[order[0]])]
+    tries = [*((m, False) for m in best), *((m, True) for m in best[:1])]
+    for minor, download in [*tries, *((m, False) for m in order)]:
+        if minor == current:
+            break
+        versions = need.versions & SpecifierSet(f"=={minors[minor]}.*")
+        asked = replace(need, versions=versions, text=str(versions))
+        with suppress(SetupError):
+            other = choose(asked, configured, narrator, download=download)
+            names = [name for name in lacks.get(current, ()) if name not in lacks[minor]]
+            what = f"with wheels of {some(names, _NAMED_PACKAGES)}"
+            why = what if names else "that the locked packages allow"
+            narrator.say(f"Python {other.version}: the newest here {why}")
+            return other
+    return chosen
 
 
 def name_of(spec: InterpreterSpec) -> str:
@@ -164,8 +222,10 @@ def _without_shims() -> str:
     return os.pathsep.join([name for name in folders if Path(name) != home / "shims"] + versions)
 
 
-def _install(need: PythonRequest, narrator: Narrator) -> Path:
+def _install(need: PythonRequest, narrator: Narrator, *, download: bool) -> Path:
     request = _spell(need)
+    if not download:
+        raise SetupError(f"no {request} is here")
     with narrator.step(f"CPython {request}", "asking uv for a prebuilt one") as tick:
         interpreters.install(request, "python-install", tick)
     if (executable := _find(need)) is None:
