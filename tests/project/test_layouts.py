@@ -4,8 +4,10 @@ They are prepared without a server, from an index on loopback that also has newe
 """
 
 import json
+import platform
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -233,6 +235,26 @@ def test_a_folder_of_a_repository_is_compared_by_commit(
         pytest.raises(UsageError, match="HEAD~1 has no folder server"),
     ):
         sides.of_revisions(moved, "HEAD~1", None, Scope("quick", (), tmp_path, QUIET, copies))
+
+
+def test_one_interpreter_suits_the_locks_of_both_sides(tmp_path: Path, index: Index) -> None:
+    """The lock of base has a wheel only for the Python that the harness runs on."""
+    minor = sys.version_info.minor
+    index.files["old-1.0.tar.gz"] = ("old", "2026-01-10", b"")
+    index.add("old", "1.0", "2026-01-10", tag=f"cp3{minor}-none-linux_{platform.machine()}")
+    root = made(Layout({"requirements.txt": "old==1.0\n", "web.py": ""}, "", ""), tmp_path, index)
+    commit(root, "A new lock", **{"requirements.txt": PINNED})
+    project = Project(root, Target.model_validate({"app": "web:app", "interface": "asgi"}))
+    with revisions.copies() as copies:
+        scope = Scope("quick", (), tmp_path / "logs", QUIET, copies, loaded=False)
+        both = sides.of_revisions(project, "HEAD~1", "HEAD", scope)
+        pythons = [case.python for side in (both.base, both.head) for case in side.cases]
+        assert pythons == [f"3.{minor}"] * 2
+        write(root, "other.txt", "old==1.0\n")
+        alone = targets.working(project, QUIET, copies)
+        assert alone.cases("quick")[0].python == "3.14"
+        beside = targets.working(project, QUIET, copies, other="other.txt")
+        assert beside.cases("quick")[0].python == f"3.{minor}"
 
 
 def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Index) -> None:
