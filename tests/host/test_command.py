@@ -1,10 +1,12 @@
 """Last words: the exception first, its variables named, and pages as the text that they show."""
 
 import io
+from pathlib import Path
 
 import pytest
 
-from duetbench.host import console
+from duetbench.core.errors import SetupError
+from duetbench.host import command, console
 from duetbench.host.command import AT, last_words, page_text, reason
 from duetbench.host.console import Console, Narrator
 
@@ -129,3 +131,61 @@ def test_a_brief_step_is_no_news(monkeypatch: pytest.MonkeyPatch) -> None:
         tick("anyio")
         tick("idna")
     assert stream.getvalue() == "packages: resolving them\npackages: done in 0 s\n"
+
+
+VAGUE = """error: Failed to build `lib==1.0`
+  cause: The build backend returned an error
+  cause: Call to `setuptools.build_meta.build_wheel` failed (exit status: 1)
+
+         [stdout]
+         copying lib/offline.py -> build
+         [stderr]
+         {}
+
+hint: Build failures usually indicate a problem with the package or the build environment
+"""
+HEADER = """a.c:3:1: warning: operation timed out
+         a.c:15:10: fatal error: lber.h: No such file or directory
+         error: command '/usr/bin/gcc' failed with exit code 1"""
+MEMBER = """src/a.cpp:1340:36: error: 'ts' has no member named 'trash'
+         error: Command '['/usr/bin/g++', '-O3']' returned non-zero exit status 1."""
+RUST = """error: failed to run custom build command for `pyo3-ffi v0.20.0`
+         error: the configured Python (3.14) is newer than PyO3's maximum (3.12)"""
+CHAIN = """Traceback (most recent call last):
+           KeyError: 'x'
+         OSError: mysql_config not found"""
+LACKING = "error: command 'gcc' failed: No such file or directory"
+TOML = """error: Failed to download and build `lib==1.0`
+  cause: Failed to parse: /x/pyproject.toml
+  cause: TOML parse error at line 1, column 1
+"""
+NETWORK = "the network or the index cannot be reached: check the connection and the proxy settings"
+
+
+@pytest.mark.parametrize(
+    ("log", "network", "words"),
+    [
+        (VAGUE.format(HEADER), False, "`lib==1.0`: fatal error: lber.h: No such file or directory"),
+        (VAGUE.format(MEMBER), False, "`lib==1.0`: error: 'ts' has no member named 'trash'"),
+        (VAGUE.format(RUST), False, "`lib==1.0`: error: the configured Python (3.14) is newer"),
+        (VAGUE.format(CHAIN), False, "`lib==1.0`: OSError: mysql_config not found"),
+        (VAGUE.format(LACKING), False, "`lib==1.0`: error: command 'gcc' failed: No such file"),
+        (VAGUE.format("killed"), False, "`lib==1.0`: The build backend returned an error; Call to"),
+        (TOML, False, "Failed to parse: /x/pyproject.toml; TOML parse error at line 1, column 1"),
+        ("error: Failed to download `a==1`\n  cause: Hash mismatch for `a==1`", False, "Hash mism"),
+        ("error: Failed to download `a==1`\n  cause: operation timed out", True, "timed out"),
+        ("error: Failed to fetch: http://x/\n  cause: client error (Connect)", True, "(Connect)"),
+        (f"{TOML}  cause: HTTP status client error (403 Forbidden)", True, "403"),
+        (f"{TOML}  cause: dns error", True, "dns error"),
+    ],
+)
+def test_a_failed_build_quotes_its_own_error_and_not_the_network(
+    log: str, network: bool, words: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "said"
+    file.write_text(log)
+    argv = ["sh", "-c", f"cat {file}; exit 2"]
+    with pytest.raises(SetupError) as caught:
+        command.run(argv, what="it", log=tmp_path / "log", tick=lambda _: None)
+    assert words in str(caught.value)
+    assert (NETWORK in str(caught.value)) is network

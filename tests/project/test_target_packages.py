@@ -1,5 +1,7 @@
 """The packages of somebody's project: real locks, made by uv against an index of ours."""
 
+import hashlib
+import platform
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -173,6 +175,28 @@ def test_the_first_of_several_locks_is_read(tmp_path: Path) -> None:
         UsageError, match=r"has requirements-a\.txt, requirements-b\.txt: which one"
     ):
         target_locks.lock_of(other)
+
+
+@pytest.mark.parametrize(
+    ("tag", "advice"),
+    [
+        ("cp312-cp312-linux", "has a wheel for Python 3.12, but none for 3.14.+: choose --python"),
+        ("cp312-cp312-win", "has no wheel for this machine: pin another version of old"),
+    ],
+)
+def test_a_package_that_does_not_build_names_a_python_that_has_its_wheel(
+    tag: str, advice: str, root: Path, index: Index, python: Interpreter,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
+    line = index.add("old", "1.0", "2026-01-10", tag=f"{tag}_{platform.machine()}").strip()
+    source = b"no archive"
+    index.files["old-1.0.tar.gz"] = ("old", "2026-01-10", source)
+    write(root, "old.txt", f"{line} --hash=sha256:{hashlib.sha256(source).hexdigest()}\n")
+    stack = stacks.read_lock("project", root / "old.txt", python.version, root)
+    with pytest.raises(SetupError, match=f"build `old==1.0`.* old==1.0 {advice}") as caught:
+        stacks.make_environment(stack, python, QUIET)
+    assert "cannot be reached" not in str(caught.value)
 
 
 def test_what_to_do_about_a_missing_package_depends_on_the_file() -> None:

@@ -29,7 +29,7 @@ validation error of some variables. The log has the rest."""
 _CAUSES: Final = {
     r"no space left|disk quota exceeded": "the disk is full: make room",
     r"dns error|resolve host|name or service not known|connection (refused|reset|timed)"
-    r"|network (is )?unreachable|failed to (fetch|download|connect|lookup)"
+    r"|network (is )?unreachable|failed to (fetch|connect|lookup)|http status"
     r"|failed to get .* as a dependency|offline|timed out|tunnel|spurious network"
     r"|newconnectionerror|no matching distribution":
         "the network or the index cannot be reached: check the connection and the proxy settings",
@@ -38,6 +38,21 @@ _CAUSES: Final = {
 
 _UNBUILT: Final = re.compile(r"(Failed to (?:download and )?build .*)$", re.MULTILINE)
 """What uv prints before a compiler's output, which names no package."""
+
+_VAGUE: Final = re.compile(r"The build backend returned|Call to `")
+"""Causes that say only that there is another one."""
+
+_BUILD_ERRORS: Final = tuple(
+    re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+    for pattern in (
+        r"(fatal error: .*)",
+        r":\d+: (error: .*)",
+        r"^\s+(error(?:\[\w+\])?: (?!command |failed to run custom build).*)",
+        r"\A[\s\S]*^\s+([\w.]*(?:Error|Exception|Exit): .*)",
+        r"^\s+(error: .*)",
+    )
+)
+"""A compiler's line, a tool's, the last exception, a tool's about another one; the best first."""
 
 _ERROR: Final = re.compile(r"^\s*((?:error|fatal).*)$", re.IGNORECASE | re.MULTILINE)
 
@@ -193,14 +208,19 @@ def _last_line(log: Path) -> str:
 def _explanation(log: Path) -> str:
     tail, words = _tail(log), _last_line(log)
     # The first line that names itself an error, with the causes that uv lists below.
-    first = _UNBUILT.search(read_log(log)) or _ERROR.search(tail)
-    if first:
-        causes = re.findall(r"^\s+cause: (.*\S)", first.string[first.end() :], re.MULTILINE)
+    unbuilt = _UNBUILT.search(read_log(log))
+    if first := unbuilt or _ERROR.search(tail):
+        rest = first.string[first.end() :]
+        causes = re.findall(r"^\s+cause: (.*\S)", rest, re.MULTILINE)
+        errors = filter(None, (pattern.search(rest) for pattern in _BUILD_ERRORS))
+        if unbuilt and (error := next(errors, None)):
+            causes = [*(cause for cause in causes if not _VAGUE.match(cause)), error[1].strip()]
         words = ": ".join(filter(None, (first[1].strip(), "; ".join(causes))))
     if len(words) > MOST:
         words = f"{words[:MOST]} …"
     for pattern, cause in _CAUSES.items():
-        if re.search(pattern, tail, re.IGNORECASE):
+        # What a build prints may contain any word.
+        if re.search(pattern, words if unbuilt else tail, re.IGNORECASE):
             return f"{cause}, then repeat; finished steps are kept. It said: {words}"
     return f"it said: {words.removesuffix('.')}"
 

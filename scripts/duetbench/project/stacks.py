@@ -41,8 +41,8 @@ _PINNED: Final = "name==version, one per line, with hashes; renew it with `duetb
 _VERSION: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
 _COMPILE: Final = ("pip", "compile", "--universal", "--generate-hashes", "--quiet", "--no-header")
 _UNBUILT: Final = re.compile(r"[Ff]ailed to (?:download and )?build [`']?(([\w.-]+)==[^\s`']+)")
-_EARLIER: Final = (3, 12)
-"""The Python to suggest for packages that have no wheels for the present one."""
+_HEADER: Final = re.compile(r"fatal error: (\S+\.h(?:pp)?): No such file")
+_OLDEST: Final = 10  # the oldest Python 3.x to suggest
 
 _NONE: Final = "No solution found"  # what uv prints if no release is old enough
 
@@ -304,7 +304,9 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
             try:
                 command.run(sync, what=what, log=log, tick=tick, cwd=stack.home)
             except SetupError as error:
-                raise SetupError(f"{error}{_older(log, python.version)}") from error
+                home = stack.home or Path.cwd()
+                advice = _advice(log, python.version, home, narrator)
+                raise SetupError(f"{error}{advice}") from error
         return {"stack": stack.name, "digest": stack.digest, "python": str(python.executable)}
 
     def fault(target: Path) -> str | None:
@@ -327,16 +329,22 @@ def compile_code(folder: Path, python: Interpreter) -> None:
         command.run(argv, what="compiling", log=log, tick=lambda _: None, cwd=folder)
 
 
-def _older(log: Path, version: str) -> str:
-    """Suggest an older Python if a package has to be built, and cannot be."""
-    package, release = _UNBUILT.search(command.read_log(log)), Version(version).release[:2]
-    if package is None or release <= _EARLIER:
+def _advice(log: Path, version: str, home: Path, narrator: Narrator) -> str:
+    """Suggest another Python, or a system's package, if a package cannot be built."""
+    text = command.read_log(log)
+    if (package := _UNBUILT.search(text)) is None:
         return ""
-    present, older = (".".join(map(str, pair)) for pair in (release, _EARLIER))
-    return (
-        f". {package[1]} has no wheel for Python {present}, and did not "
-        f"build: try an older Python, as with --python {older}, or pin a newer {package[2]}"
-    )
+    pin, name = package[1], package[2]
+    for minor in range(Version(version).minor - 1, _OLDEST - 1, -1):
+        with contextlib.suppress(SetupError):
+            if without_wheel(pin, f"3.{minor}", home, narrator) == ():
+                return (
+                    f". {pin} has a wheel for Python 3.{minor}, but none for {version}: choose "
+                    f"--python 3.{minor}, or pin a newer {name}"
+                )
+    lacking = _HEADER.search(text)
+    system = f"install the system's package that provides {lacking[1]}, or " if lacking else ""
+    return f". {pin} has no wheel for this machine: {system}pin another version of {name}"
 
 
 def place(stack: Stack, python: Interpreter) -> Path:
