@@ -171,6 +171,7 @@ NETWORK = "the network or the index cannot be reached: check the connection and 
         (VAGUE.format(CHAIN), False, "`lib==1.0`: OSError: mysql_config not found"),
         (VAGUE.format(LACKING), False, "`lib==1.0`: error: command 'gcc' failed: No such file"),
         (VAGUE.format("killed"), False, "`lib==1.0`: The build backend returned an error; Call to"),
+        (f"ValueError: not here\n{VAGUE.format('')}", False, "`lib==1.0`: ValueError: not here"),
         (TOML, False, "Failed to parse: /x/pyproject.toml; TOML parse error at line 1, column 1"),
         ("error: Failed to download `a==1`\n  cause: Hash mismatch for `a==1`", False, "Hash mism"),
         ("error: Failed to download `a==1`\n  cause: operation timed out", True, "timed out"),

@@ -1,7 +1,9 @@
 """The packages of somebody's project: real locks, made by uv against an index of ours."""
 
 import hashlib
+import io
 import platform
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,6 +14,7 @@ import pytest
 from bare import QUIET
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import command
+from duetbench.host.console import Console, Narrator
 from duetbench.project import settings, stacks, target_locks, wheels
 from duetbench.project.project import Deployment, Project
 from duetbench.project.settings import Interpreter, Target
@@ -270,6 +273,32 @@ def test_a_project_whose_version_is_in_git_is_resolved_and_built_without_it(
     write(root, "pyproject.toml", project.replace('"backend"', '"versioningit"'))
     assert wheels.build(root, python, QUIET).name == "lib-1.0-py3-none-any.whl"
     assert not (root / "PKG-INFO").exists()
+
+
+@pytest.mark.parametrize(
+    ("table", "error", "note"),
+    [
+        ("", "No file/folder found for package our-service", ""),  # Poetry, Flit
+        ("", "Unable to determine which files to ship inside the wheel", ""),  # Hatch
+        ("", "Multiple top-level packages discovered", ""),  # setuptools
+        ("", "Expected a Python module at: src/our_service", ""),  # uv
+        ("", "no cargo", "wheel of our-service failed .*ValueError: no cargo"),
+        ("[tool.poetry]\npackage-mode = false\n", "no cargo", ""),
+        ("[tool.uv]\npackage = false\n", "no cargo", ""),
+    ],
+)
+def test_an_application_that_is_no_package_needs_no_wheel_and_no_note(
+    table: str, error: str, note: str, tmp_path: Path, python: Interpreter,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    root, said = tmp_path / "shop", io.StringIO()
+    write(root, "backend.py", f"raise ValueError({error!r})\n")
+    write(root, "pyproject.toml", f'{BUILD}[project]\nname = "our-service"\nversion = "1"\n{table}')
+    write(root, "web.py", "")
+    narrator = Narrator(Console(file=said, width=400))
+    assert target_locks.install(root, "web", python, narrator) == (target_locks.SITE, ".")
+    assert re.search(note or r"\A\Z", said.getvalue())
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,10 @@ _BUILD_ERRORS: Final = tuple(
     for pattern in (
         r"(fatal error: .*)",
         r":\d+: (error: .*)",
-        r"^\s+(error(?:\[\w+\])?: (?!command |failed to run custom build).*)",
-        r"\A[\s\S]*^\s+([\w.]*(?:Error|Exception|Exit): .*)",
-        r"^\s+(error: .*)",
+        r"^\s*(error(?:\[\w+\])?: (?!command |failed to ).*)",
+        r"\A[\s\S]*^\s*([\w.]*(?:Error|Exception|Exit): (?!command |failed to ).*)",
+        r"\A[\s\S]*^\s*caused by: (.*)",
+        r"^\s*(error: command .*)",
     )
 )
 """A compiler's line, a tool's, the last exception, a tool's about another one; the best first."""
@@ -210,9 +211,9 @@ def _explanation(log: Path) -> str:
     # The first line that names itself an error, with the causes that uv lists below.
     unbuilt = _UNBUILT.search(read_log(log))
     if first := unbuilt or _ERROR.search(tail):
-        rest = first.string[first.end() :]
-        causes = re.findall(r"^\s+cause: (.*\S)", rest, re.MULTILINE)
-        errors = filter(None, (pattern.search(rest) for pattern in _BUILD_ERRORS))
+        causes = re.findall(r"^\s+cause: (.*\S)", first.string[first.end() :], re.MULTILINE)
+        # `uv build` prints the backend's words before its own.
+        errors = filter(None, (pattern.search(first.string) for pattern in _BUILD_ERRORS))
         if unbuilt and (error := next(errors, None)):
             causes = [*(cause for cause in causes if not _VAGUE.match(cause)), error[1].strip()]
         words = ": ".join(filter(None, (first[1].strip(), "; ".join(causes))))

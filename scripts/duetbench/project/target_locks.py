@@ -7,6 +7,7 @@ project's requirements beside it, so that it can be resolved again with other ve
 """
 
 import os
+import re
 import tempfile
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
@@ -33,6 +34,12 @@ LOCKS: Final = (UV, PYLOCK, *other_locks.LOCKS)
 
 SITE: Final = f"{settings.FOLDER}/site"
 """Folder of a copy with the installed parts of the project itself."""
+
+_NO_PACKAGE: Final = re.compile(
+    "No file/folder found for|Unable to determine which files to ship|Multiple top-level|"
+    "Expected a Python module at"
+)
+"""What backends say of an application that is no package: it is installed without itself."""
 
 _PROJECTS: Final = (PYPROJECT, "setup.py", "setup.cfg")
 _FOR_OTHERS: Final = ("dev", "test", "doc", "lint", "build", "ci", "local")
@@ -352,17 +359,21 @@ def install(root: Path, module: str, python: Interpreter, narrator: Narrator) ->
     site = root / SITE
     site.mkdir(parents=True, exist_ok=True)
     folders = source_folders(root, module)
-    if "build-system" in read_pyproject(root):
+    document = read_pyproject(root)
+    tools = document.get("tool", {})
+    modes = tools.get("poetry", {}).get("package-mode"), tools.get("uv", {}).get("package")
+    if "build-system" in document and False not in modes:
         top = module.partition(".")[0]
         names = (root / folder / name for folder in folders for name in (top, f"{top}.py"))
         has_source = any(place.exists() for place in names)
         try:
             wheel = wheels.build(root, python, narrator)
         except SetupError as error:
-            narrator.say(
-                f"note: {error}. Its code is measured from its source, without metadata and "
-                "compiled modules"
-            )
+            if not _NO_PACKAGE.search(str(error)):
+                narrator.say(
+                    f"note: {error}. Its code is measured from its source, without metadata and "
+                    "compiled modules"
+                )
         else:
             sources = [root / name for name in folders]
             wheels.unpack(wheel, site, sources, "" if has_source else top)
