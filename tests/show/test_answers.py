@@ -19,7 +19,7 @@ from duetbench.show import comparison_text, tidy
 from duetbench.show.answer import ViewRow
 from duetbench.show.comparison_text import print_comparison
 from duetbench.show.site.pages import evidence
-from duetbench.store.comparison import Comparison, Judgement
+from duetbench.store.comparison import Comparison, Judgement, PackageChange
 
 ROOT: Final = Path(__file__).parents[2]
 STORED: Final = "20261120T202652Z-compare-1d8b37a3"
@@ -55,6 +55,19 @@ def overview(comparison: Comparison, encoding: str, width: int) -> str:
     print_comparison(Console(file=file, width=width), comparison, details=False)
     file.flush()
     return raw.getvalue().decode(encoding)
+
+
+def test_the_packages_that_differ_are_named_in_one_line() -> None:
+    moved = [
+        PackageChange(stack=stack, package=f"p{number}", base="1", head="2")
+        for stack in ("project", "other")
+        for number in range(8)
+    ]
+    for count, words in ((0, ""), (2, "p0 1 → 2, p1 1 → 2"), (16, "p5 1 → 2 and 2 more")):
+        found = comparison_of(judged_case("x/a", SLOWER), packages=moved[:count])
+        text = overview(found, "utf-8", 60)
+        lines = [line for line in text.splitlines() if "packages that differ" in line]
+        assert [line.endswith(words) for line in lines] == [True] * bool(count)
 
 
 def test_a_comparison_is_a_line_per_case_and_metric() -> None:

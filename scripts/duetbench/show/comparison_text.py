@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from duetbench.core.text import visible
+from duetbench.core.text import some, visible
 from duetbench.project import names
 from duetbench.show import formats
 from duetbench.show.answer import ViewRow
@@ -26,6 +26,7 @@ _NARROWEST: Final = 15
 """Columns of the axis: an odd number, whose middle means no change."""
 
 _LEAST: Final = 0.01  # smallest reach of the axis to both sides
+_NAMED: Final = 6  # packages named in place of a longer list
 _BRIEF: Final = frozenset({BESIDE, "Next", "Reproduce"})
 """Sections of a comparison that are printed even without its details."""
 
@@ -51,6 +52,9 @@ def print_comparison(console: Console, comparison: Comparison, *, details: bool 
         if left := len(view.rows) - len(shown):
             more = formats.quantity(left, "more row")
             console.print(Text(f"  … and {more} without change", style="dim"))
+        if packages := tuple(dict.fromkeys(map(str, comparison.packages))):
+            text = f"  packages that differ: {some(packages, _NAMED)}"
+            console.print(Text(text), soft_wrap=True)
     for section in view.sections:
         if details or section.title in _BRIEF:
             _print_section(console, section)
