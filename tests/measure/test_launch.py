@@ -19,14 +19,13 @@ from duetbench.core.errors import FlagName, LaunchError, SetupError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Launch, LoadModel
 from duetbench.host import counters, ports
-from duetbench.host.command import read_log, scrub
+from duetbench.host.command import scrub
 from duetbench.host.machine import allocate
 from duetbench.host.process_session import Session
 from duetbench.measure import identity, launch, validity, verify
 from duetbench.measure.runner import assemble
 from duetbench.measure.testbed import ENTRY, Testbed
 from duetbench.project.project import Project
-from duetbench.project.servers import SERVERS
 
 pytestmark = pytest.mark.usefixtures("patient_verification")
 
@@ -111,7 +110,7 @@ def test_workers_and_cores(
     judged: list[validity.Facts],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two workers: both are probed, watched, counted, and pinned as all of the server is."""
+    """Two workers that log nothing: both are met, watched, counted, and pinned as the server is."""
     affinities: dict[int, list[int]] = {}
     real = ports.connections_per_process
 
@@ -121,8 +120,9 @@ def test_workers_and_cores(
 
     monkeypatch.setattr(ports, "connections_per_process", midway)
     monkeypatch.setattr(counters, "EVENTS", {"instructions": counters.TASK_CLOCK})
-    changes = {"workers": 2, "server": server}
-    case = declared("badapps/right", root=bench.root).model_copy(update=changes)
+    case = declared("badapps/right", root=bench.root)
+    quiet = case.endpoint.model_copy(update={"app": "quiet:app"})
+    case = case.model_copy(update={"workers": 2, "server": server, "endpoint": quiet})
     outcome = perform(shortened(case, duration=1))
     assert not failures(outcome), outcome.flags
     (facts,) = judged
@@ -160,8 +160,7 @@ def test_the_recorded_commands_can_be_repeated(tmp_path: Path) -> None:
     with Session.start(
         ["sh", "-c", commands.server], role="server", cores=None, env=env, cwd=PROJECT, log=log
     ):
-        ready, lines = SERVERS[case.server].ready, case.workers
-        eventually("it is ready", lambda: len(ready.findall(read_log(log))) >= lines)
+        eventually("it listens", lambda: bool(ports.listening(port)))
         verify.verify(case.endpoint, base)
         with pytest.raises(LaunchError, match="expected status 200, found 404"):
             identity.probe(base, workers_expected=1)

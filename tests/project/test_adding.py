@@ -46,7 +46,6 @@ _SERVER: Final = """\
                 "--bind", f"127.0.0.1:{port}", "--workers", str(case.workers),
                 "--worker-class", case.loop, *_factory(case), case.endpoint.app,
             ],
-            ready=re.compile(r"Listening on TCP"),
             backpressure=lambda _workers: None,
             worker_kind=lambda _case: "process",
             grace=10.0,

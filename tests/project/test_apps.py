@@ -19,7 +19,6 @@ import pytest
 from bench import all_cases, eventually, experiments
 from duetbench.core.model import Case, Endpoint
 from duetbench.host import ports
-from duetbench.host.command import read_log
 from duetbench.host.process_session import Session
 from duetbench.measure import identity, verify
 from duetbench.measure.runner import assemble
@@ -91,7 +90,7 @@ def serving(case: Case, prepared: Testbed, log: Path) -> Iterator[str]:
         log=log,
     )  # fmt: skip
     try:
-        eventually("it is ready", lambda: len(server.ready.findall(read_log(log))) >= case.workers)
+        eventually("it listens", lambda: bool(ports.listening(port)))
         yield f"http://127.0.0.1:{port}"
     finally:
         report = session.stop(server.grace)

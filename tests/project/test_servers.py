@@ -204,26 +204,6 @@ def test_granians_workers_and_its_backlog() -> None:
     assert [server.backpressure(n) for n in (1, 2, 3)] == [GRANIAN_BACKLOG, 1024, 1023]
 
 
-@pytest.mark.parametrize(
-    ("server", "log", "lines"),
-    [
-        ("granian", "[INFO] Listening at: http://127.0.0.1:1\n", 0),
-        ("granian", "[INFO] Listening at: http://127.0.0.1:1\n[INFO] Started worker-1\n", 1),
-        ("granian", "[INFO] Started worker-1\n[INFO] Started worker-2\n", 2),
-        ("hypercorn", "[7] [INFO] Running on http://127.0.0.1:1 (CTRL + C to quit)\n", 1),
-        ("gunicorn", "[7] [INFO] Listening at: http://127.0.0.1:1 (7)\n", 0),
-        ("gunicorn", "[7] [INFO] Booting worker with pid: 9\n", 1),
-        ("uvicorn", "INFO:     Uvicorn running on http://127.0.0.1:1 (Press CTRL+C to quit)\n"
-         "INFO:     Started parent process [1]\nINFO:     Waiting for application startup.\n"
-         + 2 * "INFO:     Application startup complete.\n", 2),
-    ],
-)  # fmt: skip
-def test_servers_announce_themselves_before_their_workers(
-    server: str, log: str, lines: int
-) -> None:
-    assert len(SERVERS[server].ready.findall(log)) == lines
-
-
 def test_a_busy_worker_of_uvicorn_is_not_killed() -> None:
     server = SERVERS["uvicorn"]
     one, two = (server.arguments(case_for(server, "asgi", n), 12345) for n in (1, 2))

@@ -212,7 +212,7 @@ class Case(Frozen):
         default=READY_SECONDS,
         gt=0,
         exclude_if=READY_SECONDS.__eq__,
-        description="Seconds in which the server must report that it is ready; 1 s is usual.",
+        description="Seconds in which every worker of the server must answer; 1 s is usual.",
     )
 
     @property

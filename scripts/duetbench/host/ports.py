@@ -59,7 +59,7 @@ def listeners(port: int) -> dict[int | None, str]:
 
     If several processes hold a socket, the youngest counts; None: this user may not see it.
     """
-    if not _listening(port):  # the usual case: reading the sockets of every process takes 0.1 s
+    if not listening(port):  # the usual case: reading the sockets of every process takes 0.1 s
         return {}
     sentences = {}
     for connection in psutil.net_connections("tcp"):
@@ -85,7 +85,7 @@ def require_free(port: int) -> None:
 def foreign_listeners(port: int, members: Iterable[psutil.Process]) -> list[str]:
     """Name the listeners on `port` that are no members of a session, one sentence each."""
     pids = {process.pid for process in members}
-    if _listening(port) <= {socket for pid in pids for socket in proc.sockets(pid)}:
+    if listening(port) <= {socket for pid in pids for socket in proc.sockets(pid)}:
         return []
     return [
         f"{sentence}, and does not belong to the server"
@@ -94,8 +94,8 @@ def foreign_listeners(port: int, members: Iterable[psutil.Process]) -> list[str]
     ]
 
 
-def _listening(port: int) -> set[int]:
-    """Inodes of all sockets that listen on `port`, of any process."""
+def listening(port: int) -> set[int]:
+    """Inodes of all sockets that listen on `port`, of any process; takes 0.05 ms."""
     inodes = set()
     for table in ("net/tcp", "net/tcp6"):
         with suppress(FileNotFoundError), (proc.PROC / table).open(encoding="ascii") as lines:

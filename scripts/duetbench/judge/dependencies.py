@@ -178,7 +178,6 @@ def used_files(cases: Sequence[Case], testbed: Testbed, log: Path) -> tuple[froz
     serving = Serving(alone[0], testbed, log)
     try:
         serving.start()
-        serving.await_ready()
         serving.meet()
         for case in alone:
             serving.take(case)

@@ -165,11 +165,10 @@ class SideRun:
         self.serving.start(there if aside and len(there) == len(here) else here)
 
     def meet(self) -> None:
-        """Wait until the server is ready, pin it to its own cores, and identify its workers."""
-        self.serving.await_ready()
+        """Wait until all workers serve, and pin the server to its own cores."""
+        self.serving.meet()
         if self.serving.testbed.machine.pinned:
             self.serving.session.move(self.serving.testbed.server_cores(self.serving.case))
-        self.serving.meet()
 
     def verify(self) -> None:
         """Check answers of the idle server, and measure the core time and the wait of one.

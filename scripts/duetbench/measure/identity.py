@@ -24,7 +24,7 @@ of them, and single connections could meet the same worker for ever."""
 NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For clients of servers on this machine: it spares reading all root certificates, 20 ms each."""
 
-_PAUSE: Final = 0.02  # s between two attempts to reach a server that does not listen yet
+_PAUSE: Final = 0.02  # s after requests that met no new worker, which may need the cores to start
 
 
 class Identity(Frozen):
@@ -72,9 +72,10 @@ def probe(
                     )
                     # Requests sent at once cannot share a connection, and the client keeps each.
                     answers = await asyncio.gather(*(_ask(client, url) for _ in range(batch)))
+                    before = len(workers)
                     workers.update((a.worker, a) for a in answers if isinstance(a, Identity))
                     problems.extend(answer for answer in answers if isinstance(answer, str))
-                    if all(isinstance(answer, str) for answer in answers):
+                    if len(workers) == before:
                         await asyncio.sleep(_PAUSE)
 
     try:
@@ -82,8 +83,8 @@ def probe(
     except TimeoutError as error:
         raise LaunchError(
             FlagName.NOT_READY,
-            f"{expected} to answer GET {PATH} within {timeout:g} s, found {len(workers)} "
-            f"({', '.join(sorted(workers)) or 'none'})"
+            f"{expected} to answer GET {PATH} within {timeout:g} s (--ready-timeout), found "
+            f"{len(workers)} ({', '.join(sorted(workers)) or 'none'})"
             f"{'; last: ' + problems[-1] if problems else ''}; see the server's log",
         ) from error
     if len(workers) > workers_expected:

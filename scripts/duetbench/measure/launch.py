@@ -40,7 +40,6 @@ def perform(
     try:
         with serving.blamed():
             serving.start()
-            serving.await_ready()
             serving.meet()
             serving.verify(repeats=UNIT_REQUESTS)
             metrics = finish(_measure(serving, window))

@@ -131,23 +131,25 @@ class Serving:
             log=self.log,
         )
 
-    def await_ready(self, poll: float = _POLL_SECONDS) -> None:
-        """Wait for the server's own ready lines; LaunchError not_ready."""
-        server, expected = self.server, self.case.workers
-        deadline = time.monotonic() + self.case.ready_timeout
-        while (count := len(server.ready.findall(read_log(self.log)))) < expected:
+    def await_port(self, poll: float = _POLL_SECONDS) -> None:
+        """Wait until a worker listens, without disturbing it by requests; LaunchError not_ready.
+
+        What the server logs tells nothing: the application may configure its logging.
+        """
+        server, deadline = self.server, time.monotonic() + self.case.ready_timeout
+        while not ports.listening(self.port):
             self.require_running(f"{server.name} to start")
             if time.monotonic() > deadline:
                 raise LaunchError(
                     FlagName.NOT_READY,
-                    f"{server.name} did not start within {self.case.ready_timeout:g} s ({count} of "
-                    f"{expected} workers ready); if it needs longer, set --ready-timeout; "
-                    f"{log_words(self.log)}",
+                    f"{server.name} did not listen on its port within {self.case.ready_timeout:g} "
+                    f"s; if it needs longer, set --ready-timeout; {log_words(self.log)}",
                 )
             self.session.wait(poll)
 
     def meet(self) -> None:
-        """Identify the workers of a server that has just become ready."""
+        """Wait until every worker serves, and identify them; LaunchError not_ready."""
+        self.await_port()
         self.workers = self.identify()
         self.ready_time = time.monotonic() - self.session.started
         self.import_time = fmean(worker.imported for worker in self.workers)

@@ -43,7 +43,6 @@ def perform(
     try:
         with serving.blamed():
             serving.start()
-            serving.await_ready()
             serving.meet()
             serving.verify(repeats=1)
             tasks = sum(worker.tasks for worker in serving.workers)

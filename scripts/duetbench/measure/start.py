@@ -63,8 +63,10 @@ def _start(side: SideCase, log: Path) -> tuple[tuple[Flag, ...], dict[str, float
     try:
         with serving.blamed():
             serving.start()
-            serving.await_ready(_POLL_SECONDS)
+            serving.await_port(_POLL_SECONDS)
             seconds = _first_answer(serving)
+            if serving.case.workers > 1:  # the others may still start
+                serving.meet()
             tree = tree_usage.TreeSampler(serving.session.members).edge()
             serving.meet()
             figures = {

@@ -1,10 +1,9 @@
 """The server registry: to add a server, add one entry to `SERVERS`.
 
-An entry says how the server is started for a case, which log lines prove that its workers serve,
-and how its workers exist (as processes or threads), so that nothing else needs to know its name.
+An entry says how the server is started for a case, and how its workers exist (as processes or
+threads), so that nothing else needs to know its name.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -39,7 +38,6 @@ class Server:
         arguments: Arguments after `python -m name` for a case and a port.
         settings: Arguments that name files of `measure/entry`, for what no option says; who
             repeats a command does without.
-        ready: Regular expression of the log line that each worker prints when it serves.
         worker_kind: How its workers exist, on an interpreter that is free-threaded or not.
         backpressure: Connections that it accepts at once with so many workers, or None.
         grace: Seconds that a clean stop may take after the last answer.
@@ -53,7 +51,6 @@ class Server:
     interfaces: frozenset[Interface]
     loops: frozenset[str]
     arguments: Callable[[Case, int], list[str]]
-    ready: re.Pattern[str]
     backpressure: Callable[[int], int | None] = lambda _workers: None
     worker_kind: Callable[[bool], Literal["process", "thread"]] = lambda _free_threaded: "process"
     grace: float = 10.0
@@ -124,8 +121,6 @@ SERVERS: Final[dict[str, Server]] = {
             interfaces=frozenset({"asgi", "wsgi"}),
             loops=frozenset({"asyncio", "uvloop", "rloop"}),
             arguments=_granian,
-            # "Listening at" comes before any worker serves.
-            ready=re.compile(r"Started worker-\d+"),
             backpressure=lambda workers: GRANIAN_BACKLOG // workers * workers,
             worker_kind=lambda free_threaded: "thread" if free_threaded else "process",
         ),
@@ -134,8 +129,6 @@ SERVERS: Final[dict[str, Server]] = {
             interfaces=frozenset({"asgi"}),
             loops=frozenset({"asyncio", "uvloop", "zuvloop"}),
             arguments=_uvicorn,
-            # With several workers "Uvicorn running" comes from the supervisor, before them.
-            ready=re.compile(r"Application startup complete\."),
             exit_codes=frozenset({0, -15, 143}),
             loads=lambda case: _loop(case) | {"httptools"},
             uneven=1.25,
@@ -147,7 +140,6 @@ SERVERS: Final[dict[str, Server]] = {
             loops=frozenset({"asyncio", "uvloop"}),
             arguments=_hypercorn,
             settings=("--config", "python:duetbench_hypercorn"),
-            ready=re.compile(r"Running on http://"),
             shown=("h11", "uvloop"),
         ),
         Server(
@@ -156,8 +148,6 @@ SERVERS: Final[dict[str, Server]] = {
             loops=frozenset({"asyncio", "uvloop"}),
             arguments=_gunicorn,
             settings=("--config", "python:duetbench_gunicorn"),
-            # Its ASGI workers tell that they listen, after this; the others tell nothing more.
-            ready=re.compile(r"Booting worker with pid"),
             backpressure=lambda workers: GUNICORN_CONNECTIONS * workers,
             loads=lambda case: _loop(case) if case.endpoint.interface == "asgi" else frozenset(),
         ),
