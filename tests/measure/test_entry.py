@@ -11,12 +11,15 @@ from typing import Any, Final
 import pytest
 
 from bench import PROJECT
-from duetbench.core.errors import UsageError
+from duetbench.core.errors import LaunchError, UsageError
+from duetbench.core.model import Case, Endpoint
+from duetbench.host.machine import fingerprint
 from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.measure.instructions import counting
 from duetbench.measure.instructions.counting import InstructionCount
-from duetbench.measure.testbed import ENTRY, find_interface
+from duetbench.measure.testbed import ENTRY, Testbed, find_interface, inherited_variables
 from duetbench.project.project import Project
+from duetbench.project.settings import STACK
 
 needs_valgrind = pytest.mark.skipif(
     counting.missing() is not None and "CI" not in os.environ, reason=f"{counting.missing()}"
@@ -83,6 +86,7 @@ def test_any_interpreter_can_import_it() -> None:
             assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names, file
 
 
+@pytest.mark.usefixtures("state_home")
 def test_the_application_is_found_by_the_environment(tmp_path: Path) -> None:
     """As a module with a factory, and as a program that says what the application speaks."""
     (tmp_path / "shop").mkdir()
@@ -98,9 +102,8 @@ def test_the_application_is_found_by_the_environment(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.stdout == "[b'made']\n"
 
-    def found(app: str, *, factory: bool = False) -> str:
-        python, env = Path(sys.executable), {"WHERE": "{tmp}"}
-        return find_interface(python, app, factory=factory, root=tmp_path, imports=(".",), env=env)
+    def found(app: str, **more: Any) -> str:
+        return found_in(tmp_path, app, env={"WHERE": "{tmp}"}, **more)
 
     assert found("shop.main:Site.make", factory=True) == "wsgi"
     for app, words in (
@@ -112,23 +115,46 @@ def test_the_application_is_found_by_the_environment(tmp_path: Path) -> None:
             found(app)
 
 
+def found_in(
+    root: Path, app: str, *, env: dict[str, str] | None = None, within: str = "", **more: Any
+) -> str:
+    endpoint = {"app": app, "factory": more.pop("factory", False), "interface": "asgi"}
+    case = Case.model_construct(
+        stack=STACK, python="3", endpoint=Endpoint.model_construct(**endpoint),
+        env_names=tuple(env or {}), **more,
+    )  # fmt: skip
+    testbed = Testbed(
+        apps=root / "apps", oha=Path(), machine=fingerprint(), interpreters={}, stacks={},
+        pythons={(STACK, "3"): Path(sys.executable)}, logs=root, inherited=inherited_variables(),
+        private=env or {}, imports=(".",), within=Path(within),
+    )  # fmt: skip
+    return find_interface(testbed, case, Path(os.environ["XDG_STATE_HOME"], "import.log"))
+
+
+@pytest.mark.usefixtures("state_home")
 def test_to_find_an_interface_leaves_nothing_behind(tmp_path: Path) -> None:
-    """The application writes beside itself, and reads what lies beside its folder."""
+    """The application writes beside itself, and reads what its commands made and lies around."""
     root = tmp_path / "whole" / "backend"
     root.mkdir(parents=True)
     (root.parent / "shared.txt").write_text("shared")
     (root / "web.py").write_text(
         "from pathlib import Path\n\nhere = Path(__file__)\n"
         "here.with_name('state.db').write_text((here.parents[1] / 'shared.txt').read_text())\n"
+        "assert int(Path('made.txt').read_text())\n"
         "app = lambda environ, start_response: []\n"
     )
-    before = {*tmp_path.rglob("*")}
-    speaks = find_interface(
-        Path(sys.executable), "web:app", factory=False, root=root, imports=(".",), env={},
-        within=Path("backend"),
-    )  # fmt: skip
-    assert speaks == "wsgi"
-    assert {*tmp_path.rglob("*")} == before
+    files = {*root.parent.rglob("*")}
+    around: dict[str, Any] = {"before": ("echo {port} > made.txt",), "after": ("test -f state.db",)}
+    assert found_in(root, "web:app", within="backend", **around) == "wsgi"
+    for changes, words in (
+        ({"before": ("exit 7",)}, "before 'exit 7': expected exit code 0, found exit code 7"),
+        ({"after": ("exit 8",)}, "after 'exit 8': expected exit code 0, found exit code 8"),
+    ):
+        with pytest.raises(LaunchError, match=f"setup_failed: {words}"):
+            found_in(root, "web:app", within="backend", **{**around, **changes})
+    with pytest.raises(UsageError, match=r"FileNotFoundError: .*'made.txt'"):
+        found_in(root, "web:app", within="backend", after=("exit 9",))
+    assert {*root.parent.rglob("*")} == files
 
 
 PAYLOAD = """

@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from duetbench.core.errors import UsageError
+from duetbench.core.errors import LaunchError, UsageError
 from duetbench.core.model import Case, Endpoint, Interface
+from duetbench.host import cache, command, machine
 from duetbench.host.console import Narrator
 from duetbench.judge import revisions
-from duetbench.measure.testbed import find_interface
+from duetbench.measure.testbed import Testbed, find_interface, inherited_variables
 from duetbench.project import interpreters, stacks, target, target_locks, target_python
 from duetbench.project.project import Deployment, Project
 from duetbench.project.schema import InterpreterSpec
@@ -93,17 +94,14 @@ def deploy(
         needs = _needs(server, choices, interface or "asgi")
         stack = lock_for(needs)
         if interface is None:
+            env = {"env": {**choice.env, **variables(settings[-1])}}
+            draft = Deployment(project.root, by_name, imports, packages.label, {}, within)
+            trial = Project(place, choice.model_copy(update=env), draft)
             if pins:
-                draft = Deployment(project.root, by_name, imports, packages.label, {}, within)
                 versions = [stacks.read_pin(text) for text in pins]
-                trial = Project(place, choice, draft)
                 stack = trial.resolve_stack(STACK, narrator, pins=versions)
             stacks.make_environment(stack, python, narrator)
-            env = {"env": {**choice.env, **variables(settings[-1])}}
-            interface = _interface(
-                choice.model_copy(update=env),
-                stacks.executable(stack, python), place, imports, within,
-            )  # fmt: skip
+            interface = _interface(trial, stack, python)
             server = choice.server or _server(packages.packages, interface)
             if (other := _needs(server, choices, interface)) != needs:
                 lock_for(other)
@@ -275,20 +273,33 @@ def _other_python(
     return (note,)
 
 
-def _interface(
-    choice: Target, python: Path, place: Path, imports: tuple[str, ...], within: Path
-) -> Interface:
-    """Import the application to find its interface."""
+def _interface(trial: Project, stack: Stack, python: Interpreter) -> Interface:
+    """Import the application to find its interface, with the commands around each launch."""
+    choice, draft = trial.target, trial.deployment
+    assert choice is not None and draft is not None  # noqa: S101, PT018 - `deploy` has made them
+    name = next(iter(draft.interpreters))
+    request: dict[str, Any] = {"app": choice.app, "factory": choice.factory, "interface": "asgi"}
+    known: dict[str, Any] = {"endpoint": Endpoint.model_construct(**request), "python": name}
+    known |= {"before": choice.before, "after": choice.after, "env_names": tuple(choice.env)}
+    case = Case.model_construct(id=choice.app, stack=stack.name, **known)
+    log = command.new_log("import", cache.digest(str(draft.repository)))
+    testbed = Testbed(
+        apps=trial.root / "apps",
+        oha=Path(),  # nothing is loaded
+        machine=machine.fingerprint(),
+        pythons={(stack.name, name): stacks.executable(stack, python)},
+        interpreters={name: python},
+        stacks={stack.name: stack},
+        logs=log.parent,
+        inherited=inherited_variables(),
+        private=choice.env,
+        imports=draft.imports,
+        within=draft.within,
+    )
     try:
-        return find_interface(
-            python,
-            choice.app,
-            factory=choice.factory,
-            root=place,
-            imports=imports,
-            env=choice.env,
-            within=within,
-        )
+        return find_interface(testbed, case, log)
+    except LaunchError as error:
+        raise UsageError(error.detail) from error
     except UsageError as error:
         raise UsageError(
             f"{error}. Set variables that it needs with --env and --env-file; if the import alone "

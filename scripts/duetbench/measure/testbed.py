@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Final, get_args
 
 from duetbench.core.errors import FlagName, LaunchError, UsageError
 from duetbench.core.model import Case, Commands, Endpoint, Interface, Machine
-from duetbench.host import proc
+from duetbench.host import ports, proc
 from duetbench.host.command import last_words, log_words
 from duetbench.host.machine import Cores
 from duetbench.host.process_session import Session
@@ -304,53 +304,46 @@ def server_of(case: Case) -> Hashable:
     return *_OF_SERVERS(case), tuple(sorted(case.env.items()))
 
 
-def find_interface(
-    python: Path,
-    app: str,
-    *,
-    factory: bool,
-    root: Path,
-    imports: tuple[str, ...],
-    env: Mapping[str, str],
-    within: Path = Path(),
-) -> Interface:
-    """Import an application in a copy of its repository, as launches do; return its interface.
+def find_interface(testbed: Testbed, case: Case, log: Path) -> Interface:
+    """Import a case's application in the surroundings of a launch; return its interface.
 
     No side of a comparison contains what that leaves (compiled modules, a database). Raises
-    UsageError if the application cannot be imported, or has neither interface.
+    UsageError if the application cannot be imported, or has neither interface; LaunchError
+    setup_failed if a command fails.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        tmp, copy = Path(folder, "tmp"), Path(folder, "copy") / within
-        tmp.mkdir()
-        _copy_around(root, within, Path(folder, "copy"))
-        search = os.pathsep.join(map(str, (ENTRY, *(copy / name for name in imports))))
-        variables = {name: fill(text, {"tmp": str(tmp), "port": "0"}) for name, text in env.items()}
-        try:
-            child = subprocess.run(
-                [python, "-m", entry.__name__.rpartition(".")[2]],
-                cwd=copy,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=_IMPORT_SECONDS,
-                env={
-                    **inherited_variables(),
-                    **variables,
-                    "PYTHONPATH": search,
-                    entry.APP: app,
-                    entry.FACTORY: "1" if factory else "",
-                },
-            )
-        except subprocess.TimeoutExpired as error:
-            raise UsageError(
-                f"{app}: expected an application, found an import that goes on after "
-                f"{_IMPORT_SECONDS:.0f} s"
-            ) from error
+    workspace = Workspace(testbed, case, ports.free_port(), log)
+    try:
+        workspace.open(None)
+        interface = _import(testbed.pythons[case.stack, case.python], case, workspace)
+    except BaseException:
+        with suppress(LaunchError):  # the first failure explains the second
+            workspace.close()
+        raise
+    workspace.close()
+    return interface
+
+
+def _import(python: Path, case: Case, workspace: Workspace) -> Interface:
+    problem = f"{case.endpoint.app}: expected an application, found"
+    try:
+        child = subprocess.run(
+            [python, "-m", entry.__name__.rpartition(".")[2]],
+            cwd=workspace.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_IMPORT_SECONDS,
+            env=workspace.environment(),
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UsageError(
+            f"{problem} an import that goes on after {_IMPORT_SECONDS:.0f} s"
+        ) from error
     answer = child.stdout.strip().rpartition("\n")[2]
     for interface in get_args(Interface):
         if child.returncode == 0 and answer == interface:
             return interface  # type: ignore[no-any-return]
-    raise UsageError(f"{app}: expected an application, found: {last_words(child.stderr or answer)}")
+    raise UsageError(f"{problem}: {workspace.hide(last_words(child.stderr or answer))}")
 
 
 def _copy_around(folder: Path, within: Path, place: Path) -> None:
