@@ -17,9 +17,9 @@ from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation, Load, LoadModel
 from duetbench.core.text import from_bytes
 from duetbench.measure import oha as load
-from duetbench.measure import warmup
+from duetbench.measure import testbed, warmup
 from duetbench.measure.oha_results import figures, sizes
-from duetbench.measure.verify import verify
+from duetbench.measure.verify import ask, verify
 from tiny_http import Answer, TinyServer, real_oha, serving
 
 pytestmark = pytest.mark.real
@@ -123,6 +123,36 @@ def test_a_command_line_tells_no_secret(tmp_path: Path) -> None:
         (record,) = (tmp_path / "state").rglob("*.json")
         assert "Bearer {TOKEN}" in record.read_text()
         assert "s3cret" not in record.read_text()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {},
+        {"headers": {"Host": "localhost", "User-Agent": "me", "accept": "text/html"}},
+        {"headers": {"accept-encoding": "gzip"}, "method": "POST", "body": "{}"},
+        {"method": "POST"},
+        {"method": "DELETE"},
+    ],
+)
+def test_whoever_asks_sends_the_same_headers(oha: Path, request_: dict[str, Any]) -> None:
+    """The answer may repeat them: to verification, spot checks and the load it has one size."""
+    with serving(Answer()) as server:
+        loading = client(oha, closed(), server.url, **request_)
+        endpoint = testbed._fill_in(loading.request, {})
+        verify(endpoint, server.url, repeats=1)
+        ask(endpoint, "/", server.port, "GET /", timeout=10)
+        with warmup.Burst(replace(loading, request=endpoint), requests=1) as burst:
+            burst.collect()
+        assert len(server.heads) == 3
+        heads = {(head.partition("\r\n")[0], *lines(head)) for head in server.heads}
+        assert len(heads) == 1, heads
+        assert len(lines(server.heads[0])) == len({line.split(":")[0] for line in heads.pop()[1:]})
+
+
+def lines(head: str) -> list[str]:
+    names = (line.partition(":") for line in head.strip().split("\r\n")[1:])
+    return sorted(f"{name.lower()}:{value}" for name, _, value in names)
 
 
 @pytest.mark.parametrize("body", ["Zoë\n".encode(), b"\xff\r\n\x00data:;base64,", b"data:;base64,"])

@@ -32,13 +32,18 @@ PACED_GOOD = {
 }  # fmt: skip
 
 
-def case(load: Load = CLOSED, floor: float = 0.010, **changes: Any) -> Case:
+def case(
+    load: Load = CLOSED,
+    floor: float = 0.010,
+    expect: Expectation = Expectation(content_type="text/plain", text="x"),  # noqa: B008
+    **changes: Any,
+) -> Case:
     known: dict[str, Any] = {
         "id": "e/x", "experiment": "e", "python": "3.14", "stack": "current", "server": "granian",
         "loop": "asyncio", "workers": 1, "cores": "split", "load": load,
         "endpoint": Endpoint(
             name="x", app="a:app", interface="asgi", path="/x", floor=floor,
-            expect=Expectation(content_type="text/plain", text="x"),
+            expect=expect,
         ),
     }  # fmt: skip
     return Case.model_validate(known | changes)
@@ -99,6 +104,12 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.WRONG_STATUS, facts({"good": 299_999}), "another in 1 of 300000 answers"),
     (FlagName.WRONG_SIZE, facts(right_sizes=frozenset({27}), sizes={27: 299_400, 0: 598, 26: 2}),
      "of 27 bytes, found others in 600 of 300000 answers: 598 of 0 bytes, 2 of 26 bytes; fix"),
+    (
+        FlagName.WRONG_SIZE,
+        facts(case=case(expect=Expectation()), right_sizes=frozenset({2}), sizes={2: 7, 4: 9},
+              excerpts={4: "'busy'"}),
+        "others in 9 of 16 answers: 9 of 4 bytes ('busy'); they vary only under load",
+    ),
     (
         FlagName.WRONG_SIZE,
         facts(case=varying(20, 30), right_sizes=frozenset({27}), sizes={20: 9, 30: 9, 31: 1}),

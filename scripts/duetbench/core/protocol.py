@@ -29,6 +29,9 @@ SLOW_SECONDS: Final = 0.1
 UNIT_REQUESTS: Final = 3
 """Single requests to the idle server, the fastest of which is the unit of its ceiling."""
 
+SIZE_REQUESTS: Final = 20
+"""Requests to the idle server after a load that had bodies of other sizes than before it."""
+
 SPOT_SECONDS: Final = 0.2
 SPOT_SHARE: Final = 4000
 """Least time between two spot checks under load, s, and fewest requests between them.

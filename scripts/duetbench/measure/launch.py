@@ -12,7 +12,7 @@ from pathlib import Path
 
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch, Status
-from duetbench.core.protocol import NO_UNIT, UNIT_REQUESTS
+from duetbench.core.protocol import NO_UNIT, SIZE_REQUESTS, UNIT_REQUESTS
 from duetbench.core.units import utc_now
 from duetbench.host import machine, ports, tree_usage
 from duetbench.measure import oha, oha_results, validity, warmup
@@ -127,6 +127,11 @@ class Observation:
         seconds = time.monotonic() - self.before.at
         self.opened = len(ports.clients(self.serving.port, seconds) - self._earlier)
 
+    def sizes(self) -> dict[int, int]:
+        """Count the answers of the right status by the bytes of their bodies."""
+        status = self.serving.case.endpoint.expect.status
+        return oha_results.sizes(self.generation.rows, status)
+
     def collect(self) -> None:
         """Take the result; LaunchError if generator or server failed, or others use the port."""
         self.serving.load_seconds = self.generation.collect().summary.seconds
@@ -151,14 +156,18 @@ ALONE = Neighbour()
 
 def finish(observation: Observation, neighbour: Neighbour = ALONE) -> dict[str, float]:
     """Verify once more, and compute figures; LaunchError as `Serving.verify` and `require_same`."""
+    serving, sizes = observation.serving, observation.sizes().keys()
     try:
-        observation.serving.verify(repeats=1)
+        serving.verify(repeats=1)
+        if (right := serving.right_sizes) and not sizes <= right:
+            # Do they vary without a load, too? Then they are right.
+            serving.verify(repeats=UNIT_REQUESTS if serving.slow else SIZE_REQUESTS)
     finally:
         # A problem of the load explains why the server is not right after it.
         metrics, flags = _conclude(observation, neighbour)
         for flag in flags:
-            observation.serving.fail(flag.name, flag.detail)
-    observation.serving.require_same()
+            serving.fail(flag.name, flag.detail)
+    serving.require_same()
     return metrics
 
 
@@ -208,7 +217,8 @@ def _conclude(
             steady=observation.warm_up.steady,
             backpressure=serving.server.backpressure(case.workers),
             right_sizes=serving.right_sizes,
-            sizes=oha_results.sizes(result.rows, status),
+            sizes=observation.sizes(),
+            excerpts=observation.checks.excerpts,
             throughputs=thirds if neighbour is ALONE else (),  # in duets only the ratio is steady
             times=oha_results.time_thirds(result.rows, case.load, status=status),
         )

@@ -70,7 +70,9 @@ def _variables(case: Case, values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _fill_in(endpoint: Endpoint, values: Mapping[str, str]) -> Endpoint:
-    headers = {name: fill(text, values) for name, text in endpoint.headers.items()}
+    headers = {name.lower(): fill(text, values) for name, text in endpoint.headers.items()}
+    # An answer may repeat it, so all clients send the same.
+    headers.setdefault("user-agent", "duetbench")
     return endpoint.model_copy(update={"headers": headers, "body": fill(endpoint.body, values)})
 
 

@@ -101,6 +101,7 @@ class Facts:
     backpressure: int | None = None  # connections that the server accepts at once
     right_sizes: frozenset[int] = frozenset()  # bytes of the bodies that passed verification
     sizes: Mapping[int, int] = field(default_factory=dict)  # bytes of a body → answers under load
+    excerpts: Mapping[int, str] = field(default_factory=dict)  # of some of these bodies
     throughputs: tuple[float, ...] = ()  # in each third of the load, 1/s
     times: tuple[float, ...] = ()  # median service time of the requests sent in each third, s
 
@@ -149,13 +150,22 @@ def _sizes(facts: Facts) -> Iterator[Flag]:
         wrong = {s: n for s, n in facts.sizes.items() if sizes and s not in sizes}
     if wrong:
         often = sorted(wrong, key=lambda size: -wrong[size])
-        examples = ", ".join(f"{wrong[size]} of {size} bytes" for size in often[:SIZES_SHOWN])
+        examples = ", ".join(
+            f"{wrong[size]} of {size} bytes"
+            + (f" ({facts.excerpts[size]})" if size in facts.excerpts else "")
+            for size in often[:SIZES_SHOWN]
+        )
+        known = facts.case.endpoint.expect.tells_body
+        advice = (
+            "fix the handler, or declare the sizes that its answers may have"
+            if known or declared
+            else "they vary only under load: is that an error, or a number of requests or users?"
+        )
         yield _flag(
             FlagName.WRONG_SIZE,
             f"expected bodies of {right} bytes, found others in {sum(wrong.values())} of "
             f"{sum(facts.sizes.values())} answers: {examples}"
-            f"{', …' if len(often) > SIZES_SHOWN else ''}; fix the handler, or declare the sizes "
-            "that its answers may have",
+            f"{', …' if len(often) > SIZES_SHOWN else ''}; {advice}",
         )
 
 

@@ -83,8 +83,8 @@ def verify(
             limits=httpx.Limits(max_connections=None),
             trust_env=False,
             verify=NO_TLS,
-            headers={"accept-encoding": "identity"},  # like the generator
         ) as client:
+            client.headers.clear()  # see `_headers`
             answers = [await _ask(client, endpoint, path) for path in paths]
             if overlaps:
                 await _overlap(client, endpoint, answers)
@@ -167,6 +167,7 @@ class SpotChecks:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="spot checks", daemon=True)
         self.sent = 0  # requests so far
+        self.excerpts: dict[int, str] = {}  # bytes of a right body → how one began
         self.problem: LaunchError | None = None  # of the first wrong answer
 
     def __enter__(self) -> Self:
@@ -200,25 +201,42 @@ class SpotChecks:
         endpoint, path = self._endpoint, next(self._paths)
         where = f"{endpoint.method} {path}, spot check {self.sent + 1} under load"
         self.sent += 1
-        ask(endpoint, path, self._port, where, timeout=self._timeout)
+        size, body = ask(endpoint, path, self._port, where, timeout=self._timeout)
+        self.excerpts.setdefault(size, _excerpt(body))
 
 
-def ask(endpoint: Endpoint, path: str, port: int, where: str, *, timeout: float) -> None:
+def ask(
+    endpoint: Endpoint, path: str, port: int, where: str, *, timeout: float
+) -> tuple[int, bytes]:
     """Send one request on a new connection and check its answer; LaunchError as `verify`.
 
-    If there is no answer, the LaunchError has its cause.
+    Return the body, and its bytes as sent. If there is no answer, the LaunchError has its cause.
     """
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
         with closing(connection):
-            headers = {"accept-encoding": "identity", **endpoint.headers}
-            connection.request(endpoint.method, path, to_bytes(endpoint.body) or None, headers)
+            headers, body = _headers(endpoint), to_bytes(endpoint.body)
+            connection.putrequest(
+                endpoint.method, path, skip_host="host" in headers, skip_accept_encoding=True
+            )
+            for name, text in headers.items():
+                connection.putheader(name, text)
+            if body:
+                connection.putheader("content-length", str(len(body)))
+            connection.endheaders(body)
             reply = connection.getresponse()
+            sent = reply.read()
             # httpx decompresses the body.
-            answer = httpx.Response(reply.status, headers=reply.getheaders(), content=reply.read())
+            answer = httpx.Response(reply.status, headers=reply.getheaders(), content=sent)
     except (OSError, http.client.HTTPException, httpx.DecodingError) as error:
         raise _unanswered(where, error) from error
     check_answer(endpoint.expect, where, answer)
+    return len(sent), answer.content
+
+
+def _headers(endpoint: Endpoint) -> dict[str, str]:
+    """The headers that the generator sends, and no others: an answer may depend on any."""
+    return {"accept": "*/*", **endpoint.headers}
 
 
 def _body_problem(expect: Expectation, body: bytes) -> str | None:
@@ -275,7 +293,11 @@ async def _ask(client: httpx.AsyncClient, endpoint: Endpoint, path: str) -> Answ
     where, body = f"{endpoint.method} {path}", to_bytes(endpoint.body) or None
     began, core = time.perf_counter(), time.thread_time()
     try:
-        answer = await client.request(endpoint.method, path, content=body, headers=endpoint.headers)
+        headers = _headers(endpoint)
+        request = client.build_request(endpoint.method, path, content=body, headers=headers)
+        if not body:
+            request.headers.pop("content-length", None)
+        answer = await client.send(request)
     except httpx.HTTPError as error:
         raise _unanswered(where, error) from error
     seconds = time.perf_counter() - began

@@ -46,6 +46,11 @@ async def uneven(app: App) -> Answer:
     return 200, "right!!" if place % 500 else ""
 
 
+async def varied(app: App) -> Answer:
+    """Be right, and now and then longer, also if alone."""
+    return 200, "right" if app.served % 16 else "right!"
+
+
 async def mask(app: App) -> Answer:
     """Be wrong for as long as a load lasts, by a body of the right length."""
     await asyncio.sleep(0.002)  # who checks is off the generator's core by then: others come in
@@ -72,6 +77,7 @@ app = App(
         "/hasty": hasty,
         "/inside": inside,
         "/uneven": uneven,
+        "/varied": varied,
         "/mask": mask,
         "/keep": keep,
         "/quicken": quicken,
