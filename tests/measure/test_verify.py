@@ -1,5 +1,7 @@
 """Verification against real servers: the right answer, in its time, side by side."""
 
+import re
+
 import httpx
 import pytest
 
@@ -41,7 +43,7 @@ def came(status: int, media: str, body: bytes) -> httpx.Response:
 
 def refusal(expect: Expectation, body: bytes, media: str, status: int = 200) -> LaunchError:
     with pytest.raises(LaunchError) as caught:
-        check_answer(expect, "GET /x", came(status, media, body))
+        check_answer(endpoint(expect), "GET /x", came(status, media, body))
     return caught.value
 
 
@@ -57,7 +59,7 @@ def refusal(expect: Expectation, body: bytes, media: str, status: int = 200) -> 
     ],
 )  # fmt: skip
 def test_a_right_answer_passes(expect: Expectation, body: bytes, media: str) -> None:
-    check_answer(expect, "GET /x", came(expect.status, media, body))
+    check_answer(endpoint(expect), "GET /x", came(expect.status, media, body))
 
 
 @pytest.mark.parametrize(
@@ -87,11 +89,33 @@ def test_status_and_media_type_come_first() -> None:
     assert error.flag is FlagName.WRONG_STATUS
     assert "expected status 200, found 500" in error.detail
     assert len(error.detail) < 200
-    lost = refusal(text(), b"no such page", "text/plain", status=404)
-    assert "no such path, name one that it has with --path" in lost.detail
     error = refusal(text(), b"hello", "text/html")
     assert error.flag is FlagName.WRONG_BODY
     assert "expected content type text/plain, found text/html" in error.detail
+
+
+@pytest.mark.parametrize(
+    ("status", "location", "body", "words"),
+    [
+        (404, "", "no such page", "no such path, name one that it has with --path;"),
+        (400, "", "Invalid host header", "--header 'Host: NAME'"),  # Starlette
+        (400, "", "<title>Bad Request (400)</title>", "--header 'Host: NAME'"),  # Django
+        (400, "", "<p>Host &#39;localhost&#39; is not trusted.</p>", "--header 'Host: NAME'"),
+        (400, "", "no number", "'no number'; see"),
+        (421, "", "Invalid Host header", "--header 'Host: localhost:{port}'"),  # MCP
+        (301, "https://localhost/x", "", "--header 'X-Forwarded-Proto: https', or switch"),
+        (307, "http://localhost/x/", "", "measure that path with --path '/x/', or"),
+        (302, "/first?a=b", "", "--path '/first?a=b', or the redirect with --expect-status 302;"),
+        (301, "http://www.shop.example/x", "", "--header 'Host: www.shop.example';"),
+    ],
+)
+def test_a_wrong_status_names_the_option_that_helps(
+    status: int, location: str, body: str, words: str
+) -> None:
+    asked = endpoint().model_copy(update={"headers": {"host": "localhost"}})
+    answer = httpx.Response(status, headers={"location": location}, content=body)
+    with pytest.raises(LaunchError, match=re.escape(words)):
+        check_answer(asked, "GET /x", answer)
 
 
 @pytest.mark.real

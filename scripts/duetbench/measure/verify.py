@@ -20,7 +20,7 @@ import jsonschema
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation
-from duetbench.core.protocol import ADVICE, SLOW_SECONDS, SPOT_SECONDS, SPOT_SHARE
+from duetbench.core.protocol import SLOW_SECONDS, SPOT_SECONDS, SPOT_SHARE, advice
 from duetbench.core.text import short, to_bytes
 from duetbench.host.command import page_text
 from duetbench.measure.identity import NO_TLS
@@ -93,16 +93,19 @@ def verify(
     return asyncio.run(ask())
 
 
-def check_answer(expect: Expectation, where: str, answer: httpx.Response) -> None:
+def check_answer(endpoint: Endpoint, where: str, answer: httpx.Response) -> None:
     """Compare an answer to `where` with its declaration; LaunchError wrong_status or wrong_body."""
-    status, body = answer.status_code, answer.content
+    expect, status, body = endpoint.expect, answer.status_code, answer.content
     if status != expect.status:
         location = answer.headers.get("location", "")
         to = f" to {location}" if location else ""
+        scheme = endpoint.headers.get("x-forwarded-proto", "http")
+        here = location.removeprefix(f"{scheme}://{endpoint.headers.get('host', '')}")
+        hint = advice(status, location if here == endpoint.path else here, answer.text[:_PAGE])
         raise LaunchError(
             FlagName.WRONG_STATUS,
             f"{where}: expected status {expect.status}, found {status}{to} with {_excerpt(body)}; "
-            f"{ADVICE.get(status, '')}see the server's log",
+            f"{hint}see the server's log",
         )
     media = answer.headers.get("content-type", "")
     actual, expected = media.partition(";")[0].strip().lower(), expect.content_type
@@ -230,7 +233,7 @@ def ask(
             answer = httpx.Response(reply.status, headers=reply.getheaders(), content=sent)
     except (OSError, http.client.HTTPException, httpx.DecodingError) as error:
         raise _unanswered(where, error) from error
-    check_answer(endpoint.expect, where, answer)
+    check_answer(endpoint, where, answer)
     return len(sent), answer.content
 
 
@@ -302,7 +305,7 @@ async def _ask(client: httpx.AsyncClient, endpoint: Endpoint, path: str) -> Answ
         raise _unanswered(where, error) from error
     seconds = time.perf_counter() - began
     waited = seconds - (time.thread_time() - core)
-    check_answer(endpoint.expect, where, answer)
+    check_answer(endpoint, where, answer)
     if seconds < endpoint.floor - FLOOR_SLACK:
         raise LaunchError(
             FlagName.IMPOSSIBLE,

@@ -9,7 +9,7 @@ import numpy as np
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Case
-from duetbench.core.protocol import ADVICE, RATE_WINDOWS
+from duetbench.core.protocol import RATE_WINDOWS, advice
 from duetbench.host.command import read_log
 from duetbench.measure.oha import START_SECONDS, SUMMARY, Client, Generator, milliseconds
 from duetbench.measure.oha_results import read_summary
@@ -86,7 +86,7 @@ class Burst(Generator):
             )
         good, status = summary.answered, self.client.request.expect.status
         if summary.statuses.get(status, 0) != good:
-            hint = "".join(ADVICE.get(code, "") for code in summary.statuses)
+            hint = "".join(advice(code) for code in summary.statuses)
             raise LaunchError(
                 FlagName.WRONG_STATUS,
                 f"expected status {status} for the {good} requests of the warm-up, "
