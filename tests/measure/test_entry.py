@@ -120,7 +120,7 @@ def found_in(
 ) -> str:
     endpoint = {"app": app, "factory": more.pop("factory", False), "interface": "asgi"}
     case = Case.model_construct(
-        stack=STACK, python="3", endpoint=Endpoint.model_construct(**endpoint),
+        stack=STACK, python="3", loop="asyncio", endpoint=Endpoint.model_construct(**endpoint),
         env_names=tuple(env or {}), **more,
     )  # fmt: skip
     testbed = Testbed(

@@ -232,7 +232,7 @@ def test_a_server_inherits_what_is_named_and_nothing_else(
     assert environment.keys() <= {
         *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ"),
         *("PYTHONPATH", "PYTHONUNBUFFERED", "DUETBENCH_WAIT_S"),
-        *("DUETBENCH_APP", "DUETBENCH_FACTORY", "DUETBENCH_INTERFACE"),
+        *("DUETBENCH_APP", "DUETBENCH_FACTORY", "DUETBENCH_INTERFACE", "DUETBENCH_LOOP"),
     }
     assert environment["DUETBENCH_WAIT_S"] == "0.3"
     apps = PROJECT / "apps"

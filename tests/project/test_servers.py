@@ -25,7 +25,8 @@ OTHERS = {
     "pyproject.toml": (PROJECT / "pyproject.toml").read_text("utf-8"),
     "apps/pyproject.toml": (
         '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
-        '[dependency-groups]\nothers = ["gunicorn", "hypercorn"]\n'
+        "[dependency-groups]\n"
+        'others = ["gunicorn", "hypercorn", "gevent", "packaging", "uvicorn-worker", "httptools"]\n'
     ),
     "apps/both/both.py": """\
 async def asgi(scope, receive, send):
@@ -81,11 +82,16 @@ load = "closed"
 cores = "split"
 [[cases]]
 endpoint = "asgi"
-server = ["hypercorn", "gunicorn"]
+server = ["hypercorn", "gunicorn", "uvicorn-worker"]
 [[cases]]
 endpoint = "wsgi"
 server = "gunicorn"
 threads = 4
+[[cases]]
+id = "{endpoint}/{loop}"
+endpoint = "wsgi"
+server = "gunicorn"
+loop = "gevent"
 """,
 }
 """A checkout that measures them."""
@@ -122,7 +128,9 @@ def test_an_entry_is_complete(server: Server) -> None:
             assert server.arguments(made, 12345) != line
             assert line[line.index("--workers") + 1] == str(workers)
             assert {"127.0.0.1", "12345"} <= set(" ".join(line).replace(":", " ").split())
-            assert case.loop in line or interface == "wsgi", "never left to the server"
+            assert server.module or case.loop in line or interface == "wsgi", (
+                "never left to the server"
+            )
             assert not any(Path(word).is_absolute() for word in line)
 
 
@@ -148,7 +156,14 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
 @pytest.mark.real
 @pytest.mark.usefixtures("state_home")
 @pytest.mark.parametrize(
-    ("case_id", "workers"), [("asgi/hypercorn", 2), ("asgi/gunicorn", 2), ("wsgi/gunicorn", 1)]
+    ("case_id", "workers"),
+    [
+        ("asgi/hypercorn", 2),
+        ("asgi/gunicorn", 2),
+        ("asgi/uvicorn-worker", 2),
+        ("wsgi/gunicorn", 1),
+        ("wsgi/gevent", 2),
+    ],
 )
 def test_servers_of_no_stack_of_ours_are_measured(
     others: Testbed, case_id: str, workers: int, tmp_path: Path
@@ -177,7 +192,10 @@ def test_the_locked_version_knows_every_option(server: Server, others: Testbed) 
         else others.pythons["others", "3.14"]
     )
     said = subprocess.run(
-        [python, "-m", server.name, "--help"], capture_output=True, text=True, check=True
+        [python, "-m", server.module or server.name, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     for interface in server.interfaces:
         words = server.arguments(case_for(server, interface), 12345)

@@ -125,14 +125,21 @@ def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:
             "--server uvicorn: expected one that speaks wsgi, as a:b does: granian, gunicorn",
         ),
         ({"loop": "rloop"}, "asgi", "--loop rloop: expected one of uvicorn's: asyncio, uvloop"),
+        ({"loop": "gevent", "server": "gunicorn"}, "asgi", "gevent: expected another than gevent"),
+        (
+            {"loop": "gevent", "server": "gunicorn", "threads": 2},
+            "wsgi",
+            "--threads 2: expected no threads",
+        ),
     ],
 )
 def test_a_server_that_cannot_serve_it_is_refused(
     keys: dict[str, Any], interface: Interface, sentence: str, tmp_path: Path
 ) -> None:
     wanted = Target.model_validate({"app": "a:b", **keys})
+    server = wanted.server or "uvicorn"
     with pytest.raises(UsageError, match=sentence):
-        target.cases(wanted, tmp_path, interface=interface, server="uvicorn", pythons=["3.14"])
+        target.cases(wanted, tmp_path, interface=interface, server=server, pythons=["3.14"])
 
 
 def test_results_of_a_target_are_kept_out_of_its_repository(

@@ -41,7 +41,7 @@ _METAVARS: Final = {
     "expect_status": "STATUS",
     "workers": "N",
     "threads": "N",
-    "loop": "<asyncio|uvloop|rloop|zuvloop>",
+    "loop": "<asyncio|uvloop|rloop|zuvloop|gevent>",
     "connections": "N",
     "rate": "NUMBER",
     "packages": "FILE",

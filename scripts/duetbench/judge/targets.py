@@ -5,6 +5,7 @@ own.
 """
 
 import os
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,13 +23,26 @@ from duetbench.measure.testbed import Testbed, find_interface, inherited_variabl
 from duetbench.project import interpreters, stacks, target, target_locks, target_python
 from duetbench.project.project import Deployment, Project
 from duetbench.project.schema import InterpreterSpec
-from duetbench.project.servers import SERVERS
+from duetbench.project.servers import GEVENT, SERVERS
 from duetbench.project.setting import AS_DECLARED, Setting, values, variables
 from duetbench.project.settings import FOLDER, STACK, Interpreter, Target
 from duetbench.project.stacks import Stack
 
 _GUNICORN_ASGI: Final = Version("25")
 """The first gunicorn that serves ASGI without another package."""
+
+
+_STARTERS: Final = (
+    *("Procfile", "Dockerfile*", "*compose*.y*ml", "gunicorn*.py", "*.sh", "*/*.sh"),
+    *("*/Dockerfile*", "*/gunicorn*.py"),
+)
+"""Files of a repository that tell how it starts Gunicorn, the likeliest first."""
+
+_WORKERS: Final[dict[str, tuple[str, Interface, str, str]]] = {
+    r"\bUvicorn\w*Worker\b": ("uvicorn-worker", "asgi", "uvicorn", "asyncio"),
+    r"(-k|worker[-_]class)[\s=\"',]+gevent\b": ("gunicorn", "wsgi", GEVENT, GEVENT),
+}
+"""Pattern of Gunicorn's workers → server, interface, the package that they need, and their loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +83,11 @@ def deploy(
         SetupError: The interpreter, a package or the environment cannot be made.
     """
     assert project.target is not None  # noqa: S101 - the commands check it
-    choices = [project.target.model_copy(update=values(setting)) for setting in settings]
-    choice, within = choices[-1], revisions.within(project.root)
+    declared, within = project.target, revisions.within(project.root)
+    if like is not None and like.target is not None:
+        declared = declared.model_copy(update={"loop": like.target.loop})
+    choices = [declared.model_copy(update=values(setting)) for setting in settings]
+    choice = choices[-1]
     lock = lock or lock_in(place, choice)
     if like is None:
         by_name = _interpreters(project, place, choice, [lock, beside], pins, narrator)
@@ -90,8 +107,8 @@ def deploy(
 
     if like is None:
         interface = choice.interface
-        server = choice.server or _server(packages.packages, interface)
-        needs = _needs(server, choices, interface or "asgi")
+        server, ways, note = _served(place, packages.packages, choices, interface, pythons)
+        needs = _needs(server, ways, interface or "asgi")
         stack = lock_for(needs)
         if interface is None:
             env = {"env": {**choice.env, **variables(settings[-1])}}
@@ -102,9 +119,10 @@ def deploy(
                 stack = trial.resolve_stack(STACK, narrator, pins=versions)
             stacks.make_environment(stack, python, narrator)
             interface = _interface(trial, stack, python)
-            server = choice.server or _server(packages.packages, interface)
-            if (other := _needs(server, choices, interface)) != needs:
+            server, ways, note = _served(place, packages.packages, choices, interface, pythons)
+            if (other := _needs(server, ways, interface)) != needs:
                 lock_for(other)
+        choice, notes = ways[-1], (*notes, *note)
         cases = target.cases(
             choice, project.root, interface=interface, server=server, pythons=tuple(by_name)
         )
@@ -281,7 +299,7 @@ def _interface(trial: Project, stack: Stack, python: Interpreter) -> Interface:
     request: dict[str, Any] = {"app": choice.app, "factory": choice.factory, "interface": "asgi"}
     known: dict[str, Any] = {"endpoint": Endpoint.model_construct(**request), "python": name}
     known |= {"before": choice.before, "after": choice.after, "env_names": tuple(choice.env)}
-    case = Case.model_construct(id=choice.app, stack=stack.name, **known)
+    case = Case.model_construct(stack=stack.name, loop=choice.loop, **known)
     log = command.new_log("import", cache.digest(str(draft.repository)))
     testbed = Testbed(
         apps=trial.root / "apps",
@@ -305,6 +323,35 @@ def _interface(trial: Project, stack: Stack, python: Interpreter) -> Interface:
             f"{error}. Set variables that it needs with --env and --env-file; if the import alone "
             "cannot tell, name the interface: --interface asgi or wsgi"
         ) from error
+
+
+def _served(
+    place: Path,
+    packages: Mapping[str, str],
+    choices: Sequence[Target],
+    interface: Interface | None,
+    pythons: Sequence[Interpreter],
+) -> tuple[str, Sequence[Target], tuple[str, ...]]:
+    """Choose the server: as asked, as the repository starts Gunicorn, or as locked; with a note.
+
+    Greenlets are also the loop of the ways to serve the target.
+    """
+    choice = choices[-1]
+    if choice.server is None and choice.loop == "asyncio" and "gunicorn" in packages:
+        for file in (file for pattern in _STARTERS for file in sorted(place.glob(pattern))):
+            text = file.read_text("utf-8", "replace") if file.is_file() else ""
+            for pattern, (server, speaks, needed, loop) in _WORKERS.items():
+                if (
+                    interface in {None, speaks}
+                    and needed in packages
+                    and not (loop == GEVENT and any(python.free_threaded for python in pythons))
+                    and "gunicorn" in f"{file.name} {text}"
+                    and re.search(pattern, text)
+                ):
+                    note = f"gunicorn with {needed}'s workers, as {file.name} says (--server)"
+                    ways = [way.model_copy(update={"loop": loop}) for way in choices]
+                    return server, ways, (note,)
+    return choice.server or _server(packages, interface), choices, ()
 
 
 def _server(packages: Mapping[str, str], interface: Interface | None) -> str:

@@ -144,6 +144,7 @@ class Testbed:
             entry.APP: wrapped.app,
             entry.FACTORY: "1" if wrapped.factory else "",
             entry.INTERFACE: wrapped.interface,
+            entry.LOOP: case.loop,
             **self._switches(case),
             **variables,
         }
@@ -160,7 +161,7 @@ class Testbed:
         wrapped = case.model_copy(update={"endpoint": case.endpoint.model_copy(update=wrapper)})
         python = self.pythons[case.stack, case.python]
         arguments = server.arguments(wrapped, port)
-        return [str(python), "-m", server.name, *server.settings, *arguments]
+        return [str(python), "-m", server.module or server.name, *server.settings, *arguments]
 
     def commands(self, case: Case) -> Commands:
         """The case's command lines for people: the bare application, without our module.
@@ -182,7 +183,7 @@ class Testbed:
             ("taskset", "-c", ",".join(map(str, cores)))
             for cores in (self.server_cores(case), clients)
         )
-        serve += [*on_server, "$PYTHON", "-m", server.name, *arguments]
+        serve += [*on_server, "$PYTHON", "-m", server.module or server.name, *arguments]
         return Commands(
             server=" ".join(_word(text, case.env_names) for text in serve),
             load=" ".join(_word(text, case.env_names) for text in (*on_client, *generator)),

@@ -16,6 +16,9 @@ GRANIAN_BACKLOG: Final = 1024
 GUNICORN_CONNECTIONS: Final = 1000
 """Gunicorn's default, per worker."""
 
+GEVENT: Final = "gevent"
+"""A loop of Gunicorn's for WSGI: a worker serves with greenlets, and has no blocking threads."""
+
 KEEP_ALIVE: Final = "60"
 """Seconds: connections that idle for 2 or 5, the defaults, would be closed under the generator's
 hands."""
@@ -31,8 +34,9 @@ class Server:
     """How one server is driven.
 
     Attributes:
-        name: As declarations spell it; also the module that `python -m` runs and the distribution
-            whose version is checked against the lock.
+        name: As declarations spell it; also the distribution whose version is checked against the
+            lock.
+        module: The module that `python -m` runs, if it has another name.
         interfaces: Application interfaces that it serves.
         loops: Event loops that it can be pinned to (WSGI servers take `none`).
         arguments: Arguments after `python -m name` for a case and a port.
@@ -59,6 +63,7 @@ class Server:
     loads: Callable[[Case], frozenset[str]] = _loop
     uneven: float = 1.0
     shown: tuple[str, ...] = ()
+    module: str = ""
 
 
 def _granian(case: Case, port: int) -> list[str]:
@@ -78,6 +83,12 @@ def _factory(case: Case) -> list[str]:
 def _called(case: Case) -> str:
     """The application, for servers that are told to call what makes it."""
     return f"{case.endpoint.app}()" if case.endpoint.factory else case.endpoint.app
+
+
+def _beside_gunicorn(case: Case) -> frozenset[str]:
+    if case.loop == GEVENT:
+        return frozenset({GEVENT, "packaging"})  # which its worker imports, but does not require
+    return _loop(case) if case.endpoint.interface == "asgi" else frozenset()
 
 
 def _uvicorn(case: Case, port: int) -> list[str]:
@@ -102,8 +113,12 @@ def _hypercorn(case: Case, port: int) -> list[str]:
 
 def _gunicorn(case: Case, port: int) -> list[str]:
     kind = f"gthread --threads {case.threads}"
-    if case.endpoint.interface == "asgi":
+    if case.server == "uvicorn-worker":
+        kind = "uvicorn_worker.UvicornWorker"
+    elif case.endpoint.interface == "asgi":
         kind = f"asgi --asgi-loop {case.loop}"
+    elif case.loop == GEVENT:
+        kind = GEVENT
     # No master that kills a busy worker, and none that waits for longer than we do.
     options = (
         f"--bind 127.0.0.1:{port} --workers {case.workers} --worker-class {kind} "
@@ -145,14 +160,30 @@ SERVERS: Final[dict[str, Server]] = {
         Server(
             name="gunicorn",
             interfaces=frozenset({"asgi", "wsgi"}),
-            loops=frozenset({"asyncio", "uvloop"}),
+            loops=frozenset({"asyncio", "uvloop", GEVENT}),
             arguments=_gunicorn,
             settings=("--config", "python:duetbench_gunicorn"),
             backpressure=lambda workers: GUNICORN_CONNECTIONS * workers,
-            loads=lambda case: _loop(case) if case.endpoint.interface == "asgi" else frozenset(),
+            loads=_beside_gunicorn,
+        ),
+        Server(
+            name="uvicorn-worker",
+            module="gunicorn",
+            interfaces=frozenset({"asgi"}),
+            loops=frozenset({"asyncio", "uvloop"}),
+            arguments=_gunicorn,
+            settings=("--config", "python:duetbench_uvicorn_worker"),
+            loads=lambda case: _loop(case) | {"gunicorn", "uvicorn", "httptools"},
+            uneven=1.25,
+            shown=("gunicorn",),
         ),
     )
 }
+
+
+def blocks(interface: Interface, loop: str) -> bool:
+    """Whether a server uses blocking threads for an interface, on a loop."""
+    return interface == "wsgi" and loop != GEVENT
 
 
 def misfit(case: Case) -> tuple[str, object, str] | None:
@@ -162,12 +193,17 @@ def misfit(case: Case) -> tuple[str, object, str] | None:
     fit = f"one that speaks {speaks}, as {app} does: {fitting}"
     blocking = f"blocking threads for wsgi, and only there; {app} is {speaks}"
     loops, limit = ", ".join(sorted(server.loops)), server.backpressure(case.workers)
+    gevent, free = case.loop == GEVENT, case.python.removesuffix("-jit").endswith("t")
+    greenlets = "another than gevent, which is for wsgi, on an interpreter with the GIL"
     most = f"at most {limit}, the backpressure of {case.server} with {case.workers} workers"
+    if gevent:
+        blocking = "no threads with gevent, whose workers use greenlets"
     threads, connections = case.threads or "nothing", case.load.connections
     checks = (
         ("server", case.server, speaks in server.interfaces, fit),
         ("loop", case.loop, case.loop in server.loops, f"one of {case.server}'s: {loops}"),
-        ("threads", threads, (case.threads is not None) == (speaks == "wsgi"), blocking),
+        ("loop", case.loop, not gevent or (speaks == "wsgi" and not free), greenlets),
+        ("threads", threads, (case.threads is not None) == blocks(speaks, case.loop), blocking),
         ("connections", connections, limit is None or connections <= limit, most),
     )
     return next(((key, found, allowed) for key, found, fits, allowed in checks if not fits), None)

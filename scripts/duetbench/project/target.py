@@ -29,7 +29,7 @@ from duetbench.project.schema import (
     mistake,
     validate,
 )
-from duetbench.project.servers import SERVERS, misfit
+from duetbench.project.servers import SERVERS, blocks, misfit
 from duetbench.project.settings import FILE, KEYS, STACK, Target, project_name, read_table
 
 _THREADS: Final = 8
@@ -143,7 +143,7 @@ def cases(
                 server=server,
                 loop=target.loop,
                 workers=target.workers,
-                threads=target.threads or (_THREADS if interface == "wsgi" else None),
+                threads=target.threads or (_THREADS if blocks(interface, target.loop) else None),
                 load=Load(
                     model=LoadModel.CLOSED if target.rate is None else LoadModel.PACED,
                     connections=target.connections,
