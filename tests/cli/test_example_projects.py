@@ -1,5 +1,6 @@
 """Applications of somebody's own, measured with the commands that docs/applications.md shows."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -107,6 +108,30 @@ def test_two_commits_over_postgresql(
 def _databases(address: str) -> set[str]:
     found = psql(address, "select datname from pg_database where not datistemplate")
     return set(found.split())
+
+
+@pytest.mark.real
+def test_a_budget_that_the_commands_before_take_is_not_spent(
+    projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A count would take 18 s of 20, and two duets 23: base's commands show that."""
+    laid_out(projects, "bare", monkeypatch)
+    out = bench.folder / "found.json"
+    done = bench(
+        "compare", "HEAD", "HEAD", "--all", "--app", "bare:app", "--env", f"BARE_TOKEN={SECRET}",
+        "--path", "/nothing", "--expect-status", "401", "--before", "sleep 4", "--budget", "20s",
+        "--output", out,
+    )  # fmt: skip
+    assert done.code == 3, done
+    assert re.search(
+        r"too small for two duets: one takes about 1\d s, \d+ s of them for the commands of "
+        r"--before; a first answer takes about .* s: set --budget \w+",
+        done.out,
+    ), done
+    assert not re.search(r"-\d+ s", done.out)
+    (case,) = files.read(Comparison, out).cases
+    assert len(case.duets) <= 1  # that one without Valgrind
+    assert re.search("took 4 s, which leaves no time to count|apt-get install", case.no_count)
 
 
 @pytest.mark.real

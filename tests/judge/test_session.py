@@ -11,8 +11,10 @@ from typing import Any, cast
 import pytest
 
 from comparing import SLOWER, busy
+from duetbench.core import units
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import Case, Flag, Verdict
+from duetbench.core.text import TOO_SMALL
 from duetbench.judge import session
 from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, differ
 from duetbench.judge.duet_loop import Reporter
@@ -133,6 +135,45 @@ def test_a_budget_of_20_s_has_a_count(compare: Compare) -> None:
     assert found.wall_seconds <= 1.1 * 20
 
 
+@pytest.mark.parametrize(
+    ("preparation", "uncounted", "budget", "spent", "part"),
+    [
+        (0.0, "", 5, 0, "two duets: one takes about 4 s; a first answer takes about 32 s: set"),
+        (20.0, "", 40, 20, "about 44 s, 40 s of them for the commands of --before; a first"),
+        (20.0, "", 110, 55, "about 44 s, 40 s of them for the commands of --before; a first"),
+        (100.0, "", 90, 100, "about 3 min 24 s, 3 min 20 s of them for the commands of --before"),
+        (20.0, "no Valgrind", 60, 47, "about 47 s, 40 s of them for the commands of --before"),
+    ],
+)
+def test_a_budget_without_time_for_two_duets_is_not_spent_and_the_advised_one_does(
+    tmp_path: Path,
+    compare: Compare,  # noqa: ARG001 - for its fake oha
+    preparation: float,
+    uncounted: str,
+    budget: float,
+    spent: float,
+    part: str,
+) -> None:
+    """By hand: a duet takes 3.65 s and both preparations, a count 15 s and both preparations."""
+    case = busy(names(1)[0]).model_copy(update={"before": ("make seed",)})
+
+    def played(seconds: float) -> Comparison:
+        fake = FakeInstruments(preparation=preparation, uncounted=uncounted)
+        return compared_by(fake, [case], tmp_path, seconds)
+
+    found = played(budget)
+    (note,) = (note for note in found.notes if note.startswith(TOO_SMALL))
+    assert part in note
+    assert (found.wall_seconds, exit_code(found)) == (spent, 3)
+    advised = units.read_time(note.rpartition(" ")[2])
+    assert advised is not None
+    again = played(advised)
+    assert len(again.cases[0].duets) >= 2
+    assert not [note for note in again.notes if note.startswith(TOO_SMALL)]
+    assert again.wall_seconds <= 1.1 * advised
+    assert bool(again.cases[0].count) == (not uncounted)
+
+
 def test_a_case_that_cannot_be_measured_leaves_its_time_to_the_others(compare: Compare) -> None:
     """Counts leave time for the first look of one case; the first one fails at once."""
     void, *others = (f"{kind}/e/py3.14" for kind in "abc")
@@ -251,11 +292,8 @@ def test_only_the_newest_comparisons_are_kept(
 
 
 def counted(cases: Sequence[Case], counter: FakeInstruments, seconds: float = 1e9) -> Counts:
-    sides = {
-        case.id: (SideCase(case, cast(Testbed, SimpleNamespace(target=False, interpreters={}))),)
-        * 2
-        for case in cases
-    }
+    testbed = cast(Testbed, SimpleNamespace(target=False, interpreters={}, preparations={}))
+    sides = {case.id: (SideCase(case, testbed),) * 2 for case in cases}
     counts = Counts(counter.instructions, sides)
     counts.count(list(sides), lambda: seconds, SilentReporter().note)
     return counts
@@ -307,10 +345,10 @@ def test_counts_are_told_before_any_duet_and_say_where_duets_go(compare: Compare
 
     class Blind(FakeInstruments):
         def instructions(
-            self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
+            self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float, ends: float
         ) -> tuple[Instructions | str, ...]:
             assert not self.duet_log
-            counts = super().instructions(pairs, limit)
+            counts = super().instructions(pairs, limit, ends)
             both = zip(pairs, counts, strict=True)
             return tuple("it hung" if p[1].case.id == blind else one for p, one in both)
 

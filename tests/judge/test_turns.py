@@ -96,9 +96,9 @@ class Machine:
         raise AssertionError(f"a soak of {side.case.id}, {name}, {seconds} s")
 
     def instructions(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
+        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float, ends: float
     ) -> tuple[Instructions | str, ...]:
-        assert limit > 0
+        assert 0 < limit < ends
         return tuple("not counted" for _ in pairs)
 
 

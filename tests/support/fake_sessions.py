@@ -12,10 +12,11 @@ from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import session
+from duetbench.judge.counted import START_SECONDS
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Pair, Side, Sides
 from duetbench.judge.session import Question
-from duetbench.measure.testbed import SideCase
+from duetbench.measure.testbed import SideCase, server_of
 from duetbench.project.project import Project
 from duetbench.store.comparison import Comparison, Curve, Duet, Instructions, SideName, SideRecord
 from synthetic import figures, make_testbed, ok
@@ -54,11 +55,15 @@ class FakeInstruments:
         slower: Growth of head's core time, by case (0.03 is 3 %).
         failing: Cases whose head fails in every duet.
         stop: Number of the duet in which SIGINT arrives.
+        preparation: Seconds that preparing a launch of each side takes.
+        uncounted: Why instructions are not counted.
     """
 
     slower: Mapping[str, float] = field(default_factory=dict)
     failing: frozenset[str] = frozenset()
     stop: int | None = None
+    preparation: float = 0.0
+    uncounted: str = ""
     now: float = 1000.0
     duet_log: list[tuple[str, bool]] = field(default_factory=list)
     together: list[tuple[str, ...]] = field(default_factory=list)
@@ -70,11 +75,19 @@ class FakeInstruments:
         self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
     ) -> tuple[Duet, ...]:
         self.together.append(tuple(head.case.id for _, head in pairs))
+        self._prepare(*pairs[0])
         duets = [
             self._duet(head.case.id, head_first, order + n) for n, (_, head) in enumerate(pairs)
         ]
         failed = [bool(duet.failed) for duet in duets]
-        return tuple(duets[: failed.index(True) + 1] if True in failed else duets)
+        duets = duets[: failed.index(True) + 1] if True in failed else duets
+        seconds = SECONDS + 2 * self.preparation / len(duets)
+        return tuple(duet.model_copy(update={"seconds": seconds}) for duet in duets)
+
+    def _prepare(self, *sides: SideCase) -> None:
+        for part in sides:
+            part.testbed.preparations[server_of(part.case)] = self.preparation
+            self.now += self.preparation
 
     def _duet(self, name: str, head_first: bool, order: int) -> Duet:
         self.duet_log.append((name, head_first))
@@ -108,10 +121,17 @@ class FakeInstruments:
         raise AssertionError(f"a soak of {side.case.id}, {name}, {seconds} s")
 
     def instructions(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
+        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float, ends: float
     ) -> tuple[Instructions | str, ...]:
         assert limit > 0
+        assert ends > self.now
         self.counted.append(tuple(head.case.id for _, head in pairs))
+        if self.uncounted:
+            return (self.uncounted,) * len(pairs)
+        self._prepare(pairs[0][0])
+        if self.now + self.preparation + START_SECONDS > ends:
+            return ("no time left",) * len(pairs)
+        self._prepare(pairs[0][1])
         self.now += 15
         grown = [1 + self.slower.get(head.case.id, 0.0) for _, head in pairs]
         return tuple(Instructions(base=300_000, head=300_000 * g, spread=1e-5) for g in grown)

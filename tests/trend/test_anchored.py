@@ -90,9 +90,9 @@ class Given:
         raise AssertionError(f"a soak of {side.case.id}, {name}, {seconds} s")
 
     def instructions(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
+        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float, ends: float
     ) -> tuple[Instructions | str, ...]:
-        assert limit > 0
+        assert 0 < limit < ends
         return (Instructions(base=200_000, head=201_000, spread=2e-4),) * len(pairs)
 
 

@@ -21,6 +21,9 @@ TURNING: Final = frozenset(
 TO_REPEAT: Final = "to repeat it, "
 """Start of the note about options that the command of a comparison leaves out."""
 
+TOO_SMALL: Final = "the budget is too small for two"
+"""Start of the note about a budget in which no case can be judged."""
+
 ASCII: Final = str.maketrans(
     dict(zip("−▼▲✕×—µ·\u2019\u00a0●├┤─┼│┊◄►", "-v^xx-u*' o[]-+|:<>", strict=True))
     | {"…": "..", "→": "->", "±": "+/-", "≥": ">=", "≤": "<="}

@@ -81,8 +81,8 @@ def write(text: str, output: Path | None) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Format a waiting time: `48 s`, `12 min 05 s`."""
-    whole = round(seconds)
+    """Format a waiting time: `48 s`, `12 min 05 s`; a time that is over is `0 s`."""
+    whole = max(0, round(seconds))
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02d} s"
 
 

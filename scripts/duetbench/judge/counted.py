@@ -25,8 +25,9 @@ from duetbench.core.model import Case, Endpoint, Profile, Verdict
 from duetbench.core.text import short
 from duetbench.core.units import student
 from duetbench.host import paths, ports
+from duetbench.host.console import duration
 from duetbench.measure.instructions import counting
-from duetbench.measure.testbed import SideCase, Workspace
+from duetbench.measure.testbed import SideCase, Workspace, preparation, preparing
 from duetbench.project.project import Project
 from duetbench.store.change import INPROCESS
 from duetbench.store.comparison import Instructions, Judgement, MicroComparison, set_material
@@ -84,18 +85,25 @@ UNITS: Final = {
 its benchmark and parameters, as series are named."""
 
 
-def instructions(pairs: Sequence[BothSides], limit: float) -> tuple[Instructions | str, ...]:
-    """Count both sides at the same time within `limit` s, or give the reason why not.
+def instructions(
+    pairs: Sequence[BothSides], limit: float, ends: float = math.inf
+) -> tuple[Instructions | str, ...]:
+    """Count both sides at the same time, each within `limit` s, or give the reason why not.
 
-    The cases share stack, interpreter and environment variables. A target has only one case here,
-    since each copy of its files may be started only once.
+    The limit begins when a side is prepared. Nothing starts that cannot end before `ends`, by the
+    monotonic clock. The cases share stack, interpreter and environment variables. A target has only
+    one case here, since each copy of its files may be started only once.
     """
-    sides = zip(*pairs, strict=True)
-    ends, switched = time.monotonic() + limit, counting.can_switch()
+    if lacking := counting.missing():  # before what prepares a side, which may take minutes
+        return (lacking,) * len(pairs)
+    sides, switched = zip(*pairs, strict=True), counting.can_switch()
     try:
         with ExitStack() as stack:
-            under_way = [stack.enter_context(_counting(side, switched, ends)) for side in sides]
-            base, head = (collect(ends - time.monotonic()) for collect in under_way)
+            under_way = []
+            for side in sides:
+                _require_time(side[0], ends - preparation(*pairs[0]) / 2)
+                under_way.append(stack.enter_context(_counting(side, switched, limit, ends)))
+            base, head = (collect() for collect in under_way)
     except CountError as error:
         return (short(str(error), _LONGEST_REASON),) * len(pairs)
     return tuple(_together(base[unit(below)], head[unit(above)]) for below, above in pairs)
@@ -178,28 +186,34 @@ def _request(endpoint: Endpoint) -> Mapping[str, Any]:
     return {**fields, "path": first, "paths": others, "status": endpoint.expect.status}
 
 
+def _require_time(side: SideCase, ends: float) -> None:
+    """Check that there is time for a count before `ends`; CountError if there is not."""
+    if time.monotonic() + START_SECONDS > ends:
+        took = f"{preparing(side.case)} took {duration(preparation(side))}"
+        raise CountError(f"{took}, which leaves no time to count")
+
+
 @contextmanager
-def _counting(side: Sequence[SideCase], switched: bool, ends: float) -> Iterator[counting.Collect]:
+def _counting(
+    side: Sequence[SideCase], switched: bool, limit: float, ends: float
+) -> Iterator[Callable[[], counting.Outcomes]]:
     """Start counting each case's request or job, in process and without a server."""
     targets = list(dict.fromkeys(map(unit, side)))
-    with (
-        program(side[0]) as client,
-        counting.start(
-            client.python,
-            client.payload,
-            targets,
-            env=client.env,
-            switched=switched,
-            ends=ends,
-        ) as collect,
-    ):
+    with ExitStack() as stack:
+        client = stack.enter_context(program(side[0]))
+        _require_time(side[0], ends)
+        ends = min(ends, time.monotonic() + limit)
+        counter = counting.start(
+            client.python, client.payload, targets, env=client.env, switched=switched, ends=ends
+        )
+        collect = stack.enter_context(counter)
 
-        def collect_hidden(seconds: float) -> counting.Outcomes:
+        def collect_hidden() -> counting.Outcomes:
             return {
                 target: replace(count, reason=short(client.hide(count.reason), _LONGEST_REASON))
                 if isinstance(count, counting.NoCount)
                 else count
-                for target, count in collect(seconds).items()
+                for target, count in collect(ends - time.monotonic()).items()
             }
 
         yield collect_hidden
@@ -287,7 +301,7 @@ class Counts:
 
     def __init__(
         self,
-        count: Callable[[Sequence[BothSides], float], tuple[Instructions | str, ...]],
+        count: Callable[[Sequence[BothSides], float, float], tuple[Instructions | str, ...]],
         sides: Mapping[str, BothSides],
     ) -> None:
         """Count base and head, by the case's id or the job's series."""
@@ -320,20 +334,23 @@ class Counts:
         left: Callable[[], float],
         note: Callable[[str], None],
         tell: Callable[[Sequence[str]], object] = len,
+        ends: float = math.inf,
     ) -> None:
         """Count environments one by one while there is time; an interrupt keeps earlier counts.
 
         If time is too short for an environment, only its first cases are counted. `tell` receives
-        the cases of each environment as soon as they are counted.
+        the cases of each environment as soon as they are counted. None is prepared too late to end
+        before `ends`, by the comparison's clock.
         """
         for group in self._groups(cases):
-            room = max(0.0, left() - START_SECONDS) / EACH_SECONDS
+            start = START_SECONDS + preparation(*self._sides[group[0]])
+            room = max(0.0, left() - start) / EACH_SECONDS
             part = group[: math.floor(min(room, len(group)))]
             if not part:
                 continue
             seconds = START_SECONDS + EACH_SECONDS * len(part)
             pairs = [self._sides[case] for case in part]
-            counts = self._count(pairs, min(left(), PATIENCE * seconds))
+            counts = self._count(pairs, min(left(), PATIENCE * seconds), ends)
             self._outcomes |= {self._code(c): count for c, count in zip(part, counts, strict=True)}
             tell(part)
             for reason in dict.fromkeys(count for count in counts if isinstance(count, str)):

@@ -40,7 +40,7 @@ from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
 from duetbench.host.machine import Cores
 from duetbench.judge.pairs import Pair, by_turns, join_reasons, with_noise, without_prevented
-from duetbench.measure.testbed import SideCase
+from duetbench.measure.testbed import SideCase, preparation
 from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain, start
 from duetbench.store.comparison import Curve, Duet, Instructions, SideName
 
@@ -65,7 +65,7 @@ class Instruments(Protocol):
         """Load a side alone for some seconds. Raises nothing but `InterruptedRun`."""
 
     def instructions(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
+        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float, ends: float
     ) -> tuple[Instructions | str, ...]:
         """Count both sides' instructions; see `counted.instructions`."""
 
@@ -129,9 +129,10 @@ class Rule(Protocol):
 class DuetSeconds:
     """Predicts the seconds of duets: a calculated time, corrected by the duets so far.
 
-    Duets on one launch share its start and end. A case is corrected by its own errors, or by those
-    of other cases if it has none. With `turns`, a sample of a case that computes in several threads
-    on several cores is three launches.
+    What preparing a launch took, for a count or a duet, is expected again. Duets on one launch
+    share its start and end. A case is corrected by its own errors, or by those of other cases if it
+    has none. With `turns`, a sample of a case that computes in several threads on several cores is
+    three launches.
     """
 
     def __init__(self, *, turns: bool = False) -> None:
@@ -160,13 +161,16 @@ class DuetSeconds:
         if pair not in self._expected:
             self._expected[pair] = duet_seconds(pair.case, alone=pair.alone)
         launch, own = self._expected[pair]
+        prepared = preparation(*pair.sides)
         several = len(pair.head.testbed.server_cores(pair.case)) > 1
         if pair.start:
-            return 2 * launch, 0.0
-        beside = pair.wide and not pair.duets.hurried and not pair.alone
+            return 2 * launch + prepared, 0.0
+        if pair.alone:
+            return launch, own + prepared
+        beside = pair.wide and not pair.duets.hurried
         if self._turns and several and beside and not pair.case.endpoint.floor:
-            own += 2 * (launch + own)
-        return launch, own
+            own += 2 * (launch + own) + prepared
+        return launch + prepared, own
 
 
 def duet_seconds(case: Case, *, alone: bool = False) -> tuple[float, float]:

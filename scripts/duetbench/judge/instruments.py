@@ -74,9 +74,9 @@ class Real:
         return soak.perform(side.case, side.testbed, log, seconds)
 
     def instructions(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
+        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float, ends: float
     ) -> tuple[Instructions | str, ...]:
-        return counted.instructions(pairs, limit)
+        return counted.instructions(pairs, limit, ends)
 
     def _logs(self, case: str) -> Callable[[SideName], Path]:
         stem = f"{next(self._numbers):04d}-{case.replace('/', '_')}"

@@ -20,6 +20,7 @@ from duetbench.core import __version__, units
 from duetbench.core.errors import RecordError
 from duetbench.core.metrics import CPU, MATERIAL, Concern
 from duetbench.core.model import Missing
+from duetbench.core.text import TOO_SMALL
 from duetbench.core.units import utc_now
 from duetbench.host.console import duration
 from duetbench.host.machine import Cores
@@ -32,6 +33,7 @@ from duetbench.judge.pairs import Pair, Sides, explaining
 from duetbench.judge.priors import Priors
 from duetbench.judge.sequential_test import SequentialTest, judge, judge_beside
 from duetbench.judge.statistics import Method
+from duetbench.measure.testbed import preparation, preparing
 from duetbench.project import names, tools
 from duetbench.project import plan as planning
 from duetbench.store import kinds
@@ -60,6 +62,9 @@ _NAMED: Final = 5  # cases whose counts are noted one by one
 
 FIRST_LOOK: Final = 0.75
 """Share of the budget in which all chosen cases must reach their first look at the data."""
+
+QUICK: Final = 0.8
+"""Least share of its predicted time that a duet may take before any was run."""
 
 Ending = Literal["complete", "partial"]
 
@@ -160,6 +165,7 @@ class _Session:
         self.counts = Counts(instruments.instructions, {**served, **inside})
         self._choose(self.seconds)
         self.notes: list[str] = []
+        self.counted = 0.0  # seconds that counting took
 
     @cached_property
     def priors(self) -> Priors:
@@ -185,11 +191,41 @@ class _Session:
         turns = [name for name, pair in self.pairs.items() if pair.alone and not pair.unequal]
         if turns:
             self.note(planning.without_duets(turns))
-        while self.loop.run(self, self.ends) and self._admit():
-            pass
-        if lost := len(self._waiting()):
+        if self._fits():
+            while self.loop.run(self, self.ends) and self._admit():
+                pass
+        if self.open() and not any(map(self._judgeable, self.pairs.values())):
+            self.note(self._too_small())
+        elif lost := len(self._waiting()):
             few = f"{lost} of {len(self.candidates)} cases: they were not measured"
             self.note(f"the budget is too small for {few}")
+
+    def _fits(self) -> bool:
+        """Whether there is time for a first look at any case, on a machine that is quick."""
+        duet = min(map(self.loop.round_seconds, self.pairs.values()), default=0.0)
+        return QUICK * self.method.looks.least * duet <= self.ends - self.clock()
+
+    def _judgeable(self, pair: Pair) -> bool:
+        return bool(pair.duets.void) or len(pair.duets.usable) >= self.method.looks.least
+
+    def _too_small(self) -> str:
+        """Say how long a duet takes, and which budget gives all cases a first answer."""
+        pair = min(self.pairs.values(), key=self.loop.round_seconds)
+        duet, prepared = self.loop.round_seconds(pair), preparation(*pair.sides)
+        part = f", {duration(prepared)} of them for {preparing(pair.case)}"
+        every = self.candidates.values()
+        counting = [
+            START_SECONDS + EACH_SECONDS + preparation(*pair.sides)
+            for pair in every
+            if not self._uncounted(pair)
+        ]
+        first = self.first * self.loop.round_seconds(*every) / FIRST_LOOK
+        first += max((self.counted, *counting))
+        return (
+            f"{TOO_SMALL} {pair.duets.noun}s: one takes about {duration(duet)}"
+            f"{part if 2 * prepared > duet else ''}; a first answer takes about "
+            f"{duration(first)}: set --budget {units.write_time(first)}"
+        )
 
     def open(self) -> Sequence[Pair]:
         return [self.pairs[case] for case in self.test.open()]
@@ -226,8 +262,7 @@ class _Session:
         A leak of one side is news only where the other was loaded alike.
         """
         shortest, _ = growth.SECONDS
-        left = self.ends - self.clock() - growth.AROUND
-        later = left - self.loop.seconds.of(pair) >= shortest
+        later = self._soak_seconds(pair) - self.loop.seconds.of(pair) >= shortest
         if later and len(pair.duets.all) < growth.LEAST and pair.case.id in self.test.open():
             return
         for name in SIDES:
@@ -238,19 +273,24 @@ class _Session:
             for name in SIDES:
                 self._load_alone(pair, name)
 
+    def _soak_seconds(self, pair: Pair, sides: int = 1) -> float:
+        """Compute the seconds that are left for the load of a side alone, or of each of both."""
+        around = growth.AROUND + preparation(*pair.sides) / 2
+        return (self.ends - self.clock()) / sides - around
+
     def _load_alone(self, pair: Pair, name: SideName) -> None:
         """Load a side alone once, if there is time, and see how its memory grows."""
         shortest, longest = growth.SECONDS
-        left = self.ends - self.clock() - growth.AROUND
         growths = pair.duets.growth
-        if left < shortest or (name in growths and growths[name].curve):
+        seconds = self._soak_seconds(pair)
+        if seconds < shortest or (name in growths and growths[name].curve):
             return
-        if not any(memory.curve for memory in growths.values()):  # leave time for the other side
-            rest = left - shortest - growth.AROUND
-            left = rest if rest >= shortest else left
+        first = not any(memory.curve for memory in growths.values())
+        if first and (half := self._soak_seconds(pair, len(SIDES))) >= shortest:
+            seconds = half  # the other side may have to follow
         self.reporter.note(f"{pair.case.id}: {name} is loaded alone: does its memory grow?")
         part = pair.sides[SIDES.index(name)]
-        pair.duets.soak(name, self.instruments.soak(part, name, min(longest, left)))
+        pair.duets.soak(name, self.instruments.soak(part, name, min(longest, seconds)))
         self.test.take(pair.case.id, pair.duets)
         memory = pair.duets.growth[name]
         self.reporter.note(f"{name} alone: {memory.course}, {memory.words} per request")
@@ -315,15 +355,23 @@ class _Session:
 
     def _count(self) -> None:
         """Count instructions first: they are an answer, and show where to spend duets."""
-        share = max(COUNTING * self.seconds, min(LEAST_COUNTING, MOST_COUNTING * self.seconds))
+        share, most = COUNTING * self.seconds, MOST_COUNTING * self.seconds
+        share = max(share, min(LEAST_COUNTING, most))
         if not self.pairs or self.question.counts_only:
-            share = self.seconds
-        ends = self.clock() + share
+            share = most = self.seconds
+        began = self.clock()
         pairs = [pair for pair in _spread(self.candidates.values()) if not pair.executes_alike]
         keys = (*(pair.case.id for pair in pairs), *self.jobs)
-        self.counts.count(keys, lambda: ends - self.clock(), self.reporter.note, self._tell)
-        left = self.ends - self.clock()
-        self._choose(min(self.seconds, left / (1 - COUNTING)))
+
+        def left() -> float:
+            # Preparing launches is no counting, and is only known once there was a launch.
+            prepared = max((preparation(*pair.sides) for pair in pairs), default=0.0)
+            return began + min(share + prepared, most) - self.clock()
+
+        self.counts.count(keys, left, self.reporter.note, self._tell, began + most)
+        self.counted = self.clock() - began
+        seconds = (self.ends - self.clock()) / (1 - COUNTING)
+        self._choose(min(self.seconds, seconds))
         for pair in self.pairs.values():
             self._hint(pair)
 

@@ -13,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -96,6 +97,8 @@ class Testbed:
     """The target's folder in its repository; launches copy the whole repository."""
     lane: Cores | None = None
     """The cores of a pair with another one beside it; None: all of the machine's."""
+    preparations: dict[Hashable, float] = field(default_factory=dict, compare=False)
+    """Seconds that the latest preparation for a server took, by `server_of`: files, `before`."""
 
     @property
     def _place(self) -> Cores:
@@ -225,12 +228,14 @@ class Workspace:
 
     def open(self, cores: Sequence[int] | None) -> None:
         """Copy the files and run the commands `before`; LaunchError setup_failed."""
+        began = time.monotonic()
         if self._testbed.target:
             folder = self._testbed.folder(self._case)
             _copy_around(folder, self._testbed.within, self._place / "copy")
         self._opened = True
         for command in self._case.before:
             self._execute(command, "before", cores)
+        self._testbed.preparations[server_of(self._case)] = time.monotonic() - began
 
     def cpu_seconds(self) -> float:
         """Core time so far of the processes that the commands left running, s."""
@@ -305,6 +310,20 @@ class SideCase:
 def server_of(case: Case) -> Hashable:
     """The key of a case's server; cases with equal keys can share one."""
     return *_OF_SERVERS(case), tuple(sorted(case.env.items()))
+
+
+def preparing(case: Case) -> str:
+    """Name what takes most of a launch's preparation."""
+    return "the commands of --before" if case.before else "copying the repository"
+
+
+def preparation(*sides: SideCase) -> float:
+    """Predict the seconds of preparing a launch of each side, by its latest one; 0 if unknown.
+
+    A side that was not launched yet takes as long as another one.
+    """
+    known = [part.testbed.preparations.get(server_of(part.case), 0.0) for part in sides]
+    return sum(seconds or max(known) for seconds in known)
 
 
 def find_interface(testbed: Testbed, case: Case, log: Path) -> Interface:

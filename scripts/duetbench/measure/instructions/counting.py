@@ -15,6 +15,7 @@ import signal
 import statistics
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -293,6 +294,7 @@ class Process:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self._started = time.monotonic()
         self._running.add(self)
 
     @classmethod
@@ -311,8 +313,8 @@ class Process:
             code = self._popen.wait(max(timeout, 0))
         except subprocess.TimeoutExpired as error:
             raise CountError(
-                f"expected Valgrind to finish in {timeout:.0f} s, and it has not: it is some fifty "
-                f"times slower than the program; {self._words()}"
+                f"expected Valgrind to finish in {time.monotonic() - self._started:.0f} s, and it "
+                f"has not: it is some fifty times slower than the program; {self._words()}"
             ) from error
         if code != 0:
             how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
