@@ -1,6 +1,7 @@
 """Reports of a comparison: headline and steps that follow from it, blocks in order, none lost."""
 
 import io
+import math
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,8 +26,10 @@ from comparing import (
     lines,
     micro,
 )
+from duetbench.core import units
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Flag, Missing, Verdict
+from duetbench.core.text import TOO_SMALL
 from duetbench.core.units import Interval
 from duetbench.judge import counted
 from duetbench.show import formats
@@ -207,6 +210,51 @@ def test_time_is_asked_for_only_where_it_helps(
 ) -> None:
     """Sixteen of sixty duets are short of time; what had all of them is not."""
     assert steps(*cases, **more) == (step,)
+
+
+@pytest.mark.parametrize(
+    ("played", "ratio", "reach", "budget"),
+    [
+        # The margin of 1 % is 1.4 times as far: 32 duets, so those of the look at 40, 24 more.
+        (16, 1.0, 1.414, "5m30s"),
+        # A change that is twice as large as it need be to be detected: no reason but luck.
+        (16, 1.0398, 0.5, "3m30s"),
+        # More than the last look: all that a comparison takes.
+        (16, 1.0, 9, "8m30s"),
+        (1, None, None, "3m"),
+    ],
+)
+def test_a_larger_budget_has_a_figure(
+    played: int, ratio: float | None, reach: float | None, budget: str
+) -> None:
+    """Duets of 8 s, 130 s in all of 120; `reach` is in units of what remains to the margin."""
+    gap = 0.00995 if ratio == 1 else 0.037
+    detectable = None if reach is None else math.expm1(0.002 + reach * gap)
+    case = judged_case(
+        A,
+        OPEN.model_copy(
+            update={"ratio": ratio, "low": ratio, "high": ratio, "detectable": detectable,
+                    "duets": played},
+        ),
+        duets=(duet(A),) * played,
+    )  # fmt: skip
+    (step,) = steps(case, wall_seconds=130, budget_seconds=120)
+    assert step == LACK.replace("--budget", f"--budget (about {budget})")
+
+
+def test_a_budget_for_no_duet_says_why_instead() -> None:
+    note = f"{TOO_SMALL} duets: one takes about 44 s: set --budget 5m"
+    assert steps(judged_case(B, OPEN), notes=(note,)) == (f"T{note[1:]}.",)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(4, "5s"), (71, "75s"), (116, "2m"), (121, "2m30s"), (600, "10m"), (601, "11m"),
+     (3541, "1h"), (5400, "1h30m")],
+)  # fmt: skip
+def test_a_proposed_time_is_one_that_an_option_reads(seconds: float, text: str) -> None:
+    assert units.write_time(seconds) == text
+    assert (units.read_time(text) or 0) >= seconds
 
 
 SELECTED = "--select 'x/*' --seed 1 --all --budget 20m"

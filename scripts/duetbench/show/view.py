@@ -1,6 +1,7 @@
 """A comparison as every format shows it: a headline, rows, and sections. Pure."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from typing import Final, Literal
 from duetbench.core import units
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, WAKE_UPS, WORK
 from duetbench.core.model import Verdict
-from duetbench.core.text import TO_REPEAT, some
+from duetbench.core.text import TO_REPEAT, TOO_SMALL, some
 from duetbench.project import names
 from duetbench.show import formats
 from duetbench.show.answer import (
@@ -342,10 +343,14 @@ def _steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
     lacking: dict[str, list[ViewRow]] = {"time": [], "quiet": [], "steady": [], "nothing": []}
     for row in of_groups(rows, "undecided", "unjudged"):
         lacking[_lacks(comparison, row)].append(row)
-    if short_of_time := lacking["time"]:
+    if too_small := [note for note in comparison.notes if note.startswith(TOO_SMALL)]:
+        yield f"{too_small[0][0].upper()}{too_small[0][1:]}."
+    elif short_of_time := lacking["time"]:
+        seconds = sufficient_budget(comparison, short_of_time)
+        about = f" (about {units.write_time(seconds)})" if seconds else ""
         yield (
-            f"Too little time for {number_of(short_of_time, comparison)}: a larger --budget or "
-            f"fewer cases (--select) would decide.{_turn(comparison, short_of_time)}"
+            f"Too little time for {number_of(short_of_time, comparison)}: a larger --budget{about} "
+            f"or fewer cases (--select) would decide.{_turn(comparison, short_of_time)}"
         )
     if noisy := lacking["quiet"]:
         cases = {row.case for row in noisy}
@@ -402,16 +407,55 @@ def _lacks(comparison: Comparison, row: ViewRow) -> Literal["time", "quiet", "st
         return "steady"
     if row.group == "unjudged":
         return "quiet" if row.judgement.excluded else "time"
-    # The last look, after which no samples are added; infinite if it is not recorded.
-    method = comparison.method
-    last = str(method.get("looks", "")).rpartition(", ")[2].partition(" ")[0]
-    most = int(last) if last.isdecimal() else math.inf
+    # After the last look no samples are added; it is infinite if it is not recorded.
+    method, most = comparison.method, max(_looks(comparison), default=math.inf)
     unlimited = comparison.budget_seconds is None and comparison.status == "complete"
     if unlimited or row.judgement.duets >= most:
         return "nothing"
     # A case is given up if too many of its duets were unusable.
     duets = next((case.duets for case in comparison.cases if case.case.id == row.case), ())
     return "quiet" if len(duets) >= most * float(method.get("patience", math.inf)) else "time"
+
+
+def _looks(comparison: Comparison) -> list[int]:
+    """Read the numbers of samples at which a comparison looks: `2 duets: 2%, 3 duets: 2%`."""
+    return [int(n) for n in re.findall(r"(\d+) duets", str(comparison.method.get("looks", "")))]
+
+
+_FIRST: Final = 4
+"""Samples of a case that `session` plans for a first answer."""
+
+_LARGER: Final = 1.25
+"""Least ratio of a proposed budget to one that was too small."""
+
+
+def sufficient_budget(comparison: Comparison, rows: Sequence[ViewRow]) -> float | None:
+    """Estimate the budget that decides these rows, s; None without a duet that shows its time.
+
+    Beyond the relevance threshold, a detectable change shrinks with the root of the samples. A row
+    is decided as soon as its change is detectable, or would be if it were larger than the margin.
+    """
+    duets = [duet for case in comparison.cases for duet in case.duets]
+    if not duets:
+        return None
+    usual, wanted = sum(duet.seconds for duet in duets) / len(duets), dict[str, float]()
+    played = {case.case.id: case.duets for case in comparison.cases if case.duets}
+    looks = _looks(comparison) or [_FIRST]
+    for row in rows:
+        if not row.metric:
+            continue  # instructions: they are counted once
+        scale, judgement, samples = METRICS[row.metric], row.judgement, float(_FIRST)
+        if judgement.ratio is not None and judgement.detectable is not None:
+            floor, size = math.log1p(scale.floor), abs(math.log(judgement.ratio))
+            gap = max(size - floor, math.log1p(scale.tolerance) - size)
+            samples = judgement.duets * ((math.log1p(judgement.detectable) - floor) / gap) ** 2
+        more = [look for look in looks if look >= samples and look > judgement.duets]
+        own = played.get(row.case, ())
+        seconds = sum(duet.seconds for duet in own) / max(1, judgement.duets) if own else usual
+        missing = max(0, min(more, default=looks[-1]) - judgement.duets)
+        wanted[row.case] = max(wanted.get(row.case, 0.0), seconds * missing)
+    total = comparison.wall_seconds + sum(wanted.values())
+    return max(total, _LARGER * (comparison.budget_seconds or 0.0))
 
 
 def _sizes(
