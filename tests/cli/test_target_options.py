@@ -1,5 +1,7 @@
 """Options that tell a target, and `init`, which keeps one."""
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -49,6 +51,24 @@ def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
     ):
         done = bench(*arguments)
         assert (done.code, sentence in done.err) == (2, True), done
+
+
+@pytest.mark.usefixtures("shop")
+def test_who_measures_waits_and_prepares_nothing_beside_another(bench: Bench) -> None:
+    hold = "import sys; from duetbench.host import machine\nwith machine.measuring(): "
+    hold += "print(flush=True); sys.stdin.read()"
+    argv = [sys.executable, "-c", hold]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        for verb in ("run", "soak", "compare HEAD", "why HEAD", "bisect --lock a b"):
+            done = bench(*verb.split(), "--app", "shop.app:app", "--wait", "1s")
+            assert (done.code, f"(pid {holder.pid} of " in done.err) == (5, True), done
+            *repository, waiting = done.out.splitlines()
+            assert waiting.startswith("waiting for this machine, at most 1 s: another duetbench")
+            assert [line.partition(":")[0] for line in repository] in ([], ["repository"])
+        holder.communicate()
+    assert bench("run", "--app", "shop.app:app", "--wait", "soon").code == 2
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ import pytest
 from duetbench.core.errors import BusyError
 from duetbench.core.model import Machine
 from duetbench.host import machine
-from duetbench.host.machine import HOLDER, Cores, measuring
+from duetbench.host.machine import HOLDER, Cores, CoreTimes, measuring
 
 XEON = "Intel(R) Xeon(R) Processor"
 
@@ -160,8 +161,8 @@ def test_a_killed_holder_holds_nothing() -> None:
         assert said(holder) == "measuring"
         holder.kill()
         holder.wait()
-        with measuring(), pytest.raises(BusyError, match="another duetbench"), measuring():
-            pytest.fail("two measurements at once")
+        with measuring(), measuring(), another() as other:  # a process does not exclude itself
+            assert "another duetbench" in said(other)
 
 
 def test_who_was_started_by_the_holder_measures_for_it() -> None:
@@ -206,3 +207,47 @@ def test_a_pinned_thread_is_the_harness_of_its_core_alone() -> None:
     for thread in threads:
         thread.join()
     assert found == [pytest.approx(0.1, abs=0.04), whole]
+
+
+def test_a_busy_machine_is_waited_for_and_after_that_is_an_error_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another holder first, then whatever takes core time; each is told once."""
+    noises, told = iter(("others compute", "others compute", "")), list[str]()
+    monkeypatch.setattr(machine, "disturbance", lambda: next(noises))
+    with another() as holder:
+        assert said(holder) == "measuring"
+        with pytest.raises(BusyError, match=rf"pid {holder.pid}") as caught, measuring(0.1):
+            pytest.fail("two measurements at once")
+
+        def end(sentence: str) -> None:
+            told.append(sentence)
+            holder.communicate()
+
+        with measuring(600, end), another() as other:
+            assert "another duetbench" in said(other)
+    assert caught.value.exit_code == 5
+    first, second = told
+    assert re.match(rf"waiting for this machine, at most .*: another .* \(pid {holder.pid} ", first)
+    assert re.fullmatch(r"waiting for this machine, at most .*: others compute", second)
+    monkeypatch.setattr(machine, "disturbance", lambda: "others compute")
+    with pytest.raises(BusyError, match="but others compute"), measuring(0.1):
+        pytest.fail("it is not quiet")
+
+
+@pytest.mark.parametrize(
+    ("used", "stolen", "own", "words"),
+    [
+        (0.0, 0.0, 0.0, ""),
+        (0.5, 0.0, 0.5, ""),  # by this process itself
+        (0.5, 0.0, 0.0, "other processes use 0.25 cores"),
+        (0.0, 0.1, 0.0, "the hypervisor takes 2.50 % of the core time"),
+    ],
+)
+def test_what_takes_core_time_is_named(
+    used: float, stolen: float, own: float, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two cores for two seconds are four seconds of core time."""
+    ends = iter((CoreTimes(10, 2, 1, 50, 3), CoreTimes(14, 2 + used, 1 + stolen, 52, 3 + own)))
+    monkeypatch.setattr(machine, "core_times", lambda: next(ends))
+    assert machine.disturbance(0) == words

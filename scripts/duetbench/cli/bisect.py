@@ -11,10 +11,12 @@ from duetbench.cli.options import (
     DEFAULT_SEED,
     JsonOption,
     ResultsOption,
+    WaitOption,
     budget_option,
     budget_seconds,
     clean_up,
     lock_text,
+    machine,
     resumable,
 )
 from duetbench.cli.sides import LockOption
@@ -57,6 +59,7 @@ def bisect_command(
     results: ResultsOption = None,
     budget: Annotated[str, budget_option("Time for all searches")] = "30m",
     as_json: JsonOption = False,
+    wait: WaitOption = None,
     python: PythonOption = None,
     *,
     options: Options,
@@ -93,10 +96,11 @@ def bisect_command(
         if select:
             raise UsageError("--select: a change names its own case: leave it out")
         chosen = _chosen(changes, names)
-        _search_changes(project, chosen, folder, limit, console, as_json=as_json)
+        with machine(wait, console.say):
+            _search_changes(project, chosen, folder, limit, console, as_json=as_json)
         return
     clean_up(console)
-    with revisions.copies() as copies:
+    with machine(wait, console.say), revisions.copies() as copies:
         place = project
         if project.target:
             earlier, later = lock or (None, None)

@@ -17,11 +17,13 @@ from duetbench.cli.options import (
     ProfileOption,
     SeedOption,
     SelectOption,
+    WaitOption,
     budget_option,
     budget_seconds,
     clean_up,
     console_for,
     document,
+    machine,
     put,
     put_html,
     repository,
@@ -35,8 +37,7 @@ from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.github import actions
 from duetbench.host import paths, topology
 from duetbench.host.console import Console, Narrator
-from duetbench.host.machine import measuring
-from duetbench.host.signals import InterruptedRun, interruptible
+from duetbench.host.signals import InterruptedRun
 from duetbench.judge import affected, counted, coverage, revisions, session
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, Starts
@@ -118,6 +119,7 @@ def compare_command(
         Option("--material", metavar="WHAT=SIZE", help=f"Smallest size you act on: {_SIZES}."),
     ] = None,
     seed: SeedOption = DEFAULT_SEED,
+    wait: WaitOption = None,
     why: Annotated[
         Path | None,
         Option(
@@ -140,7 +142,8 @@ def compare_command(
 
     Exit code 0: all that was planned was judged, and nothing got slower by a size you act on; or
     there was nothing to judge. 1: something did, or no longer works. 3: nothing did, but something
-    was not judged or not decided: a longer --budget may help. 4: nothing could be measured.
+    was not judged or not decided: a longer --budget may help. 4: nothing could be measured. 5: the
+    machine is busy.
     """
     limit = _limit(budget, start=start, counts_only=counts_only)
     output = document(output, as_json=as_json)
@@ -167,7 +170,7 @@ def compare_command(
         *(word for text in material or () for word in ("--material", text)),
         *repetition(options, pythons),
     ]
-    with interruptible(), revisions.copies() as copies:
+    with machine(wait, console.say), revisions.copies() as copies:
         scope = Scope(profile, tuple(select or ()), paths.state_dir() / "logs", narrator, copies)
         pins = base_with or [], with_ or []
         pair = (pythons[0], pythons[1]) if len(pythons) == 2 else None
@@ -278,8 +281,7 @@ def _compare(
     if sum(counts.values()) > 1:  # for a single case the next line says it
         reporter.note("; ".join(f"{name}: {number}" for name, number in counts.items() if number))
     try:
-        with measuring():
-            instruments = (Starts if question.start else Real)(logs)
-            return session.compare(question, reporter, instruments), None
+        instruments = (Starts if question.start else Real)(logs)
+        return session.compare(question, reporter, instruments), None
     except session.InterruptedComparison as interruption:
         return interruption.comparison, interruption

@@ -1,7 +1,7 @@
 """What several commands share: options, readers of their values, and the start of a measurement."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
 from importlib import import_module
@@ -90,16 +90,22 @@ SeedOption = Annotated[
 ]
 
 
+WaitOption = Annotated[
+    str | None,
+    Option("--wait", metavar="TIME", help="Wait this long for a quiet machine, e.g. 10m."),
+]
+
+
 def budget_option(purpose: str, more: str = "") -> Any:
     """Return the option `--budget`, read by `budget_seconds`; `more` follows the format."""
     return Option("--budget", metavar="TIME", help=f"{purpose}: {_TIMES}. {more}".rstrip())
 
 
-def budget_seconds(text: str | None) -> float | None:
-    """Read the time of a `--budget`, such as 90s, 20m, 1h30m, in seconds; raises UsageError."""
+def budget_seconds(text: str | None, option: str = "--budget") -> float | None:
+    """Read the time of an option, such as 90s, 20m, 1h30m, in seconds; raises UsageError."""
     total = None if text is None else units.read_time(text)
     if text is not None and not total:
-        raise UsageError(f"--budget {text!r}: expected a time such as {_TIMES}")
+        raise UsageError(f"{option} {text!r}: expected a time such as {_TIMES}")
     return total
 
 
@@ -115,9 +121,13 @@ def clean_up(console: Console) -> list[str]:
 
 
 @contextmanager
-def machine() -> Iterator[None]:
-    """Hold the machine for a measurement, and let signals interrupt it."""
-    with interruptible(), measuring():
+def machine(wait: str | None = None, say: Callable[[str], object] = len) -> Iterator[None]:
+    """Hold the machine for a measurement, and let signals interrupt it.
+
+    Preparations belong to it, since they would disturb another one. `wait` is the value of --wait,
+    and `say` is told what it waits for.
+    """
+    with interruptible(), measuring(budget_seconds(wait, "--wait") or 0.0, say):
         yield
 
 

@@ -5,6 +5,7 @@ import shlex
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Final
@@ -25,6 +26,7 @@ from duetbench.cli.options import (
     SeedOption,
     SelectOption,
     ShardOption,
+    WaitOption,
     clean_up,
     console_for,
     document,
@@ -88,6 +90,7 @@ def run_command(
     markdown: MarkdownOption = None,
     details: DetailsOption = False,
     seed: SeedOption = DEFAULT_SEED,
+    wait: WaitOption = None,
     *,
     options: Options,
 ) -> None:
@@ -109,11 +112,16 @@ def run_command(
     ended_sessions = [] if dry_run else clean_up(console)
     earlier, assigned = _earlier(resume, results), assignment(plan_file, shard)
     pythons, narrator = [python] if python else [], Narrator(console)
-    with deploy(with_options(project, options, pythons), narrator) as project:
+    project = with_options(project, options, pythons)
+    with (
+        nullcontext() if dry_run else machine(wait, console.say),
+        deploy(project, narrator) as project,
+    ):
         plan = _plan_of(context, earlier, assigned)
         if plan is None:
-            globs = list(select or ())
-            plan = planning.make_plan(project.cases, profile, globs, launches, seed, seconds)
+            plan = planning.make_plan(
+                project.cases, profile, list(select or ()), launches, seed, seconds
+            )
         if dry_run:
             _show(console, plan, project, output, cases=details)
             return
@@ -235,17 +243,16 @@ def _measure(
             order=order,
         )
 
-    with machine():
-        return runner.execute(
-            plan,
-            start,
-            perform=perform,
-            commands=testbed.commands,
-            expected=lambda case: launch_seconds(case, plan.profile),
-            results=results,
-            progress=progress,
-            missing=missing,
-        )
+    return runner.execute(
+        plan,
+        start,
+        perform=perform,
+        commands=testbed.commands,
+        expected=lambda case: launch_seconds(case, plan.profile),
+        results=results,
+        progress=progress,
+        missing=missing,
+    )
 
 
 def _advice(

@@ -8,6 +8,7 @@ from duetbench.cli.options import (
     DEFAULT_SEED,
     JsonOption,
     SelectOption,
+    WaitOption,
     clean_up,
     machine,
     repository,
@@ -45,6 +46,7 @@ def soak_command(
     ] = "2m",
     select: SelectOption = None,
     as_json: JsonOption = False,
+    wait: WaitOption = None,
     python: PythonOption = None,
     *,
     options: Options,
@@ -63,7 +65,8 @@ def soak_command(
         raise UsageError(f"--for {time!r}: expected a time such as 90s, 10m or 1h")
     project, narrator, progress = repository(console), Narrator(console), Progress(console)
     clean_up(console)
-    with deploy(with_options(project, options, [python] if python else []), narrator) as project:
+    project = with_options(project, options, [python] if python else [])
+    with machine(wait, console.say), deploy(project, narrator) as project:
         plan = make_plan(project.cases, "quick", list(select or ()), 1, DEFAULT_SEED, None)
         if len(plan.cases) != 1:
             ids = ", ".join(case.id for case in plan.cases[:3])
@@ -79,12 +82,11 @@ def soak_command(
                 f"{held}, {answered} requests", len(curve.requests), max(0, seconds - spent)
             )
 
-        with machine():
-            try:
-                progress.start(f"{case.id}: a soak of {duration(seconds)}", seconds)
-                curve = soak.perform(case, testbed, log, seconds, look)
-            finally:
-                progress.end()
+        try:
+            progress.start(f"{case.id}: a soak of {duration(seconds)}", seconds)
+            curve = soak.perform(case, testbed, log, seconds, look)
+        finally:
+            progress.end()
     if len(curve.requests) < 2:
         raise NothingMeasuredError(f"{case.id}: no burst was answered: {curve.problem}")
     if curve.problem:

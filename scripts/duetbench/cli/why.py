@@ -5,7 +5,14 @@ from typing import Annotated, Final
 
 from typer import Argument, Option
 
-from duetbench.cli.options import JsonOption, ResultsOption, SelectOption, machine, repository
+from duetbench.cli.options import (
+    JsonOption,
+    ResultsOption,
+    SelectOption,
+    WaitOption,
+    machine,
+    repository,
+)
 from duetbench.cli.sides import BaseWithOption, LockOption, WithOption, sides_of
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.core.errors import CountError, HistoryError, SetupError, UsageError
@@ -43,6 +50,7 @@ def why_command(
     ] = False,
     results: ResultsOption = None,
     as_json: JsonOption = False,
+    wait: WaitOption = None,
     python: PythonOption = None,
     *,
     options: Options,
@@ -72,7 +80,7 @@ def why_command(
         if not as_json:
             print_attribution(console, found)
 
-    with machine(), revisions.copies() as copies:
+    with machine(wait, narrator.say), revisions.copies() as copies:
         logs, globs = paths.state_dir() / "logs", tuple(select or ())
         profile = planning.profile_with(project.cases, globs)
         scope = Scope(profile, globs, logs, narrator, copies, loaded=False)

@@ -17,7 +17,8 @@ EXIT_CODES: Final[Mapping[str, str]] = {
     "1": "done, and something is wrong: materially slower or broken, failed, refused or missing",
     "2": "wrong usage, or a wrong declaration",
     "3": "incomplete: nothing usable was measured, or something stayed undecided",
-    "4": "failed: set-up, network, disk, a busy machine, or an error in duetbench",
+    "4": "failed: set-up, network, disk, or an error in duetbench",
+    "5": "the machine is busy: another measurement runs, or --wait was not long enough",
     "130, 143": "interrupted by Ctrl-C or a signal; what was measured is kept",
 }
 """The meaning of exit codes, for every command. docs/reference.md and `--help` print it."""
@@ -52,7 +53,9 @@ class SetupError(DuetbenchError):
 
 
 class BusyError(DuetbenchError):
-    """Another measurement is running on this machine."""
+    """Something else uses this machine, for all of the time that the user waits."""
+
+    exit_code = 5
 
 
 class RecordError(DuetbenchError):

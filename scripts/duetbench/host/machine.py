@@ -16,7 +16,7 @@ import shlex
 import socket
 import struct
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from datetime import datetime
@@ -25,10 +25,12 @@ from typing import Final
 
 import psutil
 
+from duetbench.core import units
 from duetbench.core.errors import BusyError
 from duetbench.core.model import Machine
 from duetbench.core.text import visible
 from duetbench.host import proc
+from duetbench.host.console import duration
 
 _CPUS: Final = Path("/sys/devices/system/cpu")
 _CGROUPS: Final = Path("/sys/fs/cgroup")
@@ -36,6 +38,9 @@ _OWN_CGROUP: Final = Path("/proc/self/cgroup")
 
 STEAL: Final = 0.01
 """Share of the core time that a hypervisor may take: the smallest change that is reported."""
+
+OTHER_CORES: Final = 0.1
+"""Cores that processes other than server and generator may use."""
 
 _VENDOR_WORDS: Final = re.compile(
     r"\((r|tm)\)|@.*|\b(intel|amd|cpu|processor|\d+-core|with .*)\b", re.IGNORECASE
@@ -184,6 +189,18 @@ def _pinned_seconds(cores: Collection[int]) -> float:
     return seconds
 
 
+def disturbance(seconds: float = 1.0) -> str:
+    """Say what takes core time from a measurement, by a look of some seconds; empty if nothing."""
+    before = core_times()
+    time.sleep(seconds)
+    spent = core_times().since(before)
+    if (other := (spent.busy - spent.harness) / spent.at) > OTHER_CORES:
+        return f"other processes use {units.cores(other)} cores"
+    if spent.steal_share > STEAL:
+        return f"the hypervisor takes {units.share(spent.steal_share)} of the core time"
+    return ""
+
+
 def environment_changes(before: Machine, after: Machine) -> tuple[str, ...]:
     """Say what changed between two fingerprints; each is a reason for `env_changed`."""
     keys = ("id", "kernel", "os", "governor", "cores", "server_cores", "client_cores", "memory")
@@ -254,27 +271,57 @@ LOCK: Final = "DUETBENCH_LOCK"
 _LOCK_NAME: Final = "duetbench-measuring"
 _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
 _LONGEST: Final = 200  # characters of a command line
+_POLL_SECONDS: Final = 0.5
 
 
 @contextmanager
-def measuring() -> Iterator[None]:
-    """Hold the machine, unless an ancestor holds it for us; BusyError names another holder."""
-    if held_for_us():
+def measuring(wait: float = 0.0, say: Callable[[str], object] = len) -> Iterator[None]:
+    """Hold the machine, unless this process or an ancestor does.
+
+    With `wait`, wait up to so many seconds until no other holds it, and nothing else takes core
+    time; `say` is told what it waits for. BusyError names what is still in the way.
+    """
+    address = b"\0" + os.environ.get(LOCK, _LOCK_NAME).encode()
+    if held_for_us() or _holder(address) == os.getpid():
         yield
         return
-    address = b"\0" + os.environ.get(LOCK, _LOCK_NAME).encode()
     with socket.socket(socket.AF_UNIX) as lock:
-        try:
-            lock.bind(address)
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
-            raise BusyError(
-                "expected this machine for itself, but another duetbench is measuring on it"
-                f"{_holder(address)}: they would disturb each other. Wait for it, or stop it"
-            ) from error
-        lock.listen()  # clients get no answer, but the kernel tells them our pid
+
+        def others() -> str:
+            try:
+                lock.bind(address)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                return "another duetbench is measuring on it"
+            lock.listen()  # clients get no answer, but the kernel tells them our pid
+            return ""
+
+        ends = time.monotonic() + wait
+        _await(others, ends, say, lambda: _describe(_holder(address)))
+        if wait:
+            _await(disturbance, ends, say)
         yield
+
+
+def _await(
+    obstacle: Callable[[], str],
+    ends: float,
+    say: Callable[[str], object],
+    more: Callable[[], str] = str,
+) -> None:
+    """Wait until nothing is in the way; BusyError if something still is at `ends`."""
+    said = False
+    while problem := obstacle():
+        if (left := ends - time.monotonic()) <= 0:
+            raise BusyError(
+                f"expected this machine for itself, but {problem}{more()}: they would disturb each "
+                "other. Wait for it (longer, with --wait), or stop it"
+            )
+        if not said:
+            say(f"waiting for this machine, at most {duration(left)}: {problem}{more()}")
+        said = True
+        time.sleep(min(left, _POLL_SECONDS))
 
 
 def held_for_us() -> bool:
@@ -283,16 +330,26 @@ def held_for_us() -> bool:
     return holder in {str(ancestor.pid) for ancestor in psutil.Process().parents()}
 
 
-def _holder(address: bytes) -> str:
-    with suppress(OSError, psutil.Error), socket.socket(socket.AF_UNIX) as client:
+def _holder(address: bytes) -> int | None:
+    """Return the process that holds the machine; None if it is unknown, or nobody does."""
+    # Its queue has room for a hundred questions, so do not ask in a loop.
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as client:
         client.setblocking(False)
         client.connect(address)
         credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        process = psutil.Process(_CREDENTIALS.unpack(credentials)[0])
-        since = datetime.fromtimestamp(process.create_time()).astimezone()
-        _, program, *arguments = [*process.cmdline(), "", ""]
-        command = shlex.join([Path(program).name, *filter(None, arguments)])
-        command = visible(" ".join(command.split())[:_LONGEST])
-        who = f"pid {process.pid} of {process.username()}, since {since:%Y-%m-%d %H:%M}"
-        return f" ({who}: {command})"
+        pid: int = _CREDENTIALS.unpack(credentials)[0]
+        return pid
+    return None
+
+
+def _describe(pid: int | None) -> str:
+    with suppress(psutil.Error):
+        if pid:
+            process = psutil.Process(pid)
+            since = datetime.fromtimestamp(process.create_time()).astimezone()
+            _, program, *arguments = [*process.cmdline(), "", ""]
+            command = shlex.join([Path(program).name, *filter(None, arguments)])
+            command = visible(" ".join(command.split())[:_LONGEST])
+            who = f"pid {process.pid} of {process.username()}, since {since:%Y-%m-%d %H:%M}"
+            return f" ({who}: {command})"
     return ""

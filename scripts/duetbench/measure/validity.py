@@ -14,7 +14,7 @@ from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS, PERCENTILES
 from duetbench.core.model import Case, Flag, LoadModel
 from duetbench.host.counters import WHOLE
-from duetbench.host.machine import STEAL
+from duetbench.host.machine import OTHER_CORES, STEAL
 
 LITTLES_LAW: Final = 0.05
 """Share of the time that the connections of a closed loop may be idle between two requests."""
@@ -52,7 +52,6 @@ IMBALANCE: Final = 1.25
 """Multiple of the fair share of the connections that the busiest worker may hold. Two workers with
 160 and 40 connections act like little more than one; 53 to 47 is chance."""
 
-OTHER_CORES: Final = 0.1  # cores that processes other than server and generator may use
 SIZES_SHOWN: Final = 3  # wrong body sizes that a flag names
 
 MOVED: Final = 1.25
