@@ -1,6 +1,9 @@
 """Statements: one verdict each, from all launches of a machine, and none of what is missing."""
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -10,13 +13,13 @@ import synthetic
 from comparing import OPEN_RATE, comparison_of
 from duetbench.cli.show import findings_command
 from duetbench.core.errors import FlagName, RecordError
-from duetbench.core.model import CaseResult, Flag, Run
+from duetbench.core.model import Case, CaseResult, Flag, Run
 from duetbench.project.published import Published, load_published, read_suites
 from duetbench.show import inprocess
 from duetbench.show.claims import ANSWERED, Answer, Evidence, check
 from duetbench.show.page import Section, reference_runs
 from duetbench.store import asv_results, files
-from duetbench.store.comparison import CaseComparison
+from duetbench.store.comparison import CaseComparison, Comparison, Duet
 from duetbench.trend.summary import RunSummary, summarise
 
 ROOT = Path(__file__).parents[2]
@@ -136,30 +139,118 @@ def test_the_machine_with_the_best_known_of_its_least_known_statements_speaks() 
     assert [run.run.machine.id for run in Evidence.of([summarise(elsewhere)], "demo").runs]
 
 
+def a_comparison(head: Case, ratio: float, n: int = 16, **more: Any) -> Comparison:
+    """Of two interpreters, 3.14 first, if no `settings` of base and head are given."""
+    settings = more.pop("settings", ({}, {}))
+    name = more.pop("python", "3.14")
+    sizes = {"low": ratio / 1.05, "ratio": ratio, "high": ratio * 1.05, "duets": n}
+    judged = OPEN_RATE.model_copy(update={**sizes, "alone": more.pop("alone", False)})
+    judged = judged.model_copy(update={"metric": more.pop("metric", "throughput")})
+    duets = more.pop("pairs", ())
+    row = CaseComparison(case=head, because="", judgements=(judged,), duets=duets)
+    pythons = (twice().interpreters[0].model_copy(update={"name": name}),)
+    update = {"kind": "setting" if any(settings) else "interpreter", "interpreters": pythons}
+    base, head_ = (comparison_of().base.model_copy(update={**update, "settings": setting})
+                   for setting in settings)  # fmt: skip
+    day = more.pop("day", "2026-11-20")
+    machine = synthetic.MACHINE.model_copy(update={"id": more.pop("machine", "other-2c")})
+    fields = {"id": f"{day}-{n}", "started": f"{day}T12:00:00Z", "machine": machine}
+    return comparison_of(row, base=base, head=head_, **fields, **more)
+
+
+def said(*comparisons: Comparison, runs: Sequence[Run] = (), **shape: object) -> Answer:
+    known = map(summarise, runs or [twice()])
+    (answer,) = check(Evidence.of(known, "demo", None, comparisons), published(**shape))
+    return answer
+
+
 @pytest.mark.parametrize("swapped", [False, True])
 def test_what_duets_of_two_interpreters_say_comes_first(swapped: bool) -> None:
-    """Head over base, 1.9 (1.8…2.0), as the statement divides it: 0.526 the other way round."""
+    """1.9 (1.81…2.00), as the statement divides it, whichever was head; twice by launches."""
     gil, free = (synthetic.make_case(f"demo/x/py{name}") for name in ("3.14", "3.14t"))
-    head, base = (gil, free) if swapped else (free, gil)
-    sizes = [1 / 2.0, 1 / 1.9, 1 / 1.8] if swapped else [1.8, 1.9, 2.0]
-    fields = dict(zip(("low", "ratio", "high"), sizes, strict=True))
-    judged = OPEN_RATE.model_copy(update={**fields, "alone": swapped})
-    case = CaseComparison(case=head, because="", judgements=(judged,))
-    side = comparison_of().base
-    interpreters = [one for one in twice().interpreters if one.name == base.python]
-    of_base = side.model_copy(update={"kind": "interpreter", "interpreters": tuple(interpreters)})
-    found = comparison_of(case, base=of_base)
-    for machine, ours in ((synthetic.MACHINE.id, 1.9), ("other-2c", 2.0)):
-        there = found.model_copy(
-            update={"machine": found.machine.model_copy(update={"id": machine})}
-        )
-        (answer,) = check(Evidence.of([summarise(twice())], "demo", None, [there]), published())
-        assert answer.ours is not None
-        assert answer.ours.estimate == pytest.approx(ours)
-        assert ("by 16 " in answer.reason) is (ours == 1.9)
+    head, base, ratio = (gil, "3.14t", 1 / 1.9) if swapped else (free, "3.14", 1.9)
+    answer = said(a_comparison(head, ratio, python=base, alone=swapped))
+    assert answer.ours is not None
+    assert (answer.ours.estimate, answer.ours.low) == pytest.approx((1.9, 1.9 / 1.05))
     kind = "pairs of launches by turns" if swapped else "duets"
-    (answer,) = check(Evidence.of([summarise(twice())], "demo", None, [found]), published())
-    assert answer.reason == f"by 16 {kind}, 2026-11-20"
+    assert answer.reason == f"by 16 {kind} on other-2c, 2026-11-20"
+    assert answer.comparison == "2026-11-20-16"
+    assert said(a_comparison(head, ratio, python="3.15t")).comparison == "", "of other sides"
+    assert said(a_comparison(head, ratio, python=base, metric="pss_steady")).comparison == ""
+
+
+WIDER = synthetic.make_case("demo/x").load.model_copy(update={"connections": 256})
+SETTINGS: dict[str, tuple[dict[str, str], dict[str, str], dict[str, Any], dict[str, Any]]] = {
+    "threads": ({"threads": "1"}, {"threads": "2"}, {"threads": 1}, {"threads": 2}),
+    "server": ({"server": "uvicorn"}, {"server": "granian"}, {}, {"server": "granian"}),
+    "loop": ({"loop": "asyncio"}, {"loop": "uvloop"}, {}, {"loop": "uvloop"}),
+    "two": (
+        {"workers": "1", "connections": "128"},
+        {"workers": "2", "connections": "256"},
+        {},
+        {"workers": 2, "load": WIDER},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_so_does_what_two_settings_say(name: str, swapped: bool) -> None:
+    """A statement about the second over the first; launches by turns say 1.3, runs 2.0."""
+    *settings, first, second = SETTINGS[name]
+    below, above = (synthetic.make_case(f"demo/x/{n}", **c) for n, c in enumerate((first, second)))
+    launches = [
+        CaseResult(case=case, launches=(synthetic.ok(case.id, 0, {"throughput": rate}),))
+        for case, rate in ((below, 5.0), (above, 10.0))
+    ]
+    sides = {"numerator": above.id, "denominator": below.id}
+    found = a_comparison(
+        (below if swapped else above).model_copy(update={"id": "demo/x/of-the-comparison"}),
+        1 / 1.3 if swapped else 1.3,
+        settings=settings[::-1] if swapped else settings,
+    )
+    runs = [synthetic.make_run(launches)]
+    answer = said(found, runs=runs, **sides)
+    assert answer.ours is not None
+    assert answer.verdict == "does not hold here"
+    assert answer.ours.estimate == pytest.approx(1.3)
+    only_one = a_comparison(above, 1.3, settings=({"server": "hypercorn"}, {"server": "granian"}))
+    by_launches = said(only_one, runs=runs, **sides)
+    assert (by_launches.comparison, by_launches.ours and by_launches.ours.n) == ("", 1)
+
+
+def test_the_comparison_with_most_samples_answers_and_what_others_decide_is_said() -> None:
+    """Its result chooses none: of two with as many the newest; of one machine or of several."""
+    free = synthetic.make_case("demo/x/py3.14t")
+    of = partial(a_comparison, free)
+    few, many = of(1.2, 6, day="2026-11-22"), of(1.9, 12, day="2026-11-20")
+    assert said(few, many).comparison == "2026-11-20-12"
+    assert said(many, of(1.8, 12, day="2026-11-21")).comparison == "2026-11-21-12"
+    elsewhere = said(many, of(1.2, 20, machine="third-2c"))
+    assert elsewhere.reason == (
+        "by 20 duets on third-2c, 2026-11-20; There is one core.; "
+        "on other-2c: holds, 1.90 (1.81…1.99); on synthetic-2c-0a1b2c3d: holds, 2.00 (1.94…2.06)"
+    )
+    assert said(many, runs=[], cannot="There are two cores.").comparison == ""
+
+
+def test_launches_by_turns_say_what_was_not_judged() -> None:
+    """Pairs of 1.2, 1.3 and 1.4: 1.297 (1.07…1.57); servers side by side say nothing of it."""
+    free = synthetic.make_case("demo/x/py3.14t")
+    pairs = tuple(
+        Duet(
+            case=free.id, order=n, head_first=False, started="2026-11-20T12:00:00Z", seconds=9,
+            load_seconds=2, alone=("response_max",), base={"response_max": 0.1, "queueing_mean": 1},
+            head={"response_max": ratio / 10, "queueing_mean": 2},
+        )
+        for n, ratio in enumerate((1.2, 1.3, 1.4))
+    )  # fmt: skip
+    found = a_comparison(free, 1.9, pairs=pairs)
+    answer = said(found, metric="response_max")
+    assert answer.ours is not None
+    assert (answer.ours.low, answer.ours.high) == pytest.approx((1.071, 1.572), rel=1e-3)
+    assert answer.reason.startswith("by 3 pairs of launches by turns on other-2c")
+    assert said(found, metric="queueing_mean").verdict == "not measured"
 
 
 def test_an_open_statement_says_what_the_reference_runs_answer() -> None:

@@ -55,3 +55,18 @@ def test_one_dot_is_no_picture(tmp_path: Path) -> None:
         assert "A start (uvicorn, one process)" in page
     other = (tmp_path / "site/x/contention/index.html").read_text("utf-8")
     assert other.index(">Not measured yet.<") < other.index(">Answer<")
+
+
+def test_a_chart_shows_the_figures_of_one_day(tmp_path: Path) -> None:
+    """Twice as fast the day after, in fewer cases: they are not placed beside the others."""
+    names = [f"contention/wsgi-private/py3.14{t}" for t in ("/t1", "/t2", "t/t1", "t/t2")]
+    for day, launches, rate in ((1, 3, 1000.0), (2, 8, 2000.0)):
+        results = [
+            synthetic.steady_result(synthetic.make_case(name), {"throughput": rate}, launches)
+            for name in names[: 6 - 2 * day]
+        ]
+        site_builds.save_run(tmp_path / "results", site_builds.a_run(day, *results))
+    page = (site_builds.build(tmp_path) / "x/contention/index.html").read_text("utf-8")
+    chart = page.partition('<figure class="chart"')[2].partition("</figure>")[0]
+    assert {*re.findall(r"[12],000", chart)} == {"1,000"}
+    assert "server and generator on all cores. Measured 2026-11-01." in chart

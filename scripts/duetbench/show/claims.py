@@ -1,17 +1,20 @@
-"""What each statement says here: one verdict, from all valid launches of one machine.
+"""What each statement says here: one verdict, from one machine's comparisons or valid launches.
 
-Sides are compared within the runs that have both, whatever their profile, on the logarithmic
-scale. So what a run's day does to both sides is no scatter (two-way analysis of variance without
-interaction; for one run this is Student's interval). If a case has few launches, its scatter also
-comes from its kin: the same endpoint on the same interpreter. If half of the launches have warnings
-of a disturbance, the interval is doubled: their scatter does not show what disturbs all of them.
-If the machine has compared two interpreters (`compare --python`), the ratio is that of its duets,
-or of its launches by turns.
+If `compare` has compared both sides of a statement, its duets or launches by turns decide: what the
+day does to the machine, it does to both. The machine with most of them answers; of several
+comparisons the one with most, or else the newest, so that no result chooses its own evidence.
+
+Without a comparison, all valid launches of one machine decide. Sides are compared within the runs
+that have both, whatever their profile, on the logarithmic scale. So what a run's day does to both
+sides is no scatter (two-way analysis of variance without interaction; for one run this is Student's
+interval). If a case has few launches, its scatter also comes from its kin: the same endpoint on the
+same interpreter. If half of the launches have warnings of a disturbance, the interval is doubled:
+their scatter does not show what disturbs all of them.
 """
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final, Literal
@@ -21,11 +24,13 @@ from numpy.typing import NDArray
 
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS
+from duetbench.core.model import Case, Machine
 from duetbench.core.units import Formatter, Interval, student
+from duetbench.project import setting
 from duetbench.project.published import CaseShape, Published, Shape
 from duetbench.show import formats
-from duetbench.store.comparison import Comparison
-from duetbench.trend.summary import CaseSummary, RunSummary, values
+from duetbench.store.comparison import CaseComparison, Comparison
+from duetbench.trend.summary import CaseSummary, RunSummary, estimate, values
 
 Logs = NDArray[np.float64]
 _OWN: Final = 4  # launches from which on a case's own scatter is used
@@ -40,7 +45,10 @@ ANSWERED: Final = (*DECIDED, "cannot be asked here")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A statement, its figure here, whether it holds, and a sentence about that."""
+    """A statement, its figure here, whether it holds, and a sentence about that.
+
+    `comparison`: id of the one that answers it; empty if launches do.
+    """
 
     statement: str
     expected: str
@@ -48,6 +56,7 @@ class Answer:
     ours: Interval | None
     verdict: Verdict
     reason: str
+    comparison: str = ""
 
     @property
     def figure(self) -> str:
@@ -96,13 +105,15 @@ class Evidence:
     """All runs of one machine, the newest first, and for each case the one with most launches.
 
     Attributes:
-        comparisons: Of two interpreters, by the same machine, the newest first.
+        comparisons: Of two interpreters or settings, by the same machine, the newest first.
+        cells: What each case serves, as a key, by its id; also of cases that only others measured.
         others: Evidence of other machines.
     """
 
     runs: tuple[RunSummary, ...] = ()
     cases: Mapping[str, CaseSummary] = field(default_factory=dict)
     comparisons: tuple[Comparison, ...] = ()
+    cells: Mapping[str, Hashable] = field(default_factory=dict)
     others: "tuple[Evidence, ...]" = ()
 
     @classmethod
@@ -113,56 +124,65 @@ class Evidence:
         published: Mapping[str, Published] | None = None,
         comparisons: Iterable[Comparison] = (),
     ) -> "Evidence":
-        """Collect one machine's evidence of an experiment.
+        """Collect all machines' evidence of an experiment.
 
-        The machine whose least measured statement, of all `published`, has most launches; of
-        several such, the one with most launches of the experiment.
+        First comes the machine whose least measured statement, of all `published`, has most
+        launches; of several such, the one with most launches of the experiment.
         """
         by_machine: defaultdict[str, list[RunSummary]] = defaultdict(list)
         for summary in sorted(runs, key=lambda summary: summary.run.started, reverse=True):
             by_machine[summary.run.machine.id].append(summary)
-        crossed = [record for record in comparisons if record.base.kind == "interpreter"]
-        crossed.sort(key=lambda record: record.started)
+        crossed: defaultdict[str, list[Comparison]] = defaultdict(list)
+        for record in sorted(comparisons, key=lambda record: record.started, reverse=True):
+            own = any(row.case.experiment == experiment for row in record.cases)
+            if own and record.base.kind in {"interpreter", "setting"}:
+                crossed[record.machine.id].append(record)
+        cells: dict[str, Hashable] = {}
         ranked: list[tuple[tuple[int, int], Evidence]] = []
-        for machine, summaries in by_machine.items():
-            own = [run for run in summaries if any(_of(run, experiment))]
+        for machine in dict.fromkeys((*by_machine, *crossed)):
+            summaries = by_machine[machine]
+            measured = tuple(run for run in summaries if any(_of(run, experiment)))
             cases: dict[str, CaseSummary] = {}
-            for case in chain(*(_of(run, experiment) for run in own)):
+            for case in chain(*(_of(run, experiment) for run in measured)):
+                cells[case.id] = _cell(case.case)
                 if case.measured > cases.setdefault(case.id, case).measured:
                     cases[case.id] = case
-            total = sum(case.measured for run in own for case in _of(run, experiment))
-            known = tuple(c for c in reversed(crossed) if c.machine.id == machine)
-            if own:
+            total = sum(case.measured for run in measured for case in _of(run, experiment))
+            known = tuple(crossed[machine])
+            if measured or known:
                 rank = _least(summaries, (published or {}).values()), total
-                ranked.append((rank, cls(tuple(own), cases, known)))
+                ranked.append((rank, cls(measured, cases, known, cells)))
         ranked.sort(key=lambda entry: entry[0], reverse=True)
         first, *others = [evidence for _, evidence in ranked] or [cls()]
         return replace(first, others=tuple(others))
 
-    def compared(self, above: str, below: str, metric: str) -> tuple[Interval, str] | None:
-        """Return the ratio of two cases that differ only in their interpreter, and its source.
+    @property
+    def machine(self) -> Machine | None:
+        """The machine that all of it is of; None without any."""
+        machines = [summary.run.machine for summary in self.runs[:1]]
+        machines += [comparison.machine for comparison in self.comparisons[:1]]
+        return next(iter(machines), None)
+
+    def compared(
+        self, above: str, below: str, metric: str
+    ) -> tuple[Interval, str, Comparison] | None:
+        """Return the ratio of two cases, what its samples are, and the comparison with most.
 
         None: this machine has not compared them.
         """
+        sides = [self.cells.get(case) for case in (above, below)]
+        known: list[tuple[Interval, str, Comparison]] = []
         for comparison in self.comparisons:
-            pythons = {python.name for python in comparison.base.interpreters}
             for row in comparison.cases:
-                other = self.cases.get(below if row.case.id == above else above)
-                if row.case.id not in {above, below} or other is None:
+                cells = [_cell(_as_base(comparison, row.case)), _cell(row.case)]
+                ratio, kind = _ratio(row, metric)
+                if ratio is None or ratio.ends is None or sides not in (cells, cells[::-1]):
                     continue
-                if other.case.python not in pythons or other.case.setting != row.case.setting:
-                    continue
-                judgement = next((j for j in row.judgements if j.metric == metric), None)
-                interval = None if judgement is None else judgement.interval
-                if judgement is None or interval is None or interval.ends is None:
-                    continue
-                ratio, (low, high) = interval.estimate, interval.ends
-                if row.case.id == below:
-                    ratio, low, high = 1 / ratio, 1 / high, 1 / low
-                kind = "pairs of launches by turns" if judgement.alone else "duets"
-                note = f"by {judgement.duets} {kind}, {comparison.started[:10]}"
-                return Interval(ratio, low, high, judgement.duets), note
-        return None
+                estimate, (low, high) = ratio.estimate, ratio.ends
+                if sides == cells:  # base over head
+                    estimate, low, high = 1 / estimate, 1 / high, 1 / low
+                known.append((Interval(estimate, low, high, ratio.n), kind, comparison))
+        return max(known, key=lambda entry: entry[0].n, default=None)
 
     def side(self, case: str, metric: str) -> Side:
         """Return the figures of a case, by run."""
@@ -186,6 +206,32 @@ class Evidence:
     def _figures(self, case: str, metric: str) -> dict[str, list[float]]:
         by_run = {run.run.id: values(run.run, case, metric) for run in self.runs}
         return {run: figures for run, figures in by_run.items() if figures}
+
+
+def _cell(case: Case) -> Hashable:
+    return case.python, case.setting
+
+
+def _as_base(comparison: Comparison, case: Case) -> Case:
+    """Return a comparison's case, which is as head serves it, as base does."""
+    fields = setting.values(comparison.base.settings)
+    load = {"connections": fields.pop("connections", case.load.connections)}
+    if comparison.base.kind == "interpreter":
+        fields["python"] = next((python.name for python in comparison.base.interpreters), "")
+    return case.model_copy(update={**fields, "load": case.load.model_copy(update=load)})
+
+
+def _ratio(row: CaseComparison, metric: str) -> tuple[Interval | None, str]:
+    """Return head's figure over base's, and what its samples are."""
+    turns = "pairs of launches by turns"
+    judged = next((judgement for judgement in row.judgements if judgement.metric == metric), None)
+    if judged is not None:
+        return judged.interval, turns if judged.alone else "duets"
+    # What was not judged is only known of sides that were launched alone.
+    alone = (duet for duet in row.duets if duet.usable and metric in duet.alone)
+    pairs = [(duet.base.get(metric, 0), duet.head.get(metric, 0)) for duet in alone]
+    ratios = [head / base for base, head in pairs if base > 0 and head > 0]
+    return estimate(ratios) if ratios else None, turns
 
 
 def _of(run: RunSummary, experiment: str) -> list[CaseSummary]:
@@ -258,12 +304,13 @@ def check(
     """
     answers = []
     for shape in published.shapes:
-        ours = _check(evidence, published, shape)
-        others = [(f"on {other.runs[0].run.machine.id}", other) for other in evidence.others]
+        known = [(_check(of, published, shape), of.machine) for of in (evidence, *evidence.others)]
+        known.sort(key=lambda entry: _samples(entry[0]), reverse=True)
+        (ours, _), *rest = known
+        others = [(f"on {machine.id}", contrary) for contrary, machine in rest if machine]
         if reference is not None and ours.verdict not in ANSWERED:
-            others.append(("the reference runs say", reference))
-        for where, other in others if ours.verdict != "cannot be asked here" else ():
-            contrary = _check(other, published, shape)
+            others.append(("the reference runs say", _check(reference, published, shape)))
+        for where, contrary in others if ours.verdict != "cannot be asked here" else ():
             if contrary.verdict in DECIDED and contrary.verdict != ours.verdict:
                 text = f"{where}: {contrary.verdict}, {contrary.figure}"
                 ours = replace(ours, reason="; ".join(filter(None, (ours.reason, text))))
@@ -271,8 +318,14 @@ def check(
     return tuple(answers)
 
 
+def _samples(answer: Answer) -> tuple[int, str]:
+    """Rank an answer by the samples of its comparison, then by its time; last without one."""
+    by_comparison = answer.comparison and answer.ours and answer.verdict != "cannot be asked here"
+    return (answer.ours.n, answer.comparison) if by_comparison and answer.ours else (0, "")
+
+
 def _check(evidence: Evidence, published: Published, shape: CaseShape) -> Answer:
-    if evidence.runs and evidence.runs[0].run.machine.cores >= (shape.needs or math.inf):
+    if evidence.machine and evidence.machine.cores >= (shape.needs or math.inf):
         shape = shape.model_copy(update={"cannot": None})
     names = [name for name in (shape.numerator, shape.denominator) if name is not None]
     measured = {case.id for case in evidence.cases.values() if case.measured}
@@ -283,9 +336,11 @@ def _check(evidence: Evidence, published: Published, shape: CaseShape) -> Answer
     ratio = first
     if rest:
         ratio = first / rest[0] if first is not None and rest[0] else None
-    if len(ids) > 1 and (duets := evidence.compared(ids[0], ids[1], shape.metric)):
+    if len(ids) > 1 and (known := evidence.compared(ids[0], ids[1], shape.metric)):
+        ours, kind, by = known
         sides = [replace(side, runs={}, disturbed=()) for side in sides]
-        return answer(shape, sides, ratio, duets[0], "duets", duets[1])
+        note = f"by {ours.n} {kind} on {by.machine.id}, {by.started[:10]}"
+        return replace(answer(shape, sides, ratio, ours, kind, note), comparison=by.id)
     return answer(shape, sides, ratio, compare(sides))
 
 

@@ -2,6 +2,7 @@
 
 import glob
 import shlex
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -111,7 +112,7 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
         charts=[
             chart
             for layout in published.charts
-            if (chart := draw(layout, [*evidence.cases.values()], published, root))
+            if (chart := draw(layout, *of_one_day(evidence, layout), published, root))
         ],
         article_url=published.url,
         source=published.source,
@@ -144,14 +145,33 @@ def value_of(case: CaseSummary, metric: str, published: float | None = None) -> 
     )
 
 
+def of_one_day(evidence: Evidence, layout: ChartLayout) -> tuple[str, list[CaseSummary]]:
+    """Return the day whose runs have most of a chart's cases and launches, and these cases.
+
+    What the machine does to the runs of a day, it does to all of them; not so to those of others.
+    """
+    days: defaultdict[str, dict[str, CaseSummary]] = defaultdict(dict)
+    for summary in evidence.runs:
+        cases = days[summary.run.started[:10]]
+        for case in select(summary.cases.values(), layout.select):
+            if case.measured > cases.setdefault(case.id, case).measured:
+                cases[case.id] = case
+
+    def launches(day: str) -> tuple[int, int]:
+        having = [case.measured for case in days[day].values() if layout.metric in case.metrics]
+        return len(having), sum(having)
+
+    day = max(sorted(days, reverse=True), key=launches, default="")
+    return day, [*days[day].values()]
+
+
 def draw(
-    layout: ChartLayout, cases: Sequence[CaseSummary], published: Published, root: str
+    layout: ChartLayout, day: str, chosen: Sequence[CaseSummary], published: Published, root: str
 ) -> Markup | None:
-    """Draw a chart; return None if fewer than two cases have a figure."""
-    chosen = select(cases, layout.select)
+    """Draw a chart of a day's cases; return None if fewer than two cases have a figure."""
     if sum(layout.metric in case.metrics for case in chosen) < 2:
         return None
-    caption = Caption(layout.name, layout.title, layout.caption)
+    caption = Caption(layout.name, layout.title, f"{layout.caption} Measured {day}.".strip())
     quantity, keys = Quantity.of(layout.metric), layout.keys
     values = {
         case.id: value_of(case, layout.metric, published.figures_of(case.id).get(layout.metric))
