@@ -174,9 +174,9 @@ def test_what_duets_of_two_interpreters_say_comes_first(swapped: bool) -> None:
     assert (answer.ours.estimate, answer.ours.low) == pytest.approx((1.9, 1.9 / 1.05))
     kind = "pairs of launches by turns" if swapped else "duets"
     assert answer.reason == f"by 16 {kind} on other-2c, 2026-11-20"
-    assert answer.comparison == "2026-11-20-16"
-    assert said(a_comparison(head, ratio, python="3.15t")).comparison == "", "of other sides"
-    assert said(a_comparison(head, ratio, python=base, metric="pss_steady")).comparison == ""
+    assert answer.comparisons == ("2026-11-20-16",)
+    assert not said(a_comparison(head, ratio, python="3.15t")).comparisons, "of other sides"
+    assert not said(a_comparison(head, ratio, python=base, metric="pss_steady")).comparisons
 
 
 WIDER = synthetic.make_case("demo/x").load.model_copy(update={"connections": 256})
@@ -216,7 +216,7 @@ def test_so_does_what_two_settings_say(name: str, swapped: bool) -> None:
     assert answer.ours.estimate == pytest.approx(1.3)
     only_one = a_comparison(above, 1.3, settings=({"server": "hypercorn"}, {"server": "granian"}))
     by_launches = said(only_one, runs=runs, **sides)
-    assert (by_launches.comparison, by_launches.ours and by_launches.ours.n) == ("", 1)
+    assert (by_launches.comparisons, by_launches.ours and by_launches.ours.n) == ((), 1)
 
 
 def test_the_comparison_with_most_samples_answers_and_what_others_decide_is_said() -> None:
@@ -224,14 +224,26 @@ def test_the_comparison_with_most_samples_answers_and_what_others_decide_is_said
     free = synthetic.make_case("demo/x/py3.14t")
     of = partial(a_comparison, free)
     few, many = of(1.2, 6, day="2026-11-22"), of(1.9, 12, day="2026-11-20")
-    assert said(few, many).comparison == "2026-11-20-12"
-    assert said(many, of(1.8, 12, day="2026-11-21")).comparison == "2026-11-21-12"
+    assert said(few, many).comparisons == ("2026-11-20-12",)
+    assert said(many, of(1.8, 12, day="2026-11-21")).comparisons == ("2026-11-21-12",)
     elsewhere = said(many, of(1.2, 20, machine="third-2c"))
     assert elsewhere.reason == (
         "by 20 duets on third-2c, 2026-11-20; There is one core.; "
         "on other-2c: holds, 1.90 (1.81…1.99); on synthetic-2c-0a1b2c3d: holds, 2.00 (1.94…2.06)"
     )
-    assert said(many, runs=[], cannot="There are two cores.").comparison == ""
+    cannot = said(many, runs=[twice()], cannot="There are two cores.")
+    assert (cannot.verdict, cannot.reason) == ("cannot be asked here", "There are two cores.")
+
+
+def test_comparisons_of_one_day_count_together_by_their_samples() -> None:
+    """Logs ln 1.6 and ln 2 as 1 to 3: 1.891; halves ln 1.05 of both: its √(1 + 9) / 4 is 3.93 %."""
+    free = synthetic.make_case("demo/x/py3.14t")
+    answer = said(*(a_comparison(free, ratio, n) for ratio, n in ((1.6, 5), (2.0, 15))))
+    assert answer.ours is not None
+    ours = answer.ours.estimate, answer.ours.low, answer.ours.high, answer.ours.n
+    assert ours == pytest.approx((1.8915, 1.8199, 1.9658, 20), rel=1e-4)
+    assert answer.reason == "by 20 duets on other-2c, 2026-11-20"
+    assert sorted(answer.comparisons) == ["2026-11-20-15", "2026-11-20-5"]
 
 
 def test_launches_by_turns_say_what_was_not_judged() -> None:

@@ -35,13 +35,16 @@ def test_zeros_are_averaged_as_they_are() -> None:
 
 
 def test_failed_launches_enter_nothing_and_are_told() -> None:
-    """Two good launches and a failed one: n is 2, the reason is kept, few launches are flagged."""
+    """Two good launches and a failed one: n is 2, the reason is kept, few launches are flagged.
+
+    A flag that a launch has twice, of its warm-up and of its load, is one launch's.
+    """
     case = synthetic.make_case("x/json/a")
     noise = Flag(name=FlagName.HOST_NOISE, detail="0.2 cores")
     result = CaseResult(
         case=case,
         launches=(
-            synthetic.ok(case.id, 0, {"throughput": 4.0}, noise),
+            synthetic.ok(case.id, 0, {"throughput": 4.0}, noise, noise),
             synthetic.failed(case.id, 1, FlagName.WRONG_BODY, "expected 'a', found 'b'"),
             synthetic.ok(case.id, 2, {"throughput": 9.0, "errors": 1.0}),
         ),

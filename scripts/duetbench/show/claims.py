@@ -1,8 +1,9 @@
 """What each statement says here: one verdict, from one machine's comparisons or valid launches.
 
 If `compare` has compared both sides of a statement, its duets or launches by turns decide: what the
-day does to the machine, it does to both. The machine with most of them answers; of several
-comparisons the one with most, or else the newest, so that no result chooses its own evidence.
+day does to the machine, it does to both. Comparisons of one machine and day count together: each
+ends when it has detected a change, so its interval may be too wide for a statement. Of several days
+or machines, the one with most samples answers, or else the newest: no result chooses its evidence.
 
 Without a comparison, all valid launches of one machine decide. Sides are compared within the runs
 that have both, whatever their profile, on the logarithmic scale. So what a run's day does to both
@@ -17,6 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from operator import attrgetter
 from typing import Final, Literal
 
 import numpy as np
@@ -47,7 +49,7 @@ ANSWERED: Final = (*DECIDED, "cannot be asked here")
 class Answer:
     """A statement, its figure here, whether it holds, and a sentence about that.
 
-    `comparison`: id of the one that answers it; empty if launches do.
+    `comparisons`: ids of those that answer it, the newest first; none if launches do.
     """
 
     statement: str
@@ -56,7 +58,7 @@ class Answer:
     ours: Interval | None
     verdict: Verdict
     reason: str
-    comparison: str = ""
+    comparisons: tuple[str, ...] = ()
 
     @property
     def figure(self) -> str:
@@ -98,6 +100,31 @@ class Side:
         """Return logarithms of the figures of its kin, if its own are few."""
         few = sum(map(len, self.runs.values())) < _OWN
         return [np.log(figures) for figures in self.kin if few and min(figures, default=0) > 0]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The logarithm of a ratio with its interval, by comparisons of one day.
+
+    `kind` is what the samples are: duets, or pairs of launches by turns.
+    """
+
+    low: float
+    mean: float
+    high: float
+    samples: int
+    kind: str
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def ratio(self) -> Interval:
+        mean, low, high = map(math.exp, (self.mean, self.low, self.high))
+        return Interval(mean, low, high, self.samples)
+
+    @property
+    def note(self) -> str:
+        newest = self.comparisons[0]
+        return f"by {self.samples} {self.kind} on {newest.machine.id}, {newest.started[:10]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,26 +190,25 @@ class Evidence:
         machines += [comparison.machine for comparison in self.comparisons[:1]]
         return next(iter(machines), None)
 
-    def compared(
-        self, above: str, below: str, metric: str
-    ) -> tuple[Interval, str, Comparison] | None:
-        """Return the ratio of two cases, what its samples are, and the comparison with most.
+    def compared(self, above: str, below: str, metric: str) -> Compared | None:
+        """Return the ratio of two cases by comparisons; None: this machine has not compared them.
 
-        None: this machine has not compared them.
+        Of several days, the one with most samples counts, or the newest of those.
         """
         sides = [self.cells.get(case) for case in (above, below)]
-        known: list[tuple[Interval, str, Comparison]] = []
+        days: defaultdict[str, list[Compared]] = defaultdict(list)
         for comparison in self.comparisons:
             for row in comparison.cases:
                 cells = [_cell(_as_base(comparison, row.case)), _cell(row.case)]
                 ratio, kind = _ratio(row, metric)
                 if ratio is None or ratio.ends is None or sides not in (cells, cells[::-1]):
                     continue
-                estimate, (low, high) = ratio.estimate, ratio.ends
+                mean, low, high = map(math.log, (ratio.estimate, *ratio.ends))
                 if sides == cells:  # base over head
-                    estimate, low, high = 1 / estimate, 1 / high, 1 / low
-                known.append((Interval(estimate, low, high, ratio.n), kind, comparison))
-        return max(known, key=lambda entry: entry[0].n, default=None)
+                    mean, low, high = -mean, -high, -low
+                known = Compared(low, mean, high, ratio.n, kind, (comparison,))
+                days[comparison.started[:10]].append(known)
+        return max(map(_pool, days.values()), key=lambda known: known.samples, default=None)
 
     def side(self, case: str, metric: str) -> Side:
         """Return the figures of a case, by run."""
@@ -206,6 +232,18 @@ class Evidence:
     def _figures(self, case: str, metric: str) -> dict[str, list[float]]:
         by_run = {run.run.id: values(run.run, case, metric) for run in self.runs}
         return {run: figures for run, figures in by_run.items() if figures}
+
+
+def _pool(known: Sequence[Compared]) -> Compared:
+    """Average comparisons of one day, by their samples; a single one stays as it is."""
+    total = sum(part.samples for part in known)
+    mean = sum(part.samples * part.mean for part in known) / total
+    below, above = (
+        math.hypot(*(part.samples * (end(part) - part.mean) for part in known)) / total
+        for end in (attrgetter("low"), attrgetter("high"))
+    )
+    sources = tuple(chain(*(part.comparisons for part in known)))
+    return Compared(mean - below, mean, mean + above, total, known[0].kind, sources)
 
 
 def _cell(case: Case) -> Hashable:
@@ -319,9 +357,10 @@ def check(
 
 
 def _samples(answer: Answer) -> tuple[int, str]:
-    """Rank an answer by the samples of its comparison, then by its time; last without one."""
-    by_comparison = answer.comparison and answer.ours and answer.verdict != "cannot be asked here"
-    return (answer.ours.n, answer.comparison) if by_comparison and answer.ours else (0, "")
+    """Rank an answer by the samples of its comparisons, then by their time; last without any."""
+    if not answer.comparisons or answer.ours is None or answer.verdict == "cannot be asked here":
+        return 0, ""
+    return answer.ours.n, answer.comparisons[0]
 
 
 def _check(evidence: Evidence, published: Published, shape: CaseShape) -> Answer:
@@ -337,10 +376,9 @@ def _check(evidence: Evidence, published: Published, shape: CaseShape) -> Answer
     if rest:
         ratio = first / rest[0] if first is not None and rest[0] else None
     if len(ids) > 1 and (known := evidence.compared(ids[0], ids[1], shape.metric)):
-        ours, kind, by = known
         sides = [replace(side, runs={}, disturbed=()) for side in sides]
-        note = f"by {ours.n} {kind} on {by.machine.id}, {by.started[:10]}"
-        return replace(answer(shape, sides, ratio, ours, kind, note), comparison=by.id)
+        by_comparison = answer(shape, sides, ratio, known.ratio, known.kind, known.note)
+        return replace(by_comparison, comparisons=tuple(by.id for by in known.comparisons))
     return answer(shape, sides, ratio, compare(sides))
 
 

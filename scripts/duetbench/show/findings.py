@@ -61,7 +61,7 @@ def write_findings(
     parts.append("# Runs and comparisons")
     for machine in {run.run.machine.id: run.run.machine for run in runs.values()}.values():
         parts.append(escape(page.describe_machine(machine)))
-    compared = {a.comparison for section in flat for a in section.answers} - {""}
+    compared = {name for section in flat for a in section.answers for name in a.comparisons}
     files = (*sorted(runs), *sorted(compared))
     parts.append("\n".join(f"- [{name}]({links.get(name, '')})" for name in files))
     return "\n".join(line.rstrip() for line in "\n\n".join(parts).splitlines()) + "\n"

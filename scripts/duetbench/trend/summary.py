@@ -9,6 +9,7 @@ A failed launch has no figures and is left out.
 import math
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final, Literal
 
 import numpy as np
@@ -137,17 +138,16 @@ def values(run: Run, case: str, metric: str) -> list[float]:
 
 
 def _warnings(result: CaseResult, good: int) -> tuple[WarningCount, ...]:
-    flags = [
-        flag
+    launches = [
+        {flag.name: flag.detail for flag in reversed(launch.flags)}
         for launch in result.launches
         if launch.status is Status.OK
-        for flag in launch.flags
-        if flag.name is not FlagName.FEW_LAUNCHES
     ]
-    details = {flag.name: flag.detail for flag in reversed(flags)}
+    details = {name: text for flags in reversed(launches) for name, text in flags.items()}
     warnings = [
         WarningCount(name=name, launches=count, detail=details[name])
-        for name, count in Counter(flag.name for flag in flags).most_common()
+        for name, count in Counter(chain(*map(reversed, launches))).most_common()
+        if name is not FlagName.FEW_LAUNCHES
     ]
     if 0 < good < ENOUGH_LAUNCHES:
         detail = f"{good} of at least {ENOUGH_LAUNCHES} launches"
