@@ -26,9 +26,11 @@ def scattered(spread: float, count: int = 6, middle: float = 0.0) -> list[float]
     return [middle + spread * (-1) ** n for n in range(count)]
 
 
-def stored(spread: float, *names: str, machine: str = MACHINE.id, version: int = 5) -> Comparison:
+def stored(
+    spread: float, *names: str, machine: str = MACHINE.id, version: int = 5, count: int = 6
+) -> Comparison:
     """A comparison of cases whose CPU ratios have a standard deviation of `spread`."""
-    logs = scattered(spread * math.sqrt(5 / 6))
+    logs = scattered(spread * math.sqrt(5 / 6), count)
     cases = [
         CaseComparison(case=busy(name), because="", duets=tuple(duets(name, CPU, logs)))
         for name in names or [CASE]
@@ -73,6 +75,12 @@ def test_cases_tell_each_other_how_much_comparisons_differ() -> None:
     both = Priors.learned(MACHINE.id, [stored(0.01, CASE, OTHER)] * 2)
     prior = both.by_kind[CASE, CPU, False]
     assert (prior.sd, prior.freedom) == pytest.approx((0.011125, 10), rel=1e-3)
+
+
+def test_comparisons_of_three_duets_say_nothing_of_their_scatter() -> None:
+    """The simulations of priors knew variances of four duets or more."""
+    known = {n: Priors.learned(MACHINE.id, [stored(0.01, count=n)] * 4).by_kind for n in (3, 4)}
+    assert [bool(by_kind) for by_kind in known.values()] == [False, True]
 
 
 def test_the_narrowest_kind_that_is_known_is_taken() -> None:

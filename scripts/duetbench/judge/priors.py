@@ -30,7 +30,13 @@ from duetbench.store.comparison import METHOD_VERSION, Comparison
 from duetbench.store.kinds import comparisons_by_id
 
 FEWEST: Final = 2
-"""Fewest comparisons of a case, or of its kind, for a prior; likewise of differences at a level."""
+"""Fewest comparisons of a case, or of its kind, for a prior."""
+
+DIFFERENCES: Final = 2
+"""Fewest differences between variances at the same level: they say how much a prior is worth."""
+
+DUETS: Final = 4
+"""Fewest duets of a stored comparison whose variance counts, as in the simulations of priors."""
 
 TOGETHER: Final = 8
 """Fewest cases of a comparison for a prior from each other."""
@@ -68,7 +74,7 @@ def fit(variances: Sequence[Variance], *others: Sequence[Variance]) -> Prior | N
     """
     levels = [variances, *(level for level in others if len(level) > 1)]
     differences = sum(map(len, levels)) - len(levels)
-    if min(len(variances), differences) < FEWEST:
+    if len(variances) < FEWEST or differences < DIFFERENCES:
         return None
     logs = [_unbiased(level) for level in levels]
     squares = sum(float(level.var()) * len(level) for level in logs)
@@ -164,7 +170,7 @@ class Priors:
                 duets.conclude()
                 for samples in (duets, *explaining({"": duets}, slopes).values()):
                     for metric in samples.metrics:
-                        if len(logs := samples.logs(metric)) > FEWEST:
+                        if len(logs := samples.logs(metric)) >= DUETS:
                             for kind in kinds(measured.case, metric, alone=samples.alone(metric)):
                                 levels[len(kind), *kind[-2:]][kind].append(variance(logs))
         fits = {kind: prior_of(level, kind) for level in levels.values() for kind in level}
