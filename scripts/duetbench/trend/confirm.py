@@ -23,6 +23,7 @@ from duetbench.judge.counted import PROFILES, declared_jobs
 from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.session import Question, empty_comparison
 from duetbench.judge.sides import Scope
+from duetbench.judge.statistics import direction
 from duetbench.project.project import Project
 from duetbench.store import files
 from duetbench.store.change import Change, SeriesName, StackState, Step, judgement_on, release_of
@@ -275,9 +276,9 @@ def _ratio_of(
 
 def _worse(metric: str, ratio: float) -> float:
     """Return how much a figure became worse, as a logarithm, beyond the equivalence margin."""
-    scale = row(CPU if metric == INSTRUCTIONS else metric)
-    moved = math.log(ratio) if scale.better == "lower" else -math.log(ratio)
-    return moved - math.log1p(scale.tolerance)
+    name, log = CPU if metric == INSTRUCTIONS else metric, math.log(ratio)
+    size = abs(log) if direction(name, log) is Verdict.SLOWER else -abs(log)
+    return size - math.log1p(row(name).tolerance)
 
 
 def _measured(comparison: Comparison, series: SeriesName) -> bool:
