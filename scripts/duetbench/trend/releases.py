@@ -130,6 +130,11 @@ class ReleaseEffect:
     def size(self) -> float:
         return abs(math.log(self.ratio.estimate))
 
+    @property
+    def samples(self) -> str:
+        """What its interval is over."""
+        return "duets" if self.levels is None else "releases"
+
 
 @dataclass(frozen=True, slots=True)
 class Result:

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cache, partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -92,12 +92,10 @@ def _year(site: Site) -> dict[str, Any]:
         ((axis.package, result.head.version), (axis, result))
         for (axis, _), result in zip(steps, results, strict=True)
     )
-    loads, starts = (
-        [_step(site, *release, on, starts) for release, on in known.items()]
-        for starts in (False, True)
-    )
+    found = group(chain(*(_steps(site, *release, on) for release, on in known.items())))
+    tables = {"": found.get(False, ()), "Starts without load": found.get(True, ())}
     return {
-        "tables": {"": _ranked(loads), "Starts without load": _ranked(starts)},
+        "tables": {title: _ranked(steps) for title, steps in tables.items()},
         "moved": sum(any(result.moved for _, result in on) for on in known.values()),
         "judged": len(known),
         "since": min((head.when for _, (_, head) in steps), default=None),
@@ -108,31 +106,29 @@ _Step = tuple[str, Result, list[tuple[ReleaseAxis, ReleaseEffect]], RowText | No
 """A package, its release, the same effect on each machine, and the function behind it."""
 
 
-def _step(
-    site: Site, name: str, version: str, on: Sequence[tuple[ReleaseAxis, Result]], starts: bool
-) -> _Step | None:
-    """Return a release's largest effect on requests or starts; None if neither moved."""
-    moved = [
-        (axis, result, effect)
-        for axis, result in on
-        for effect in [e for e in result.moved if (e.metric == START) is starts][:1]
-    ]
-    if not moved:
-        return None
-    first, result, effect = max(moved, key=lambda step: step[2].size)
-    others = [
-        (axis, same)
-        for axis, other in on
-        if axis is not first and other.base.version == result.base.version
-        for same in other.main
-        if (same.case, same.metric) == (effect.case, effect.metric)
-    ]
-    function = _function(site, name, version, starts)
-    return name, result, [(first, effect), *others], function
+def _steps(
+    site: Site, name: str, version: str, on: Sequence[tuple[ReleaseAxis, Result]]
+) -> Iterator[tuple[bool, _Step]]:
+    """Return a release's largest effect, on requests and on starts (True), of those that moved."""
+    moved: dict[tuple[bool, int], tuple[ReleaseAxis, Result, ReleaseEffect]] = {}
+    for place, (axis, result) in enumerate(on):
+        for effect in result.moved:
+            moved.setdefault((effect.metric == START, place), (axis, result, effect))
+    for starts, found in group((starts, step) for (starts, _), step in moved.items()).items():
+        first, result, effect = max(found, key=lambda step: step[2].size)
+        others = [
+            (axis, same)
+            for axis, other in on
+            if axis is not first and other.base.version == result.base.version
+            for same in other.main
+            if (same.case, same.metric) == (effect.case, effect.metric)
+        ]
+        function = _function(site, name, version, starts)
+        yield starts, (name, result, [(first, effect), *others], function)
 
 
-def _ranked(steps: Iterable[_Step | None]) -> list[_Step]:
-    return sorted(filter(None, steps), key=lambda step: -step[2][0][1].size)[:_LARGEST]
+def _ranked(steps: Iterable[_Step]) -> list[_Step]:
+    return sorted(steps, key=lambda step: -step[2][0][1].size)[:_LARGEST]
 
 
 def _function(site: Site, name: str, version: str, starts: bool) -> RowText | None:
@@ -421,8 +417,8 @@ def _forest(site: Site, root: str, number: int, result: Result) -> Markup:
         for title, effects in groups.items()
         if effects
     }
-    levels = any(effect.levels for effect in result.main)
-    return charts.forest(about, CHANGE, dots, repeats="duets or releases" if levels else "")
+    samples = " or ".join(sorted({effect.samples for effect in result.main}))
+    return charts.forest(about, CHANGE, dots, repeats=samples)
 
 
 def _dot(site: Site, root: str, effect: ReleaseEffect) -> Dot:
@@ -440,7 +436,7 @@ def _dot(site: Site, root: str, effect: ReleaseEffect) -> Dot:
 def _seen(effect: ReleaseEffect) -> str:
     if effect.levels is None:
         return f"could see {formats.size(effect.detectable)}"
-    return "levels of {} and {} releases".format(*effect.levels)
+    return "levels of {} and {} {}".format(*effect.levels, effect.samples)
 
 
 def _command(name: str, result: Result) -> str:
