@@ -244,6 +244,11 @@ def test_comparisons_of_one_day_count_together_by_their_samples() -> None:
     assert ours == pytest.approx((1.8915, 1.8199, 1.9658, 20), rel=1e-4)
     assert answer.reason == "by 20 duets on other-2c, 2026-11-20"
     assert sorted(answer.comparisons) == ["2026-11-20-15", "2026-11-20-5"]
+    pair = a_comparison(free, 1.9, 2)
+    assert (said(pair).comparisons, said(pair, pair).reason) == (
+        (),
+        "by 4 duets on other-2c, 2026-11-20",
+    )
 
 
 def test_launches_by_turns_say_what_was_not_judged() -> None:

@@ -32,7 +32,7 @@ from duetbench.project import setting
 from duetbench.project.published import CaseShape, Published, Shape
 from duetbench.show import formats
 from duetbench.store.comparison import CaseComparison, Comparison
-from duetbench.trend.summary import CaseSummary, RunSummary, estimate, values
+from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary, estimate, values
 
 Logs = NDArray[np.float64]
 _OWN: Final = 4  # launches from which on a case's own scatter is used
@@ -193,7 +193,8 @@ class Evidence:
     def compared(self, above: str, below: str, metric: str) -> Compared | None:
         """Return the ratio of two cases by comparisons; None: this machine has not compared them.
 
-        Of several days, the one with most samples counts, or the newest of those.
+        Of several days, the one with most samples counts, or the newest of those. Fewer than three
+        samples say too little.
         """
         sides = [self.cells.get(case) for case in (above, below)]
         days: defaultdict[str, list[Compared]] = defaultdict(list)
@@ -208,7 +209,8 @@ class Evidence:
                     mean, low, high = -mean, -high, -low
                 known = Compared(low, mean, high, ratio.n, kind, (comparison,))
                 days[comparison.started[:10]].append(known)
-        return max(map(_pool, days.values()), key=lambda known: known.samples, default=None)
+        pooled = [known for known in map(_pool, days.values()) if known.samples >= ENOUGH_LAUNCHES]
+        return max(pooled, key=lambda known: known.samples, default=None)
 
     def side(self, case: str, metric: str) -> Side:
         """Return the figures of a case, by run."""
