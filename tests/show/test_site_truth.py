@@ -48,7 +48,8 @@ SIZES: Final = re.compile(
 STATEMENT: Final = re.compile(r"^.*? — (?:does not hold|holds|not |cannot )")
 """What an article states, and whether it holds here."""
 BORNE: Final = re.compile(
-    rf"^(?: [\w.]+){{0,5}} ?\((?:[+−]?{NUMBER}…[+−]?{NUMBER}[^)]*|one launch[^)]*"
+    rf"^(?: CPU to import the application|(?: [\w.]+){{0,4}}) ?"
+    rf"\((?:[+−]?{NUMBER}…[+−]?{NUMBER}[^)]*|one launch[^)]*"
     rf"|exact to ±{NUMBER} %)\)"
     r"| (?:on|and) .*\(medians\)"
 )
