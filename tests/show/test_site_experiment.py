@@ -40,6 +40,8 @@ def test_a_page_answers_its_question_with_figures_of_the_reference_runs(
     assert 'href="../../b/asgi-wsgi/asgi-json/py3.14/w1/c128/"' in page
     assert 'href="../../runs/20261120T110053Z-published-316bba91.json"' in page
     assert "--select 'asgi-wsgi/*'" in html.unescape(page)
+    assert "holds: by 6 duets on epyc-2c-102dbd, 2026-11-27" in page
+    assert 'href="../../cmp/20261127T024548Z-compare-d2253892/"' in page
     inside = page_of(written, "pydantic-v1-v2")
     assert "validating 20 services gains clearly more" in inside
 

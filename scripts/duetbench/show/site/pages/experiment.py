@@ -117,6 +117,7 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
         article_url=published.url,
         source=published.source,
         runs=[(run.run.id, facts(run)) for run in evidence.runs],
+        compared=sorted({name for answer in answers for name in answer.comparisons}),
         commands=commands,
         has_cases=any(case.partition("/")[0] == name for case in site.planned),
     )
