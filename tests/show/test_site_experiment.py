@@ -8,6 +8,8 @@ import pytest
 
 import site_builds
 import synthetic
+from duetbench.core.errors import FlagName
+from duetbench.core.model import CaseResult, Flag
 from duetbench.show import addresses
 from duetbench.show.site.pages import experiment
 from duetbench.show.site.pages.site import Site
@@ -60,15 +62,20 @@ def test_one_dot_is_no_picture(tmp_path: Path) -> None:
 
 
 def test_a_chart_shows_the_figures_of_one_day(tmp_path: Path) -> None:
-    """Twice as fast the day after, in fewer cases: they are not placed beside the others."""
+    """Twice as fast the day after, in fewer cases; then in as many, which were disturbed."""
     names = [f"contention/wsgi-private/py3.14{t}" for t in ("/t1", "/t2", "t/t1", "t/t2")]
-    for day, launches, rate in ((1, 3, 1000.0), (2, 8, 2000.0)):
+    noise = Flag(name=FlagName.HOST_NOISE, detail="0.3 cores")
+    for day, cases, launches, flags in ((1, 4, 3, ()), (2, 2, 8, ()), (3, 4, 8, (noise,))):
+        figures = {"throughput": day * 1000.0}
         results = [
-            synthetic.steady_result(synthetic.make_case(name), {"throughput": rate}, launches)
-            for name in names[: 6 - 2 * day]
+            CaseResult(
+                case=synthetic.make_case(name),
+                launches=tuple(synthetic.ok(name, n, figures, *flags) for n in range(launches)),
+            )
+            for name in names[:cases]
         ]
         site_builds.save_run(tmp_path / "results", site_builds.a_run(day, *results))
     page = (site_builds.build(tmp_path) / "x/contention/index.html").read_text("utf-8")
     chart = page.partition('<figure class="chart"')[2].partition("</figure>")[0]
-    assert {*re.findall(r"[12],000", chart)} == {"1,000"}
+    assert {*re.findall(r"[123],000", chart)} == {"1,000"}
     assert "server and generator on all cores. Measured 2026-11-01." in chart

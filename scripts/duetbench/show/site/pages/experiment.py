@@ -147,7 +147,7 @@ def value_of(case: CaseSummary, metric: str, published: float | None = None) -> 
 
 
 def of_one_day(evidence: Evidence, layout: ChartLayout) -> tuple[str, list[CaseSummary]]:
-    """Return the day whose runs have most of a chart's cases and launches, and these cases.
+    """Return the day whose runs have most valid figures of a chart, or most figures; its cases.
 
     What the machine does to the runs of a day, it does to all of them; not so to those of others.
     """
@@ -158,11 +158,12 @@ def of_one_day(evidence: Evidence, layout: ChartLayout) -> tuple[str, list[CaseS
             if case.measured > cases.setdefault(case.id, case).measured:
                 cases[case.id] = case
 
-    def launches(day: str) -> tuple[int, int]:
-        having = [case.measured for case in days[day].values() if layout.metric in case.metrics]
-        return len(having), sum(having)
+    def figures(day: str) -> tuple[int, int]:
+        values = [value_of(case, layout.metric) for case in days[day].values()]
+        known = [value.valid for value in values if value.figure]
+        return sum(known), len(known)
 
-    day = max(sorted(days, reverse=True), key=launches, default="")
+    day = max(sorted(days, reverse=True), key=figures, default="")
     return day, [*days[day].values()]
 
 
