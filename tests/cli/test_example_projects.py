@@ -93,7 +93,7 @@ def test_two_commits_over_postgresql(
         "compare", "HEAD~1", "--app", "notes:create_app", "--factory", "--path", "/notes/7",
         "--env", f"NOTES_DATABASE_URL={database}/notes_{{port}}", "--connections", "8",
         "--before", "python -m notes.schema", "--after", "python -m notes.schema --drop",
-        "--budget", "7s", "--output", out,
+        "--budget", "16s", "--output", out,
     )  # fmt: skip
     assert (done.code in {1, 3}, done.err) == (True, ""), done
     (case,) = files.read(Comparison, out).cases

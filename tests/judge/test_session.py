@@ -157,14 +157,17 @@ def test_a_budget_without_time_for_two_duets_is_not_spent_and_the_advised_one_do
     """By hand: a duet takes 3.65 s and both preparations, a count 15 s and both preparations."""
     case = busy(names(1)[0]).model_copy(update={"before": ("make seed",)})
 
+    told = SilentReporter()
+
     def played(seconds: float) -> Comparison:
         fake = FakeInstruments(preparation=preparation, uncounted=uncounted)
-        return compared_by(fake, [case], tmp_path, seconds)
+        return compared_by(fake, [case], tmp_path, seconds, told)
 
     found = played(budget)
     (note,) = (note for note in found.notes if note.startswith(TOO_SMALL))
     assert part in note
     assert (found.wall_seconds, exit_code(found)) == (spent, 3)
+    assert told.beside == "the commands of --before"  # not known before the first launch
     advised = units.read_time(note.rpartition(" ")[2])
     assert advised is not None
     again = played(advised)

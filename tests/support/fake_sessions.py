@@ -145,8 +145,10 @@ class SilentReporter(Reporter):
     duets: list[Duet] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     ended: int = 0
+    beside: str = ""
 
-    def begin(self, cases: int, seconds: float, budget: float | None) -> None:
+    def begin(self, cases: int, seconds: float, budget: float | None, beside: str = "") -> None:
+        self.beside = beside
         assert cases > 0
         assert seconds > 0
         assert budget is None or budget > 0

@@ -85,10 +85,11 @@ class Reporter(Progress):
 
     _void = ""
 
-    def begin(self, cases: int, seconds: float, budget: float | None) -> None:
-        """Announce a comparison of some cases, which takes at least `seconds` to decide."""
+    def begin(self, cases: int, seconds: float, budget: float | None, beside: str = "") -> None:
+        """Announce a comparison of some cases: s to a first answer, beside what is not known."""
         limit = "" if budget is None else f", at most {duration(budget)}"
-        sentence = f"cases: {cases}; a first answer takes about {duration(seconds)}{limit}"
+        more = f" without {beside}" if beside else ""
+        sentence = f"cases: {cases}; a first answer takes about {duration(seconds)}{more}{limit}"
         self.start(sentence, seconds, until="to the next decisions")
 
     def report(self, duet: Duet) -> None:

@@ -179,7 +179,11 @@ class _Session:
         if self.pairs and not self.question.counts_only:
             seconds = self.first * self.loop.round_seconds(*self.pairs.values())
             seconds += EACH_SECONDS * len(self.jobs)
-        self.reporter.begin(len(self.pairs) + len(self.jobs), seconds, self.question.seconds)
+        pairs = self.pairs.values()
+        unknown = (pair.case for pair in pairs if not preparation(*pair.sides))
+        beside = next((preparing(case) for case in unknown if case.before), "")
+        number = len(self.pairs) + len(self.jobs)
+        self.reporter.begin(number, seconds, self.question.seconds, beside)
         if any(map(self.loop.narrow, self.pairs.values())):
             lanes = (",".join(map(str, lane.all)) for lane in self.loop.lanes)
             count = len(self.loop.lanes)
@@ -223,7 +227,7 @@ class _Session:
         first += max((self.counted, *counting))
         return (
             f"{TOO_SMALL} {pair.duets.noun}s: one takes about {duration(duet)}"
-            f"{part if 2 * prepared > duet else ''}; a first answer takes about "
+            f"{part if 4 * prepared > duet else ''}; a first answer takes about "
             f"{duration(first)}: set --budget {units.write_time(first)}"
         )
 
