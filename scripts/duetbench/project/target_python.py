@@ -151,48 +151,55 @@ def prefer(
     configured: Settings,
     narrator: Narrator,
 ) -> InterpreterSpec:
-    """Replace a chosen interpreter by the newest one for which most locked packages have wheels.
+    """Return the newest interpreter here for which all locked packages have wheels.
 
-    Packages without any wheel count alike for all. One that is here comes before one that uv would
-    have to install. `locks` returns the texts of the locks, which it reads only if there is another
-    interpreter to choose; `home` is the folder whose settings of uv apply.
+    If there is none, it is one that uv can install, or else the one that lacks the fewest; offline
+    it is `chosen`. A package without wheels for any of them counts for none. `locks` returns the
+    texts of the locks, which it reads only if there is a choice; `home` is the folder whose
+    settings of uv apply.
     """
     current = Version(chosen.version).minor
     newest = max(Version(s.version).minor for s in (chosen, *configured.usual.values()))
-    minors = {
-        minor: f"3.{minor}"
+    minors = [
+        minor
         for minor in range(newest, OLDEST.minor - 1, -1)
         if minor == current
         or any(need.versions.contains(f"3.{minor}{patch}") for patch in ("", ".99"))
-    }
+    ]
     if need.free_threaded or need.jit or len(minors) == 1:
         return chosen
-    texts, lacks = locks(), {}
-    for minor in (current, *minors):
+
+    def find(minor: int, *, download: bool = False) -> InterpreterSpec | None:
+        versions = need.versions & SpecifierSet(f"==3.{minor}.*")
+        asked = replace(need, versions=versions, text=str(versions))
+        with suppress(SetupError):
+            return choose(asked, configured, narrator, download=download)
+        return chosen if minor == current else None
+
+    texts, lacks = locks(), dict[int, set[str]]()
+    for minor in minors:
         try:
-            lists = [stacks.without_wheel(text, minors[minor], home, narrator) for text in texts]
+            lists = [stacks.without_wheel(text, f"3.{minor}", home, narrator) for text in texts]
         except SetupError:
             return chosen  # offline, where what is installed may work
         if None not in lists:
-            lacks[minor] = sorted({name for names in lists if names for name in names})
-            if minor == current and not lacks[minor]:
-                return chosen
+            lacks[minor] = {name for names in lists if names for name in names}
+            if not lacks[minor] and find(minor):
+                break  # no older one is better
     order = sorted(lacks, key=lambda minor: (len(lacks[minor]), -minor))
     best = [minor for minor in order if len(lacks[minor]) == len(lacks[order[0]])]
-    tries = [*((m, False) for m in best), *((m, True) for m in best[:1])]
-    for minor, download in [*tries, *((m, False) for m in order)]:
-        if minor == current:
-            break
-        versions = need.versions & SpecifierSet(f"=={minors[minor]}.*")
-        asked = replace(need, versions=versions, text=str(versions))
-        with suppress(SetupError):
-            other = choose(asked, configured, narrator, download=download)
-            names = [name for name in lacks.get(current, ()) if name not in lacks[minor]]
-            what = f"with wheels of {some(names, _NAMED_PACKAGES)}"
-            why = what if names else "that the locked packages allow"
-            narrator.say(f"Python {other.version}: the newest here {why}")
-            return other
-    return chosen
+    tries = [*((minor, False) for minor in best), *((minor, True) for minor in best[:1])]
+    tries += ((minor, False) for minor in order)
+    spec = next(filter(None, (find(minor, download=get) for minor, get in tries)), chosen)
+    passed = [minor for minor in minors if minor > Version(spec.version).minor]
+    own = lacks.get(Version(spec.version).minor, set())
+    names = sorted(set().union(*(lacks.get(minor, ()) for minor in passed)) - own)
+    why = f"with wheels of {some(names, _NAMED_PACKAGES)}" if names else ""
+    if not names and not lacks.keys() >= {*passed}:
+        why = "that the locked packages allow"
+    if why:
+        narrator.say(f"Python {spec.version}: the newest here {why}")
+    return spec
 
 
 def name_of(spec: InterpreterSpec) -> str:
