@@ -118,6 +118,9 @@ def test_a_case_against_itself(play: Play, monkeypatch: pytest.MonkeyPatch) -> N
         assert base.keys() | head.keys() <= METRICS.keys()
         assert base["good"] == base["requests"] > 0
         assert base["connections_reopened"] == head["connections_reopened"] == 0
+        # Each has collected all that it imported, so no side does it in its load.
+        assert base["full_collections"] == head["full_collections"] == 0
+        assert min(base["collection_time"], head["collection_time"]) > 0
         raised = {flag.name for flag in (*found.flags_base, *found.flags_head)}
         assert FlagName.MEMORY_GROWS not in raised, found
         assert 1.5 <= found.load_seconds < found.seconds

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import gc
 import os
 import subprocess
 import sys
@@ -113,6 +114,23 @@ def test_the_application_is_found_by_the_environment(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match=f"^{app}: expected an application, found: .*{words}"):
             found(app)
+
+
+def test_garbage_is_collected_once_when_asked_unless_the_application_collects_none() -> None:
+    """A batch of questions reaches each worker several times."""
+    asked = entry.identity(entry.COLLECT)
+    full = asked["collections"]
+    assert asked["collecting"] > 0
+    assert entry.identity(entry.COLLECT)["collections"] == full
+    gc.collect(0)
+    assert entry.identity()["collections"] == full
+    assert entry.identity(entry.COLLECT)["collections"] == full + 1
+    gc.collect(0)
+    gc.disable()
+    try:
+        assert entry.identity(entry.COLLECT)["collections"] == full + 1
+    finally:
+        gc.enable()
 
 
 def found_in(

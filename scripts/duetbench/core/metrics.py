@@ -406,6 +406,10 @@ _ROWS: Final[list[Metric]] = [
         situation="ceiling",
         column=True,
     ),
+    Metric(
+        "full_collections", count, "Collections of all of the workers' objects during the load."
+    ),
+    Metric("collection_time", seconds, "CPU time of one, which a worker does before the load."),
     Metric("warm_up", seconds, "Length of the warm-up.", "warm-up"),
     Metric("host_steal", share, "Share of core time that the hypervisor took.", "steal", highest=1),
     Metric("host_other", cores, "Cores used by neither server nor generator.", "other load"),

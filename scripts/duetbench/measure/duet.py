@@ -4,9 +4,9 @@ A disturbance of the machine slows both sides alike and leaves their ratio (Bule
 Benchmarking, ICPE 2020, arXiv 2001.05811). Both servers share the server cores, both generators the
 client cores. Core time is read for both trees before the first request and after the last answer.
 
-A duet is: verify → warm up → measure → verify, each step on both sides. Cases that share a server
-are measured in turn on one launch of each side, as its start takes as long as a duet. The servers
-are killed at the end: launches of one server test whether it stops on request.
+A duet is: verify → warm up → collect garbage → measure → verify, each step on both sides. Cases
+that share a server are measured in turn on one launch of each side, as its start takes as long as a
+duet. The servers are killed at the end: launches of one server test whether it stops on request.
 
 Memory is shared: the two servers map the same files. While both live, each counts for half of such
 a page (PSS) or not at all (USS): a tenth of the PSS of FastAPI's json. So the last server is read
@@ -405,7 +405,7 @@ class _Duets:
             def offer(side: SideRun) -> None:
                 stack.enter_context(observations[side].load(count=side.serving.case.workers > 1))
 
-            for step in (observe, offer):
+            for step in (lambda side: side.serving.collect(), observe, offer):
                 self._each(step)
                 if self._void:
                     return None

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Frozen
-from duetbench.measure.entry.duetbench_entry import PATH
+from duetbench.measure.entry.duetbench_entry import COLLECT, PATH
 from duetbench.store.files import first_problem
 
 BATCH: Final = 4  # connections opened at once, per expected worker
@@ -40,6 +40,8 @@ class Identity(Frozen):
     worker: str
     imported: float = 0.0  # core time of importing the application, or making it, s
     tasks: int = 0  # number of tasks of its event loop
+    collections: int = 0  # full collections of garbage so far
+    collecting: float = 0.0  # core time of the one that was asked for, s
     files: tuple[str, ...] = ()  # used by the process, if it records them
 
 
@@ -49,14 +51,17 @@ def probe(
     workers_expected: int,
     timeout: float = 10.0,
     check: Callable[[], None] = lambda: None,
+    collect: bool = False,
 ) -> tuple[Identity, ...]:
     """Ask until every worker has answered; return one identity per worker, sorted by worker.
 
     Threads of one process without event loops cannot be distinguished: expect one worker there.
-    `check` raises an error when the server is gone. LaunchError: not_ready if fewer answer in
-    `timeout` s, worker_restarted if more do, wrong_status or wrong_body if something else answers.
+    `check` raises an error when the server is gone. With `collect` each worker collects its garbage
+    before it answers. LaunchError: not_ready if fewer answer in `timeout` s, worker_restarted if
+    more do, wrong_status or wrong_body if something else answers.
     """
-    url, workers, problems = base_url + PATH, dict[str, Identity](), list[str]()
+    url = f"{base_url}{PATH}?{COLLECT}" if collect else base_url + PATH
+    workers, problems = dict[str, Identity](), list[str]()
     expected, batch = f"expected {workers_expected} workers", BATCH * workers_expected
 
     async def search() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch, Status
@@ -66,6 +67,7 @@ def _measure(serving: Serving, window: float) -> "Observation":
                 warm = wave.collect()
         else:
             warm = warmup.warm_up(serving.client, window=window, limit=10 * window)
+        serving.collect()
         observation = Observation(serving, tree, warm)
         with observation.load() as generation:
             generation.wait_load()
@@ -88,7 +90,7 @@ class Observation:
     ) -> None:
         serving.require_ours()
         self.serving, self.tree, self.warm_up = serving, tree, warm_up
-        self._earlier = ports.clients(serving.port)
+        self._earlier, self.collections = ports.clients(serving.port), serving.collections
         lane = serving.testbed.lane
         self._cores = lane.all if lane else ()
         self._host, self.before = machine.core_times(self._cores), tree.edge()
@@ -168,6 +170,8 @@ def finish(observation: Observation, neighbour: Neighbour = ALONE) -> dict[str, 
         for flag in flags:
             serving.fail(flag.name, flag.detail)
     serving.require_same()
+    metrics["full_collections"] = serving.collections - observation.collections
+    metrics["collection_time"] = fmean(worker.collecting for worker in serving.workers)
     return metrics
 
 

@@ -154,8 +154,8 @@ class Serving:
         self.ready_time = time.monotonic() - self.session.started
         self.import_time = fmean(worker.imported for worker in self.workers)
 
-    def identify(self) -> tuple[identity.Identity, ...]:
-        """Ask every worker for its identity, and compare it with the case."""
+    def identify(self, *, collect: bool = False) -> tuple[identity.Identity, ...]:
+        """Ask every worker for its identity, and compare it with the case; see `identity.probe`."""
         case, python = self.case, self.testbed.interpreters[self.case.python]
         asgi = case.endpoint.interface == "asgi"
         # Event loops distinguish the threads of one process; WSGI has none.
@@ -165,6 +165,7 @@ class Serving:
             workers_expected=case.workers if visible else 1,
             timeout=self.case.ready_timeout,
             check=self.require_running,
+            collect=collect,
         )
         identity.check_identity(
             identities,
@@ -193,14 +194,28 @@ class Serving:
         """Check that the server survives the load; LaunchError server_died."""
         self.require_running("it to live under load", FlagName.SERVER_DIED)
 
-    def require_same(self) -> None:
+    def collect(self) -> None:
+        """Let every worker collect its garbage; LaunchError as `require_same`.
+
+        CPython walks all that an application has imported once more, some hundred requests after
+        its start, and then rarely. In the load of one side that would look like a cost of requests.
+        """
+        self.require_same(collect=True)
+
+    def require_same(self, *, collect: bool = False) -> None:
         """Identify the workers once more; LaunchError worker_restarted if they have changed."""
-        before, now = {w.worker for w in self.workers}, {w.worker for w in self.identify()}
+        earlier, self.workers = self.workers, self.identify(collect=collect)
+        before, now = {w.worker for w in earlier}, {w.worker for w in self.workers}
         if before != now:
             raise LaunchError(
                 FlagName.WORKER_RESTARTED,
                 f"expected the workers {sorted(before)} to stay, found {sorted(now)}",
             )
+
+    @property
+    def collections(self) -> int:
+        """Full collections of garbage of all its processes, until its workers were identified."""
+        return sum({worker.pid: worker.collections for worker in self.workers}.values())
 
     def verify(self, repeats: int) -> None:
         """Check the answers of the idle server."""

@@ -3,14 +3,16 @@
 The application is named by the environment: `DUETBENCH_APP` (module:attribute), where that makes
 one `DUETBENCH_FACTORY`, and `DUETBENCH_INTERFACE` (asgi or wsgi; found out if it is not said).
 `GET /_duetbench/identity` is answered here, so that no figure is filed under a wrong name; all
-else goes to the application as it came, for the price of a call and a comparison. Where
-`DUETBENCH_WATCHED` is set, nothing is measured, and it also names the files that the process uses.
+else goes to the application as it came, for the price of a call and a comparison. `?collect` makes
+it collect garbage first. Where `DUETBENCH_WATCHED` is set, nothing is measured, and it also names
+the files that the process uses.
 
 Standard library only, for any CPython from 3.10 on. As a program it prints the interface.
 """
 
 import asyncio
 import functools
+import gc
 import importlib.metadata
 import inspect
 import json
@@ -30,6 +32,7 @@ INTERFACE = "DUETBENCH_INTERFACE"
 LOOP = "DUETBENCH_LOOP"
 WATCHED = "DUETBENCH_WATCHED"
 PATH = "/_duetbench/identity"
+COLLECT = "collect"
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
@@ -56,6 +59,7 @@ def _build() -> str:
 
 _opened: set[str] = set()
 _imported = 0.0  # core time of importing the application, or making it, s
+_collected = [-1, 0.0]  # the last one asked for: young collections before it, its core time, s
 
 
 def _watch(event: str, arguments: tuple[Any, ...]) -> None:
@@ -75,8 +79,19 @@ def _used() -> list[str]:
     return sorted(name for name in files if ".dist-info/" not in name)
 
 
-def identity() -> dict[str, Any]:
+def _collect() -> None:
+    """Collect all garbage, unless the application has switched that off, or it was just done."""
+    young = gc.get_stats()[0]["collections"]
+    if gc.isenabled() and young != _collected[0]:
+        began = time.thread_time()
+        gc.collect()
+        _collected[:] = young, time.thread_time() - began
+
+
+def identity(query: str = "") -> dict[str, Any]:
     """Describe the process, interpreter, packages, event loop and worker that answer."""
+    if query == COLLECT:
+        _collect()
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -95,6 +110,8 @@ def identity() -> dict[str, Any]:
         "worker": f"{pid}-{id(loop):x}" if loop else str(pid),
         "imported": _imported,
         "tasks": len(asyncio.all_tasks(loop)) if loop else 0,
+        "collections": gc.get_stats()[-1]["collections"],
+        "collecting": _collected[1],
         "files": _used() if WATCHED in os.environ else [],
     }
 
@@ -143,14 +160,14 @@ def in_front_of(application: Any, interface: str) -> Callable[..., Any]:
     def asgi(scope: MutableMapping[str, Any], receive: Any, send: Send) -> Any:
         try:
             if scope["path"] == PATH:
-                return _answer(send)
+                return _answer(send, scope["query_string"].decode("ascii", "replace"))
         except KeyError:  # the lifespan has none
             pass
         return call(scope, receive, send)
 
     def wsgi(environ: MutableMapping[str, Any], start_response: Any) -> Any:
         if environ.get("PATH_INFO") == PATH:
-            body = json.dumps(identity()).encode()
+            body = json.dumps(identity(environ.get("QUERY_STRING", ""))).encode()
             length = str(len(body))
             start_response(
                 "200 OK", [("content-type", "application/json"), ("content-length", length)]
@@ -165,8 +182,8 @@ def in_front_of(application: Any, interface: str) -> Callable[..., Any]:
     return mark(asgi) if mark else asgi
 
 
-async def _answer(send: Send) -> None:
-    body = json.dumps(identity()).encode()
+async def _answer(send: Send, query: str) -> None:
+    body = json.dumps(identity(query)).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
