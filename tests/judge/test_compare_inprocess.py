@@ -2,6 +2,7 @@
 
 import json
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -20,7 +21,7 @@ from duetbench.project.names import INSIDE
 from duetbench.show.answer import exit_code
 from duetbench.show.view import make_view
 from duetbench.store import files
-from duetbench.store.comparison import Comparison, Instructions, executes
+from duetbench.store.comparison import Collector, Comparison, Instructions, executes
 from duetbench.trend.confirm import untouched
 from fake_sessions import FakeInstruments, SilentReporter, side
 from synthetic import make_case
@@ -108,6 +109,23 @@ def test_counts_are_as_exact_as_the_rounds_of_both_sides_agree(
         assert judgement.verdict is (verdict if sign > 0 else moved.get(verdict, verdict))
         if sign > 0:
             assert executes(judgement) == f"executes {words}"
+
+
+def test_counts_contain_full_collections_if_both_sides_know_them() -> None:
+    """0.01 of 2e6 instructions are 20,000 of a request; the sides differ by that, either way."""
+    plain = count(1e5, 1e5, 1e5)
+    base, head = (
+        replace(plain, collector=Collector(full=0.01, objects=9, instructions=size))
+        for size in (1e6, 2e6)
+    )
+    for sides, ratio in (
+        ((base, head), 1.2 / 1.1), ((head, base), 1.1 / 1.2), ((base, base), 1),
+        ((base, plain), 1), ((plain, head), 1),
+    ):  # fmt: skip
+        counts = counted._together(*sides)
+        assert isinstance(counts, Instructions)
+        assert counts.ratio == pytest.approx(ratio)
+        assert (counts.collector_base is None) == (counts.collector_head is None)
 
 
 def compared(folder: Path, fake: FakeInstruments) -> Comparison:

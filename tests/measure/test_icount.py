@@ -61,7 +61,7 @@ def parts(*instructions: int) -> list[Dump]:
 
 def test_the_figure_is_the_difference_of_the_phases() -> None:
     """(5300 - 3300) / 10 = 200, then 203 and 200: median 200, spread 3 / 200."""
-    counted = parts(99_999, 400, 3300, 5300, 3300, 5330, 3301, 5301)
+    counted = parts(99_999, 7777, 400, 3300, 5300, 3300, 5330, 3301, 5301)
     assert counting.figure(counted, 10, 3) == InstructionCount(200.0, 3 / 200, 10)
 
 
@@ -77,16 +77,16 @@ def test_the_figure_is_the_difference_of_the_phases() -> None:
     ],
 )
 def test_what_gives_no_figure_says_why(counted: tuple[int, ...], reason: str) -> None:
-    found = counting.figure(parts(9, 400, *counted), 10, len(counted) // 2)
+    found = counting.figure(parts(9, 7, 400, *counted), 10, len(counted) // 2)
     assert found == NoCount(reason)
 
 
 def test_marks_that_valgrind_did_not_see_are_noticed() -> None:
     """Without the symbol of either mark the parts would hold something else."""
-    with pytest.raises(CountError, match="counters 4 times, found 0 times"):
+    with pytest.raises(CountError, match="counters 5 times, found 0 times"):
         counting.figure([], 10, 1)
     with pytest.raises(CountError, match="getpgrp sets no counters to zero"):
-        counting.figure(parts(9, 1_000_000, 1000, 2000), 10, 1)
+        counting.figure(parts(9, 7, 1_000_000, 1000, 2000), 10, 1)
 
 
 # Counting.
@@ -131,6 +131,18 @@ PAYLOAD = """
                 one, other = [], []
                 one.append(other), other.append(one)
             return Unit(cycle, n=1000)
+        if target.startswith("heap"):
+            _, size, garbage = target.split()
+            import gc
+            if not int(size):
+                gc.disable()
+            heap = [[] for _ in range(int(size))]
+            def fill():
+                assert heap is not None
+                made = []
+                for _ in range(int(garbage)):
+                    made.append([made])
+            return Unit(fill, n=3, warmup=3)
         return Unit(lambda: loop(int(target)))
 
     if __name__ == "__main__":
@@ -190,6 +202,59 @@ def test_counts_repeat_and_a_target_that_fails_spoils_none(payload: list[str]) -
     assert once["2000"] / once["1000"] == pytest.approx(2, rel=0.02)
     assert 5 * 1000 < once["1000"] < 200 * 1000
     assert all(isinstance(one, InstructionCount) and one.seeded for one in first.values())
+
+
+NATURAL = """
+    import gc, payload
+    work = payload.prepare("heap 5000 2000")
+    for _ in range(200):
+        work.call()
+    gc.collect()
+    before = gc.get_stats()[2]["collections"]
+    for _ in range(5000):
+        work.call()
+    print((gc.get_stats()[2]["collections"] - before) / 5000)
+"""
+
+
+@pytest.mark.long
+@needs_compiler
+@needs_valgrind
+@pytest.mark.real
+def test_full_collections_are_as_frequent_as_without_valgrind_and_cost_what_they_walk(
+    payload: list[str],
+) -> None:
+    """A larger heap costs more for the same garbage, none without any, or with the collector off.
+
+    2,001 objects a call make one young collection, and 121 of them a full one.
+    """
+    python = Project.here().interpreter("3.14").executable
+    targets = ["heap 5000 2000", "heap 20000 2000", "heap 5000 0", "heap 0 2000"]
+    with ExitStack() as stack:
+        runs = [
+            stack.enter_context(counting.start(python, payload, part, rounds=1, switched=True))
+            for part in (targets, targets[:1])
+        ]
+        all_counts, again = (collect(counting.TIMEOUT_S) for collect in runs)
+    counts = [all_counts[target] for target in targets]
+    assert figures(again) == pytest.approx(figures({targets[0]: counts[0]}), rel=1e-4)
+    natural = subprocess.run(
+        [python, "-c", textwrap.dedent(NATURAL)], check=True, capture_output=True, text=True,
+        env={"PYTHONPATH": f"{Path(payload[-1]).parent}:{PROJECT / 'scripts'}"},
+    )  # fmt: skip
+    small, large, clean, off = (
+        count.collector for count in counts if isinstance(count, InstructionCount)
+    )
+    assert small
+    assert large
+    assert small.full == large.full == pytest.approx(float(natural.stdout), rel=0.15)
+    assert [one and one.full for one in (clean, off)] == [0, 0]
+    assert large.objects - small.objects == 15_000
+    walked = (large.instructions - small.instructions) / 15_000
+    assert small.instructions == pytest.approx(small.objects * walked, rel=0.5)
+    # Young garbage is part of the unit: what nobody collects costs less.
+    collected, kept = figures({"on": counts[0], "off": counts[3]}).values()
+    assert collected > 1.3 * kept
 
 
 @needs_compiler
@@ -347,7 +412,7 @@ ONLY_RUN = 'while expr "$1" : -- >/dev/null; do shift; done; exec "$@"'
     ("script", "sentence"),
     [
         ("kill -KILL $$", r"was ended by signal 9, no instructions .*; it said nothing"),
-        (ONLY_RUN, "8 times, found 0 times"),
+        (ONLY_RUN, "9 times, found 0 times"),
     ],
     ids=["killed", "counts nothing"],
 )

@@ -39,6 +39,7 @@ from duetbench.show.view import COUNTS, make_view
 from duetbench.store import files
 from duetbench.store.comparison import (
     CaseComparison,
+    Collector,
     Comparison,
     Event,
     Instructions,
@@ -370,10 +371,29 @@ def test_no_stored_comparison_contradicts_itself(path: Path) -> None:
     assert shown or {row.metric for row in moved} <= {"pss_steady", ""}
 
 
-def printed(comparison: Comparison, width: int) -> str:
+def printed(comparison: Comparison, width: int, *, details: bool = True) -> str:
     out = io.StringIO()
-    print_comparison(Console(file=out, width=width), comparison)
+    print_comparison(Console(file=out, width=width), comparison, details=details)
     return out.getvalue()
+
+
+@pytest.mark.parametrize(("full", "shown"), [(0.0009, True), (0.0001, False)])
+def test_full_collections_are_in_the_report_if_they_cost_something(
+    full: float, shown: bool
+) -> None:
+    """0.9 of 1,000 requests, of 100 million instructions, are 90,000 of a request's 3 million."""
+    collectors = [
+        Collector(full=full, objects=objects, instructions=instructions)
+        for objects, instructions in ((310_000, 1e8), (312_000, 1.01e8))
+    ]
+    counts = Instructions(
+        base=3e6, head=3e6, spread=0, collector_base=collectors[0], collector_head=collectors[1]
+    )
+    case = judged_case(A, SAME, instructions=counts, count=counted.judge(counts))
+    words = f"base {1000 * full:.2g}0 per 1,000 requests, of 310,000 objects and 100 million"
+    assert (words in printed(comparison_of(case), 500, details=False)) is shown
+    assert "of 312,000 objects and 101 million instr" in printed(comparison_of(case), 500)
+    assert "312,000" in markdown(comparison_of(case))
 
 
 def every_block() -> Comparison:

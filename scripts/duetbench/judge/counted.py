@@ -249,9 +249,14 @@ def _together(base: Count, head: Count) -> Instructions | str:
     if isinstance(head, counting.NoCount):
         return head.reason
     spread = max(base.spread, head.spread)
+    collectors = (base.collector, head.collector)
+    if base.collector is None or head.collector is None:
+        collectors = (None, None)
     return Instructions(
-        base=base.per_unit,
-        head=head.per_unit,
+        base=base.per_unit + (collectors[0].share if collectors[0] else 0.0),
+        head=head.per_unit + (collectors[1].share if collectors[1] else 0.0),
+        collector_base=collectors[0],
+        collector_head=collectors[1],
         spread=spread,
         scatter=max(_scatter(base.rounds, head.rounds), spread if spread > UNSTEADY else 0.0),
     )

@@ -29,7 +29,9 @@ from duetbench.show.answer import (
 from duetbench.store.comparison import (
     SIDES,
     CaseComparison,
+    Collector,
     Comparison,
+    Instructions,
     Judgement,
     SideName,
     SideRecord,
@@ -62,6 +64,14 @@ _BLIND: Final = (
     "counted one request at a time: no waiting, no contention, no memory, and no work of server "
     "and kernel"
 )
+
+_COLLECTED: Final = (
+    "full collections of garbage under a steady load, which the instructions contain: each walks "
+    "all objects of the application"
+)
+
+_COLLECTING: Final = 0.01
+"""Share of a request's instructions from which the full collections are in the report."""
 
 _APART: Final = (
     "from launches of each side alone, one right after the other, because two servers at once "
@@ -211,6 +221,13 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
     ]
     title = "Memory kept for every request"
     yield Section(title, (), ("case", *SIDES), grown, folded=True)
+    collected = [
+        (case.case.id, *texts.values())
+        for case in comparison.cases
+        if case.instructions and (texts := _collections(case.instructions))
+    ]
+    explained = [("", _COLLECTED)] if collected else []
+    yield Section("Garbage collector", explained, ("case", *SIDES), collected, folded=True)
     packages = [
         (item.stack, item.package, item.base or formats.MISSING, item.head or formats.MISSING)
         for item in comparison.packages
@@ -491,6 +508,12 @@ def _counted(comparison: Comparison) -> Section:
     ]
     lines = [("", _BLIND)] if counted else []
     lines += [(case, sentence) for _, case, sentence in disagreements(comparison)]
+    for case, pair in counted:
+        shares = [collector.share for collector in _collectors(pair).values()]
+        least = min(pair.base, pair.head)
+        if shares and max(*shares, 5 * abs(shares[1] - shares[0])) >= _COLLECTING * least:
+            words = "; ".join(f"{name} {text}" for name, text in _collections(pair).items())
+            lines.append((case.case.id, f"{_COLLECTED}; {words}"))
     if hidden:
         lines.append(("", f"{len(hidden)} cases without change are not listed"))
     without = (case for case in comparison.cases if case.no_count)
@@ -498,6 +521,21 @@ def _counted(comparison: Comparison) -> Section:
     older = not any(case.count or case.no_count for case in comparison.cases)
     head = ("case", "change", "base → head", *([] if older else ["95 % interval", "verdict"]))
     return Section(COUNTS, lines, head, rows, folded=older)
+
+
+def _collectors(counts: Instructions) -> dict[SideName, Collector]:
+    base, head = counts.collector_base, counts.collector_head
+    return {"base": base, "head": head} if base and head else {}
+
+
+def _collections(counts: Instructions) -> dict[SideName, str]:
+    """Say of each side how many full collections there are, and what they cost a request."""
+    return {
+        side: f"{units.significant(1000 * c.full, 2)} per 1,000 requests, of "
+        f"{units.count(c.objects)} objects and {c.instructions / 1e6:.0f} million instructions: "
+        f"{100 * c.share / getattr(counts, side):.2f} % of a request"
+        for side, c in _collectors(counts).items()
+    }
 
 
 def _verdict(count: Judgement | None) -> tuple[str, ...]:

@@ -279,6 +279,19 @@ class Judgement(Frozen):
         return self
 
 
+class Collector(Frozen):
+    """Full collections of garbage under a steady load."""
+
+    full: Amount = Field(description="How many of them come to a request.")
+    objects: int = Field(ge=0, description="Objects that each of them walks.")
+    instructions: Amount = Field(description="Instructions of one.")
+
+    @property
+    def share(self) -> float:
+        """Their instructions per request."""
+        return self.full * self.instructions
+
+
 class Instructions(Frozen):
     """Instructions per request of both sides, counted by callgrind."""
 
@@ -290,6 +303,11 @@ class Instructions(Frozen):
         description="Half width of the ratio's 95 % interval, relative, from the repetitions of "
         "both sides; null in older files.",
     )
+    collector_base: Collector | None = Field(
+        default=None,
+        description="Its full collections, if `base` and `head` contain them; null: they do not.",
+    )
+    collector_head: Collector | None = None
 
     @property
     def ratio(self) -> float | None:

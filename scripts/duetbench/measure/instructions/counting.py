@@ -2,9 +2,10 @@
 
 The same program under the same interpreter executes the same instructions every time, however noisy
 the machine. duetbench fixes the hash seed, random numbers, the layout of the address space and the
-environment; it collects garbage between the counted phases. A unit's figure is the difference
-between doing it 2n and n times, divided by n, so what a phase does once is in no figure. Valgrind
-runs one thread at a time: the figures are the cost of work, and say nothing about contention.
+environment. A unit's figure is the difference between doing it 2n and n times, divided by n, so
+what a phase does once is in no figure. Young garbage is collected in the phases; a collection of
+all objects is counted once, with how many of them come to a unit (`phases`). Valgrind runs one
+thread at a time: the figures are the cost of work, and say nothing about contention.
 """
 
 import json
@@ -25,6 +26,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 from duetbench.core.errors import CountError
 from duetbench.host import proc
 from duetbench.measure.instructions import phases
+from duetbench.store.comparison import Collector
 
 ROUNDS: Final = 3
 TIMEOUT_S: Final = 1800.0
@@ -79,6 +81,8 @@ class InstructionCount:
     seeded: bool = False
     """Random numbers were those of every count (`fixed_random`); else it repeats to 0.1 %."""
     rounds: tuple[float, ...] = field(default=(), compare=False)  # instructions per unit in each
+    collector: Collector | None = None
+    """Full collections, which `per_unit` does not contain; None if their number is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,18 +170,18 @@ def start(
 
 
 def figure(parts: Sequence[Dump], n: int, rounds: int) -> InstructionCount | NoCount:
-    """Compute a target's figure from the dumps of its process: warm-up, nothing, n and 2n in turn.
+    """Compute a target's figure from its dumps: warm-up, collection, nothing, n and 2n in turn.
 
     Raises CountError if the dumps are not those of such a process.
     """
     marked = [part for part in parts if part.trigger.startswith(_MARKED)]
-    if len(marked) != 2 + 2 * rounds or len(marked) != len(parts):
+    if len(marked) != 3 + 2 * rounds or len(marked) != len(parts):
         raise CountError(
-            f"expected Callgrind to write its counters {2 + 2 * rounds} times, found "
+            f"expected Callgrind to write its counters {3 + 2 * rounds} times, found "
             f"{len(marked)} times because of {phases.DUMP} and {len(parts) - len(marked)} times "
             f"because of something else; does Valgrind know the symbols of this libc?"
         )
-    _warmup, nothing, *readings = (part.instructions for part in marked)
+    _warmup, _collection, nothing, *readings = (part.instructions for part in marked)
     if nothing > _NOTHING_LIMIT:
         raise CountError(
             f"expected at most {_NOTHING_LIMIT} instructions in a phase without work, found "
@@ -241,8 +245,15 @@ def _outcome(report: dict[str, Any], folder: Path, rounds: int) -> InstructionCo
     if "reason" in report:
         return NoCount(report["reason"], report["unfit"])
     rounds = report.get("rounds", rounds)
-    count = figure(read_dumps(folder, report["process"]), report["n"], rounds)
-    return count if isinstance(count, NoCount) else replace(count, seeded=report["seeded"])
+    dumps = read_dumps(folder, report["process"])
+    count = figure(dumps, report["n"], rounds)
+    if isinstance(count, NoCount):
+        return count
+    full, objects, instructions = report["full"], report["objects"], dumps[1].instructions
+    if full is not None:
+        collector = Collector(full=full, objects=objects, instructions=instructions)
+        count = replace(count, collector=collector)
+    return replace(count, seeded=report["seeded"])
 
 
 @contextmanager

@@ -11,6 +11,8 @@ of the heap), so adding a target changes no other's count by more than 0.2 %.
 import gc
 import itertools
 import json
+import math
+import operator
 import os
 import signal
 import sys
@@ -52,6 +54,9 @@ SEVERAL: Final = 6
 
 BRIEF: Final = 4.0
 """Seconds of counted calls that suffice if there is no time for all phases."""
+
+_NEVER: Final = 2**31 - 1  # as a threshold of the garbage collector
+_LIVE_CALLS: Final = 5  # calls in which living objects are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,35 +270,114 @@ def _described(code: CodeType | None) -> list[Any]:
     return [name, code.co_filename, code.co_firstlineno, 0, _digest(code)]
 
 
-def _warm(unit: Unit, phase: Callable[[Callable[[], object], int], object]) -> None:
+def _warm(
+    unit: Unit, phase: Callable[[Callable[[], object], int], object], *, full: bool = False
+) -> None:
     """Specialise bytecode, fill caches, and stop the garbage collector; UnfitError for threads.
 
-    A collection in a double phase but not in a single one would count as work of the unit.
+    A collection in a double phase but not in a single one would count as work of the unit. With
+    `full`, a phase has one collection of all objects.
     """
     phase(unit.call, unit.warmup)
     if threading.active_count() > 1 and not unit.threads:
         raise UnfitError("it starts threads, and they never wait for each other in the same way")
     gc.collect()
+    if full:
+        _phase(gc.collect, 1)
     gc.freeze()
     gc.disable()
 
 
 def _phases(unit: Unit, rounds: int, parent: int, ends: float | None) -> dict[str, Any]:
+    """Do the marked phases, in which the application's own garbage collector works.
+
+    Each ends with a collection of what it left behind. No collection in them is a full one: a phase
+    would contain one or none, so `_full_collections` says how many come to a unit.
+    """
+    collects, frozen = gc.isenabled() and not unit.once, gc.get_freeze_count()
+    thresholds, generations = gc.get_threshold(), collects and _has_generations()
     if ends is None or unit.once:
-        _warm(unit, _phase)
+        _warm(unit, _phase, full=True)
         # One round: a phase without a call, and one with a call.
         single, double, rounds = (0, 1, 1) if unit.once else (unit.n, 2 * unit.n, rounds)
     else:
         single, double = _warm_in_time(unit, rounds, ends)
+    objects = gc.get_freeze_count() - frozen
+    gc.set_threshold(*thresholds[:2], _NEVER)
+    young: list[float] = []
+    began = 0.0
     # An empty phase comes first: it proves that the marks work. Then n, 2n, n, 2n, …
     for times in (0, *(single, double) * rounds):
-        if _phase(unit.call, times) != parent:
+        began, before = time.monotonic(), gc.get_stats()[0]["collections"]
+        if generations:
+            gc.enable()
+        found, allocated = _phase(unit.call, times, collects=collects)
+        gc.disable()
+        if found != parent:
             raise SystemExit("the counting process has ended")
+        collections = gc.get_stats()[0]["collections"] - before
+        young.append(collections + allocated / (thresholds[0] + 1))
         if single or unit.once:  # a collection empties pools, which single calls would fill again
             gc.collect()
     # Read last, because reading would change what the phases allocate.
     seeded = LIBRARY in Path("/proc/self/maps").read_text("utf-8", "replace")
-    return {"process": os.getpid(), "n": double - single, "seeded": seeded, "rounds": rounds}
+    n = double - single
+    full = None if unit.once or (collects and not generations) else 0.0
+    if generations:
+        each = sorted(map(operator.sub, young[2::2], young[1::2]))[rounds // 2] / n
+        left = math.inf if ends is None else (ends - began) / (time.monotonic() - began) * double
+        full = _full_collections(unit, each, thresholds, objects, left)
+    return {
+        "process": os.getpid(),
+        "n": n,
+        "seeded": seeded,
+        "rounds": rounds,
+        "full": full,
+        "objects": objects,
+    }
+
+
+def _has_generations() -> bool:
+    """Whether this interpreter collects by generations, and now and then all of them.
+
+    Without the GIL it looks at the memory of the process instead. CPython 3.14.0 to 3.14.4 collect
+    the old objects by and by.
+    """
+    incremental = (3, 14, 0) <= sys.version_info[:3] < (3, 14, 5)
+    return not incremental and not sysconfig.get_config_var("Py_GIL_DISABLED")
+
+
+def _full_collections(
+    unit: Unit, young: float, thresholds: tuple[int, int, int], objects: int, left: float
+) -> float | None:
+    """Compute the full collections of a unit under a steady load; None: no time to find out.
+
+    One is due after some young ones, `young` of which come to a unit. CPython puts it off until
+    objects that survived two collections are a quarter of all. Those are the ones that live while a
+    unit is under way, for each collection of the middle generation. Time is `left` for some units.
+    """
+    calls = max(unit.least, 1 if unit.seconds >= SLOW else min(_LIVE_CALLS, unit.n))
+    if young <= 0 or not thresholds[0]:
+        return 0.0
+    if 2 * calls > left:
+        return None
+    sizes = []
+
+    def note(phase: str, event: dict[str, int]) -> None:
+        if phase == "stop" and event["generation"] == 0:
+            sizes.append(len(gc.get_objects(1)))
+
+    gc.callbacks.append(note)
+    gc.set_threshold(max(10, int(young * thresholds[0] / _LIVE_CALLS)), _NEVER, _NEVER)
+    for _ in range(calls):
+        gc.collect(1)  # what earlier ones left
+        gc.enable()
+        unit.call()
+        gc.disable()
+    gc.callbacks.remove(note)
+    due = young / (thresholds[1] + 1) / (thresholds[2] + 1)
+    survivors = (thresholds[2] + 1) * sum(sizes) / max(1, len(sizes))
+    return due * min(1.0, 4 * survivors / max(1, objects))
 
 
 def _warm_in_time(unit: Unit, rounds: int, ends: float) -> tuple[int, int]:
@@ -322,7 +406,7 @@ def _warm_in_time(unit: Unit, rounds: int, ends: float) -> tuple[int, int]:
                     break
         os.getppid()
 
-    _warm(replace(unit, warmup=counted), phase)
+    _warm(replace(unit, warmup=counted), phase, full=True)
     return sizes
 
 
@@ -356,11 +440,15 @@ def plan_calls(unit: Unit, rounds: int, each: float, left: float, more: int) -> 
     return 0, times
 
 
-def _phase(call: Callable[[], object], times: int) -> int:
+def _phase(call: Callable[[], object], times: int, *, collects: bool = False) -> tuple[int, int]:
+    """Return the parent process, and how many objects the last young collection has not seen."""
     os.getpgrp()
     for _ in itertools.repeat(None, times):
         call()
-    return os.getppid()
+    allocated = gc.get_count()[0]
+    if collects:
+        gc.collect(1)  # a full one would empty pools, which the next call would fill again
+    return os.getppid(), allocated
 
 
 def _repeat(call: Callable[[], object], times: int) -> None:
