@@ -120,7 +120,7 @@ def findings_command(
 
     $ duetbench dev findings --output results/FINDINGS.md
 
-    Uses the newest runs of each machine and profile, and asv's results.
+    Uses comparisons, the newest runs of each machine and profile, and asv's results.
     """
     project = Project.here()
     root, results = project.root, project.results
