@@ -90,16 +90,17 @@ def deploy(
     choice = choices[-1]
     lock = lock or lock_in(place, choice)
     if like is None:
-        by_name = _interpreters(project, place, choice, [lock, beside], pins, narrator)
+        by_name, texts = _interpreters(project, place, choice, [lock, beside], pins, narrator)
     else:
-        by_name = dict(like.settings.interpreters)
+        by_name, texts = dict(like.settings.interpreters), {}
     pythons = [_locate(project, spec) for spec in by_name.values()]
     python = pythons[0]
     notes = _builders(pythons) if like is None else _other_python(place, choice, python, within)
     (place / FOLDER).mkdir(exist_ok=True)
     packages = target_locks.NOTHING
     if lock is not None:
-        packages = target_locks.read(lock.root, lock.file, choice, python, narrator)
+        text = texts.get((lock.file, python.identity))
+        packages = target_locks.read(lock.root, lock.file, choice, python, narrator, text)
     imports = target_locks.install(place, choice.app.partition(":")[0], python, narrator)
 
     def lock_for(needs: frozenset[str], other: Stack | None = None) -> Stack:
@@ -250,23 +251,27 @@ def lock_in(place: Path, choice: Target) -> SideLock | None:
 def _interpreters(
     project: Project, place: Path, choice: Target, locks: Sequence[SideLock | None],
     pins: Sequence[str], narrator: Narrator,
-) -> dict[str, InterpreterSpec]:  # fmt: skip
-    """Choose the interpreters that are asked for, by name; by default one that suits all locks."""
+) -> tuple[dict[str, InterpreterSpec], dict[tuple[Path, str], str]]:  # fmt: skip
+    """Choose the interpreters that are asked for, by name; by default one that suits all locks.
+
+    Also return the texts of the locks that were read, by file and interpreter.
+    """
     within = revisions.within(project.root)
     requests = [target_python.request(place, name, within) for name in choice.python or (None,)]
     specs = [target_python.choose(request, project.settings, narrator) for request in requests]
+    texts: dict[tuple[Path, str], str] = {}
 
-    def texts() -> list[str]:
+    def read() -> list[str]:
         python = _locate(project, specs[0])
-        distinct = {lock.file.read_bytes(): lock for lock in locks if lock}.values()
-        return ["\n".join(pins)] + [
-            target_locks.lines(lock.root, lock.file, choice, python, narrator) for lock in distinct
-        ]
+        for lock in {lock.file.read_bytes(): lock for lock in reversed(locks) if lock}.values():
+            text = target_locks.lines(lock.root, lock.file, choice, python, narrator)
+            texts[lock.file, python.identity] = text
+        return ["\n".join(pins), *texts.values()]
 
     if not choice.python:
-        known = requests[0], specs[0], texts, place, project.settings, narrator
+        known = requests[0], specs[0], read, place, project.settings, narrator
         specs = [target_python.prefer(*known)]
-    return {target_python.name_of(spec): spec for spec in specs}
+    return {target_python.name_of(spec): spec for spec in specs}, texts
 
 
 def _locate(project: Project, spec: InterpreterSpec) -> Interpreter:

@@ -131,13 +131,19 @@ def _asks(root: Path) -> bool:
 
 
 def read(
-    root: Path, file: Path, target: Target, python: Interpreter, narrator: Narrator
+    root: Path,
+    file: Path,
+    target: Target,
+    python: Interpreter,
+    narrator: Narrator,
+    text: str | None = None,
 ) -> ProjectPackages:
-    """Read a project's packages from a file; uv finds versions that are missing there.
+    """Read a project's packages from a file, unless `text` has its `lines`, and build some.
 
     Raises like `lines`, and SetupError if a package cannot be built.
     """
-    text = wheels.add_wheels(lines(root, file, target, python, narrator), root, python, narrator)
+    text = lines(root, file, target, python, narrator) if text is None else text
+    text = wheels.add_wheels(text, root, python, narrator)
     packages = stacks.parse(text, str(file), python.version)
     direct = _direct(root, target)
     if direct is None and file.suffix in {".txt", ".in"}:
