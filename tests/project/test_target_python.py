@@ -152,12 +152,16 @@ def test_the_locked_packages_decide_which_interpreter_is_the_newest(
     assert target_python.prefer(exact, first, list, tmp_path, configured, QUIET) == first
 
 
-def test_a_wheel_that_the_lock_does_not_name_does_not_count(
+def test_only_a_wheel_that_the_lock_names_counts_and_offline_the_first_choice_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     with serving(monkeypatch, tmp_path / "uv") as index:
         lock = index.add("old", "1.0", "2026-01-10", tag=f"cp312-cp312-linux_{platform.machine()}")
         assert stacks.without_wheel(lock, "3.12", tmp_path, QUIET) == ()
         other = f"{lock.partition(' ')[0]} --hash=sha256:{'a' * 64}\n"
         assert stacks.without_wheel(other, "3.12", tmp_path, QUIET) == ("old 1.0",)
+    configured, any_ = Project.here().settings, target_python.read("", "it")
+    known = spec("3.11.9"), lambda: ["young==1.0"], tmp_path, configured, QUIET
+    assert target_python.prefer(any_, *known) == spec("3.11.9")

@@ -1,8 +1,7 @@
 """The interpreter of a target: any CPython from 3.10 that the machine has, or uv installs.
 
-The project asks for it in `.python-version`, or else in its metadata. It is the newest one that
-set-up has installed, or the first that uv finds here, unless its locked packages have wheels only
-for an older one.
+The project asks for it in `.python-version`, or else in its metadata. By default it is the newest
+one here for which its locked packages have wheels.
 """
 
 import os
