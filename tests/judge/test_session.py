@@ -15,6 +15,7 @@ from duetbench.core import units
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import Case, Flag, Verdict
 from duetbench.core.text import TOO_SMALL
+from duetbench.host.console import duration
 from duetbench.judge import session
 from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, differ
 from duetbench.judge.duet_loop import Reporter
@@ -133,6 +134,10 @@ def test_a_budget_of_20_s_has_a_count(compare: Compare) -> None:
     assert count.verdict is Verdict.SLOWER
     assert count.ratio == pytest.approx(1.03)
     assert found.wall_seconds <= 1.1 * 20
+
+
+def test_no_time_is_negative() -> None:
+    assert [duration(time) for time in (-12, -0.4, 47.6)] == ["0 s", "0 s", "48 s"]
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ class _Session:
         self.counts = Counts(instruments.instructions, {**served, **inside})
         self._choose(self.seconds)
         self.notes: list[str] = []
-        self.counted = 0.0  # seconds that counting took
+        self.count_seconds = 0.0
 
     @cached_property
     def priors(self) -> Priors:
@@ -217,14 +217,9 @@ class _Session:
         pair = min(self.pairs.values(), key=self.loop.round_seconds)
         duet, prepared = self.loop.round_seconds(pair), preparation(*pair.sides)
         part = f", {duration(prepared)} of them for {preparing(pair.case)}"
-        every = self.candidates.values()
-        counting = [
-            START_SECONDS + EACH_SECONDS + preparation(*pair.sides)
-            for pair in every
-            if not self._uncounted(pair)
-        ]
-        first = self.first * self.loop.round_seconds(*every) / FIRST_LOOK
-        first += max((self.counted, *counting))
+        first = self.first * self.loop.round_seconds(*self.candidates.values()) / FIRST_LOOK
+        count = 0.0 if self._uncounted(pair) else START_SECONDS + EACH_SECONDS + prepared
+        first += max(self.count_seconds, count)
         return (
             f"{TOO_SMALL} {pair.duets.noun}s: one takes about {duration(duet)}"
             f"{part if 4 * prepared > duet else ''}; a first answer takes about "
@@ -373,7 +368,7 @@ class _Session:
             return began + min(share + prepared, most) - self.clock()
 
         self.counts.count(keys, left, self.reporter.note, self._tell, began + most)
-        self.counted = self.clock() - began
+        self.count_seconds = self.clock() - began
         seconds = (self.ends - self.clock()) / (1 - COUNTING)
         self._choose(min(self.seconds, seconds))
         for pair in self.pairs.values():
