@@ -294,7 +294,7 @@ def measuring(wait: float = 0.0, say: Callable[[str], object] = len) -> Iterator
                 if error.errno != errno.EADDRINUSE:
                     raise
                 return "another duetbench is measuring on it"
-            lock.listen()  # clients get no answer, but the kernel tells them our pid
+            lock.listen(4096)  # clients get no answer, and stay, but the kernel tells them our pid
             return ""
 
         ends = time.monotonic() + wait
@@ -311,16 +311,16 @@ def _await(
     more: Callable[[], str] = str,
 ) -> None:
     """Wait until nothing is in the way; BusyError if something still is at `ends`."""
-    said = False
+    silent = True
     while problem := obstacle():
         if (left := ends - time.monotonic()) <= 0:
             raise BusyError(
                 f"expected this machine for itself, but {problem}{more()}: they would disturb each "
                 "other. Wait for it (longer, with --wait), or stop it"
             )
-        if not said:
+        if silent:
             say(f"waiting for this machine, at most {duration(left)}: {problem}{more()}")
-        said = True
+        silent = False
         time.sleep(min(left, _POLL_SECONDS))
 
 
@@ -332,7 +332,6 @@ def held_for_us() -> bool:
 
 def _holder(address: bytes) -> int | None:
     """Return the process that holds the machine; None if it is unknown, or nobody does."""
-    # Its queue has room for a hundred questions, so do not ask in a loop.
     with suppress(OSError), socket.socket(socket.AF_UNIX) as client:
         client.setblocking(False)
         client.connect(address)
