@@ -45,6 +45,8 @@ _METAVARS: Final = {
     "connections": "N",
     "rate": "NUMBER",
     "packages": "FILE",
+    "groups": "GROUP",
+    "extras": "EXTRA",
 }
 
 _HELP: Final = {"path": "Path to GET, e.g. /items/7 (/). Repeat it: each is a case."}
@@ -310,6 +312,8 @@ def repetition(options: Options, pythons: Sequence[str], *, commands: bool = Fal
         elif key in _COMMANDS:
             values = [value] if isinstance(value, str) else value or ()
             words += _each(f"--{key}", values if commands else ())
+        elif isinstance(value, tuple):
+            words += _each(f"--{key}", value)
         elif target.was_given(value):
             words += [f"--{key}"] if value is True else [f"--{key}", f"{value}"]
     return [*words, *(["--python", pythons[0]] if len(pythons) == 1 else [])]

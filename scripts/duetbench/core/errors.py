@@ -38,6 +38,14 @@ class UsageError(DuetbenchError):
     exit_code = 2
 
 
+class NoApplicationError(UsageError):
+    """An application cannot be imported; `output` is what the attempt printed."""
+
+    def __init__(self, message: str, output: str) -> None:
+        self.output = output
+        super().__init__(message)
+
+
 class DeclarationError(DuetbenchError):
     """A declaration is wrong; the message names file, key, value and what is allowed."""
 

@@ -68,11 +68,6 @@ _OTHER: Final = re.compile(
 """Lines of a log that end an exception's message."""
 
 _VERBOSE: Final = re.compile(r"\n +For further information visit \S+| \[type=[^\]]*\]")
-_SETTINGS: Final = re.compile(
-    r"pydantic_settings|env_settings|validation errors? for \w*(Settings|Config|Env)\b"
-)
-_LACKING: Final = re.compile(r"^(\w+)\n +field required", re.MULTILINE | re.IGNORECASE)
-_UNSET: Final = re.compile(r"KeyError: '([A-Z][A-Z0-9_]*)'$")
 _TITLE: Final = re.compile(r"<title\b[^>]*>(.*?)</title", re.DOTALL | re.IGNORECASE)
 _UNSEEN: Final = re.compile(
     r"<(script|style|head|title|svg|template)\b.*?(</\1\s*>|\Z)|<!--.*?-->|<[a-z/!?][^>]*>",
@@ -226,26 +221,29 @@ def _explanation(log: Path) -> str:
     return f"it said: {words.removesuffix('.')}"
 
 
-def last_words(text: str) -> str:
-    """Return a program's last exception with the application's line, or else its last lines.
-
-    On one line of about `MOST` characters. For a missing setting it adds the option that gives it.
-    """
-    plain = _EDGE.sub("", text)
-    _, traceback, last = plain.rpartition(_TRACEBACK)
+def last_exception(text: str) -> str:
+    """Return a program's last exception with its whole message; empty if it printed none."""
+    _, traceback, last = _EDGE.sub("", text).rpartition(_TRACEBACK)
     lines = last.splitlines() if traceback else []
     while lines and lines[0][:1] in {" ", ""}:
         lines.pop(0)
-    if not lines:
-        return _last_lines(text)
     end = next((n for n, line in enumerate(lines) if n and _OTHER.match(line)), len(lines))
-    words = _VERBOSE.sub("", "\n".join(lines[:end]))
-    message = " ".join(words.split())
+    return _VERBOSE.sub("", "\n".join(lines[:end]))
+
+
+def last_words(text: str) -> str:
+    """Return a program's last exception with the application's line, or else its last lines.
+
+    On one line of about `MOST` characters.
+    """
+    message = " ".join(last_exception(text).split())
+    if not message:
+        return _last_lines(text)
     message = message if len(message) <= MOST else f"{message[:MOST]} …"
-    frames = _FRAME.findall(last)
+    frames = _FRAME.findall(_EDGE.sub("", text).rpartition(_TRACEBACK)[2])
     own = [frame for frame in frames if not _FOREIGN.search(frame[0])] or frames
     place = " ({}, line {})".format(*own[-1]) if own else ""
-    return f"{message}{place}{_remedy(words, last)}"
+    return f"{message}{place}"
 
 
 def _last_lines(text: str) -> str:
@@ -257,17 +255,6 @@ def _last_lines(text: str) -> str:
     while lines and len(f"{lines[-1]} / {words}") <= MOST:
         words = f"{lines.pop()} / {words}"
     return f"… / {words}" if lines else words
-
-
-def _remedy(words: str, traceback: str) -> str:
-    """Name the options for the variables that an application lacks."""
-    names = _LACKING.findall(words) if _SETTINGS.search(traceback) else []
-    if (unset := _UNSET.search(words)) and "environ" in traceback:
-        names = [unset[1]]
-    if not names:
-        return ""
-    prefix = "" if unset else ", after the prefix of its variables, if the settings have one"
-    return f"; give it {' '.join(f'--env {name.upper()}=VALUE' for name in names)}{prefix}"
 
 
 def page_text(page: str) -> str:

@@ -14,13 +14,20 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from duetbench.core.errors import LaunchError, UsageError
+from duetbench.core.errors import LaunchError, NoApplicationError, UsageError
 from duetbench.core.model import Case, Endpoint, Interface
 from duetbench.host import cache, command, machine
 from duetbench.host.console import Narrator
 from duetbench.judge import revisions
 from duetbench.measure.testbed import Testbed, find_interface, inherited_variables
-from duetbench.project import interpreters, stacks, target, target_locks, target_python
+from duetbench.project import (
+    import_hints,
+    interpreters,
+    stacks,
+    target,
+    target_locks,
+    target_python,
+)
 from duetbench.project.project import Deployment, Project
 from duetbench.project.schema import InterpreterSpec
 from duetbench.project.servers import GEVENT, SERVERS
@@ -323,11 +330,19 @@ def _interface(trial: Project, stack: Stack, python: Interpreter) -> Interface:
         return find_interface(testbed, case, log)
     except LaunchError as error:
         raise UsageError(error.detail) from error
-    except UsageError as error:
-        raise UsageError(
-            f"{error}. Set variables that it needs with --env and --env-file; if the import alone "
-            "cannot tell, name the interface: --interface asgi or wsgi"
-        ) from error
+    except NoApplicationError as error:
+        root, module = draft.repository, choice.app.partition(":")[0]
+        around = import_hints.Surroundings(
+            root=root,
+            above=root.parents[: len(draft.within.parts)],
+            folders=[root / name for name in draft.imports],
+            variables=choice.env,
+            python=python.version,
+            source=draft.packages,
+            packages=stack.packages,
+        )
+        advice = import_hints.advise(error.output, module, around)
+        raise UsageError(f"{error}. {advice}") from error
 
 
 def _served(

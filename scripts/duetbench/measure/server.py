@@ -14,12 +14,13 @@ from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Case, Flag, Load
 from duetbench.core.protocol import SLOW_SECONDS
 from duetbench.host import ports
-from duetbench.host.command import AT, last_words, log_words, read_log, scrub
+from duetbench.host.command import AT, last_words, read_log, scrub
 from duetbench.host.process_session import Session, StopReport
 from duetbench.host.tree_usage import TreeSampler
 from duetbench.measure import identity, verify
 from duetbench.measure.oha import Client
 from duetbench.measure.testbed import JIT, Testbed, Workspace
+from duetbench.project import settings_hints
 from duetbench.project.servers import SERVERS
 
 FREE_SECONDS: Final = 5.0  # for the kernel to close a stopped server's listening socket
@@ -101,7 +102,7 @@ class Serving:
             code = None if self._session is None or self._ending else self._session.poll()
             # A dead server is the cause of whatever fails, so its flag comes first.
             if code is not None and error.flag not in {FlagName.NOT_READY, FlagName.SERVER_DIED}:
-                self.fail(FlagName.SERVER_DIED, f"exit code {code}; {log_words(self.log)}")
+                self.fail(FlagName.SERVER_DIED, f"exit code {code}; {self._log_words()}")
             self.fail(error.flag, error.detail)
         except Exception as error:
             # A defect of ours must not end all launches.
@@ -112,6 +113,17 @@ class Serving:
                 f"{type(error).__name__}: {error}; the traceback is in the launch's log"
                 f"{AT}{self.log}",
             )
+
+    def _log_words(self) -> str:
+        """Quote the log, with the options for variables that the application lacks."""
+        text, advice = read_log(self.log), ""
+        if self.testbed.target:
+            root, module = self.workspace.folder, self.case.endpoint.app.partition(":")[0]
+            reads = settings_hints.read([root / name for name in self.testbed.imports], module)
+            above = root.parents[: len(self.testbed.within.parts)]
+            given = self.workspace.environment()
+            advice = settings_hints.advise(text, reads, given, root, above)
+        return f"it said: {last_words(text)}{advice and f'. {advice}'}{AT}{self.log}"
 
     def start(self, cores: Sequence[int] | None = None) -> None:
         """Run the case's commands `before`, check that the ports are free, and start the server.
@@ -143,7 +155,7 @@ class Serving:
                 raise LaunchError(
                     FlagName.NOT_READY,
                     f"{server.name} did not listen on its port within {self.case.ready_timeout:g} "
-                    f"s; if it needs longer, set --ready-timeout; {log_words(self.log)}",
+                    f"s; if it needs longer, set --ready-timeout; {self._log_words()}",
                 )
             self.session.wait(poll)
 
@@ -187,7 +199,7 @@ class Serving:
         if (code := self.session.poll()) is not None:
             how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
             raise LaunchError(
-                flag, f"expected {what}, but {self.server.name} {how}; {log_words(self.log)}"
+                flag, f"expected {what}, but {self.server.name} {how}; {self._log_words()}"
             )
 
     def require_alive(self) -> None:
@@ -292,7 +304,7 @@ class Serving:
             raise LaunchError(
                 FlagName.SERVER_DIED,
                 f"expected {server.name} to end with one of {sorted(server.exit_codes)}, found "
-                f"{report.exit_code}; {log_words(self.log)}",
+                f"{report.exit_code}; {self._log_words()}",
             )
 
     def _end(self, grace: float) -> StopReport | None:

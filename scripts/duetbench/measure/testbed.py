@@ -21,7 +21,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final, get_args
 
-from duetbench.core.errors import FlagName, LaunchError, UsageError
+from duetbench.core.errors import FlagName, LaunchError, NoApplicationError, UsageError
 from duetbench.core.model import Case, Commands, Endpoint, Interface, Machine
 from duetbench.host import ports, proc
 from duetbench.host.command import last_words, log_words
@@ -330,7 +330,7 @@ def find_interface(testbed: Testbed, case: Case, log: Path) -> Interface:
     """Import a case's application in the surroundings of a launch; return its interface.
 
     No side of a comparison contains what that leaves (compiled modules, a database). Raises
-    UsageError if the application cannot be imported, or has neither interface; LaunchError
+    NoApplicationError if the application cannot be imported, or has neither interface; LaunchError
     setup_failed if a command fails.
     """
     workspace = Workspace(testbed, case, ports.free_port(), log)
@@ -365,7 +365,8 @@ def _import(python: Path, case: Case, workspace: Workspace) -> Interface:
     for interface in get_args(Interface):
         if child.returncode == 0 and answer == interface:
             return interface  # type: ignore[no-any-return]
-    raise UsageError(f"{problem}: {workspace.hide(last_words(child.stderr or answer))}")
+    output = workspace.hide(child.stderr or answer)
+    raise NoApplicationError(f"{problem}: {last_words(output)}", output)
 
 
 def _copy_around(folder: Path, within: Path, place: Path) -> None:

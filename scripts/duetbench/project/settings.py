@@ -39,6 +39,9 @@ FILE: Final = "duetbench.toml"
 STACK: Final = "project"
 """Name of the stack with the packages of a target."""
 
+NOWHERE: Final = "nowhere"
+"""Label of the packages of a target that names none."""
+
 FOLDER: Final = ".duetbench-target"
 """Our folder in a copy: the lock, and the installed parts of the project itself."""
 
@@ -184,8 +187,8 @@ class Target(Frozen):
         alias="ready-timeout",
         description="Time that the server may take to start, e.g. 90s or 2m (30s).",
     )
-    groups: Several = Field((), title="Dependency groups that the app needs.")
-    extras: Several = Field((), title="Extras of the project that it needs.")
+    groups: Several = Field((), description="Dependency group that the app needs; repeatable.")
+    extras: Several = Field((), description="Extra of the project that it needs; repeatable.")
     results: Text | None = Field(None, title="Folder of the repository for results.")
 
 
@@ -264,6 +267,31 @@ def stacks(root: Path) -> dict[str, StackSpec]:
         name: spec if spec.interpreters else everything.model_copy(update={"title": spec.title})
         for name, spec in specs.items()
     }
+
+
+def read_variables(file: Path, name: str = "") -> dict[str, str]:
+    """Read lines NAME=VALUE; UsageError if the file cannot be read, or a line sets nothing."""
+    variables: dict[str, str] = {}
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"env-file {name}: it cannot be read: {error}") from error
+    for number, line in enumerate(text.splitlines(), start=1):
+        plain = line.strip().removeprefix("export ").strip()
+        if not plain or plain.startswith("#"):
+            continue
+        key, sign, value = plain.partition("=")
+        if not sign or not re.fullmatch(r"[A-Za-z_]\w*", key.strip()):
+            # Do not show the line, which may have a private value.
+            raise UsageError(f"env-file {name}, line {number}: expected NAME=value")
+        variables[key.strip()] = _unquote(value.strip())
+    return variables
+
+
+def _unquote(value: str) -> str:
+    if value[:1] in {'"', "'"} and (end := value.find(value[0], 1)) > 0:
+        return value[1:end]
+    return value.partition(" #")[0].rstrip()
 
 
 def project_name(root: Path) -> str:

@@ -30,7 +30,15 @@ from duetbench.project.schema import (
     validate,
 )
 from duetbench.project.servers import SERVERS, blocks, misfit
-from duetbench.project.settings import FILE, KEYS, STACK, Target, project_name, read_table
+from duetbench.project.settings import (
+    FILE,
+    KEYS,
+    STACK,
+    Target,
+    project_name,
+    read_table,
+    read_variables,
+)
 
 _THREADS: Final = 8
 """Default number of blocking threads of a WSGI server."""
@@ -89,30 +97,12 @@ def option(key: str) -> str:
 def private(target: Target, folder: Path) -> dict[str, str]:
     """Read the variables of a target from its files, then from its own values.
 
-    Raises UsageError if a file (in `folder`) cannot be read, or a line sets nothing.
+    Raises as `read_variables`, for files in `folder`.
     """
     variables: dict[str, str] = {}
     for name in target.env_file:
-        try:
-            text = (folder / name).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"env-file {name}: it cannot be read: {error}") from error
-        for number, line in enumerate(text.splitlines(), start=1):
-            plain = line.strip().removeprefix("export ").strip()
-            if not plain or plain.startswith("#"):
-                continue
-            key, sign, value = plain.partition("=")
-            if not sign or not re.fullmatch(r"[A-Za-z_]\w*", key.strip()):
-                # Do not show the line, which may have a private value.
-                raise UsageError(f"env-file {name}, line {number}: expected NAME=value")
-            variables[key.strip()] = _unquote(value.strip())
+        variables |= read_variables(folder / name, name)
     return variables | target.env
-
-
-def _unquote(value: str) -> str:
-    if value[:1] in {'"', "'"} and (end := value.find(value[0], 1)) > 0:
-        return value[1:end]
-    return value.partition(" #")[0].rstrip()
 
 
 def cases(

@@ -24,7 +24,7 @@ from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import cache, command
 from duetbench.host.console import Narrator
 from duetbench.project import other_locks, settings, stacks, wheels
-from duetbench.project.settings import Interpreter, Target, read_pyproject
+from duetbench.project.settings import NOWHERE, Interpreter, Target, read_pyproject
 from duetbench.project.stacks import Stack
 
 UV: Final = "uv.lock"
@@ -69,7 +69,7 @@ class ProjectPackages:
     requirements: tuple[str, ...]
 
 
-NOTHING: Final = ProjectPackages("nowhere", "", {}, ())
+NOTHING: Final = ProjectPackages(NOWHERE, "", {}, ())
 """The packages of a project that names none."""
 
 
