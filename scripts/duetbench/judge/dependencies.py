@@ -17,8 +17,8 @@ import functools
 import importlib.metadata
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -169,30 +169,37 @@ class Reader:
 def used_files(cases: Sequence[Case], testbed: Testbed, log: Path) -> tuple[frozenset[Path], Path]:
     """Find the files that a server process uses after a request to each case, and its folder.
 
-    All cases share one command, and one worker serves them. Raises LaunchError if that fails.
+    All cases share one command. Raises LaunchError if that fails.
     """
-    alone = [
-        case.model_copy(update={"workers": 1, "env": {**case.env, entry.WATCHED: "1"}})
-        for case in cases
-    ]
-    serving = Serving(alone[0], testbed, log)
+    with watched(cases[0], testbed, log) as serving:
+        for case in cases:
+            serving.take(case.model_copy(update={"workers": 1}))
+            serving.verify(repeats=1)
+        workers = serving.identify()
+    files = {Path(name) for worker in workers for name in worker.files}
+    return frozenset(files), serving.workspace.folder
+
+
+@contextmanager
+def watched(case: Case, testbed: Testbed, log: Path) -> Iterator[Serving]:
+    """Serve a case with one worker that lists its files and routes, and end it at once.
+
+    Raises LaunchError if the server does not start.
+    """
+    environment = {**case.env, entry.WATCHED: "1"}
+    serving = Serving(case.model_copy(update={"workers": 1, "env": environment}), testbed, log)
     try:
         serving.start()
         serving.meet()
-        for case in alone:
-            serving.take(case)
-            serving.verify(repeats=1)
-        workers = serving.identify()
-    except LaunchError:
+        yield serving
+    except LaunchError as error:
         with suppress(LaunchError):  # the first failure explains the second
             serving.kill()
-        raise
+        raise LaunchError(error.flag, serving.workspace.hide(error.detail)) from error
     except BaseException:
         serving.abandon()
         raise
     serving.kill()
-    files = {Path(name) for worker in workers for name in worker.files}
-    return frozenset(files), serving.workspace.folder
 
 
 def _within(file: Path, folders: Iterable[Path]) -> Path | None:

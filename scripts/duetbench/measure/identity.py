@@ -43,6 +43,7 @@ class Identity(Frozen):
     collections: int = 0  # full collections of garbage so far
     collecting: float = 0.0  # core time of the one that was asked for, s
     files: tuple[str, ...] = ()  # used by the process, if it records them
+    routes: tuple[str, ...] = ()  # paths of the application, if it records that
 
 
 def probe(

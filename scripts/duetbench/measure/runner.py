@@ -35,11 +35,16 @@ from duetbench.store import run_files
 
 
 def assemble(
-    project: Project, cases: Sequence[Case], logs: Path, narrator: Narrator | None = None
+    project: Project,
+    cases: Sequence[Case],
+    logs: Path,
+    narrator: Narrator | None = None,
+    *,
+    loaded: bool = True,
 ) -> Testbed:
     """Resolve everything that the cases need, from a checkout; errors as `equip`.
 
-    With a narrator, missing environments are made.
+    With a narrator, missing environments are made. Without load, no generator is needed.
     """
     locked = {name: project.lock(name) for name in sorted({case.stack for case in cases})}
     require_packages(cases, locked)
@@ -47,7 +52,7 @@ def assemble(
     if narrator is not None and project.deployment is not None:
         for stack, python in sorted({(case.stack, case.python) for case in cases}):
             stacks.make_environment(locked[stack], pythons[python], narrator)
-    oha = tools.find_oha(project.settings.oha)
+    oha = tools.find_oha(project.settings.oha) if loaded else Path("oha")
     return equip(project, cases, logs, locked=locked, interpreters=pythons, generator=oha)
 
 

@@ -5,14 +5,16 @@ one `DUETBENCH_FACTORY`, and `DUETBENCH_INTERFACE` (asgi or wsgi; found out if i
 `GET /_duetbench/identity` is answered here, so that no figure is filed under a wrong name; all
 else goes to the application as it came, for the price of a call and a comparison. `?collect` makes
 it collect garbage first. Where `DUETBENCH_WATCHED` is set, nothing is measured, and it also names
-the files that the process uses.
+the files that the process uses and the application's routes.
 
 Standard library only, for any CPython from 3.10 on. As a program it prints the interface.
 """
 
 import asyncio
+import contextlib
 import functools
 import gc
+import importlib
 import importlib.metadata
 import inspect
 import json
@@ -88,6 +90,14 @@ def _collect() -> None:
         _collected[:] = young, time.thread_time() - began
 
 
+def _routes() -> list[str]:
+    """List the application's paths; none if its framework gives them in another way."""
+    with contextlib.suppress(Exception):
+        paths: list[str] = importlib.import_module("duetbench_routes").routes(application)
+        return paths
+    return []
+
+
 def identity(query: str = "") -> dict[str, Any]:
     """Describe the process, interpreter, packages, event loop and worker that answer."""
     if query == COLLECT:
@@ -113,6 +123,7 @@ def identity(query: str = "") -> dict[str, Any]:
         "collections": gc.get_stats()[-1]["collections"],
         "collecting": _collected[1],
         "files": _used() if WATCHED in os.environ else [],
+        "routes": _routes() if WATCHED in os.environ else [],
     }
 
 

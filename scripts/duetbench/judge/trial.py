@@ -1,0 +1,115 @@
+"""Serves an application once, without load, to find out which requests it answers."""
+
+import re
+from collections.abc import Iterable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+from duetbench.core.errors import FlagName, LaunchError, UsageError
+from duetbench.core.model import Case
+from duetbench.host import paths
+from duetbench.host.command import reason, scrub
+from duetbench.host.console import Narrator
+from duetbench.judge import dependencies
+from duetbench.measure import runner
+from duetbench.measure.server import Serving
+from duetbench.project.project import Project
+
+_ENOUGH: Final = 2
+"""Paths to find."""
+
+_TRIES: Final = 40
+_SECONDS: Final = 10.0  # for an answer; a stream of events does not end
+
+_REDIRECT: Final = re.compile(r"found 30\d to (?:https?://[^/]+)?(/[^\s?#]*)")
+
+_FOR_OPERATORS: Final = (
+    "health healthz healthcheck heartbeat live livez liveness ready readyz readiness ping pong "
+    "status version info metrics"
+)
+_BESIDE: Final = (
+    "doc docs redoc openapi swagger schema static assets media favicon robots sitemap admin auth "
+    "oauth login logout signin signup account accounts debug manifest opensearch css js"
+)
+"""Words in paths of what an application has beside its own work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The requests that were answered as expected, and what was wrong with others."""
+
+    right: list[str]
+    wrong: list[str]
+
+
+def serve_once(project: Project, narrator: Narrator, *, find: bool) -> Trial:
+    """Serve a prepared target, and send its requests, or `find` paths that it answers to GET.
+
+    Raises UsageError if its server does not start, SetupError if its environment cannot be made.
+    """
+    declared = project.cases("quick")
+    logs = paths.state_dir() / "logs"
+    log = logs / f"trial-{uuid4().hex}.log"
+    testbed = runner.assemble(project, declared, logs, narrator, loaded=False)
+    trial, pool = Trial([], []), ThreadPoolExecutor()
+    try:
+        with dependencies.watched(declared[0], testbed, log) as serving:
+            if find:
+                _find(serving, pool, trial)
+            for case in () if find else declared:
+                _send(serving, case, pool, trial)
+    except LaunchError as error:
+        raise UsageError(scrub(reason(error.detail))) from error
+    finally:
+        pool.shutdown(wait=False)
+    return trial
+
+
+def _find(serving: Serving, pool: Executor, trial: Trial) -> None:
+    """Try the application's paths, with those that it redirects to, the likeliest first."""
+    case, known = serving.case, {"/", *serving.workers[0].routes}
+    todo = likely(known)
+    while todo and len(trial.right) < _ENOUGH and len(trial.wrong) < _TRIES:
+        path = todo.pop(0)
+        if trial.right and _rank(path) > _rank(trial.right[0]):
+            break
+        endpoint = case.endpoint.model_copy(update={"path": path})
+        problem = _send(serving, case.model_copy(update={"endpoint": endpoint}), pool, trial)
+        if (elsewhere := _REDIRECT.search(problem)) and elsewhere[1] not in known:
+            known.add(elsewhere[1])
+            todo = likely([*todo, elsewhere[1]])
+
+
+def _send(serving: Serving, case: Case, pool: Executor, trial: Trial) -> str:
+    """Send a case's request to a server that runs; return what was wrong, or nothing."""
+    serving.take(case)
+    with serving.blamed():
+        _verify(serving, pool)
+    if not serving.flags:
+        trial.right.append(f"{case.endpoint.method} {case.endpoint.path}")
+        return ""
+    trial.wrong.append(reason(serving.flags[0].detail))
+    return trial.wrong[-1]
+
+
+def likely(routes: Iterable[str]) -> list[str]:
+    """Sort paths, those that are likeliest to be worth measuring first."""
+    return sorted(routes, key=lambda path: (_rank(path), path.count("/"), len(path), path))
+
+
+def _rank(path: str) -> int:
+    """Return 0 for a path of the application's own work, 1 or 2 for what it has beside."""
+    words = {*re.split(r"[^a-z]+", path.lower())}
+    return 2 if words & {*_BESIDE.split()} else int(bool(words & {*_FOR_OPERATORS.split()}))
+
+
+def _verify(serving: Serving, pool: Executor) -> None:
+    """Check an answer; LaunchError as `Serving.verify`, also if it does not end."""
+    try:
+        pool.submit(serving.verify, 1).result(_SECONDS)
+    except TimeoutError as error:
+        where = f"{serving.request.method} {serving.request.path}"
+        detail = f"{where}: expected an answer that ends within {_SECONDS:g} s, found none"
+        raise LaunchError(FlagName.TRANSPORT_ERRORS, detail) from error
