@@ -11,15 +11,18 @@ from bench import Bench
 from duetbench.cli.target_options import left_out, repetition, split_values
 from repos import work_in, write
 
-LACKING = """\
-from fastapi import FastAPI
-app = FastAPI()
-
-@app.get("/health")
-async def health(): ...
-"""
+LACKING = "from fastapi import FastAPI\napp = FastAPI()\n"
 FACTORY = "from flask import Flask\ndef create_app():\n    return Flask(__name__)\n"
-WSGI = "def app(environ, start_response): ...\n"
+WSGI = """\
+import os
+TOKEN = os.environ["SHOP_TOKEN"]
+STATUS = {"/docs": "200 OK", "/items": "200 OK", "/new": "200 OK", "/old": "302 Found"}
+def app(environ, start_response):
+    headers = [("content-length", "2"), ("location", "/new?x=1")]
+    start_response(STATUS.get(environ["PATH_INFO"], "404 Not Found"), headers)
+    return [b"ok"]
+app.routes = [type("Route", (), {"path": path}) for path in ("/docs", "/gone", "/old", "/items")]
+"""
 
 
 @pytest.fixture
@@ -111,31 +114,48 @@ def test_what_is_private_is_not_repeated() -> None:
 
 
 @pytest.mark.real
-def test_init_keeps_what_it_can_import_and_the_rest_of_the_file(shop: Path, bench: Bench) -> None:
+def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
+    shop: Path, bench: Bench
+) -> None:
     file = shop / "pyproject.toml"
     before = file.read_bytes()
-    shown = bench("init", "--dry-run", "--app", "shop.app:app")  # as given, whatever it is
-    assert (shown.code, 'app = "shop.app:app"' in shown.out) == (0, True), shown
-    guess = "if there is no GET /, change requests"
     none = bench("init")
     failed = "not shop.app:app (FastAPI): expected an application, found: "
     assert f"{failed}ModuleNotFoundError: No module named 'fastapi'" in none.out
+    assert "pyproject.toml has no package with fastapi: name another file with --pack" in none.out
     assert (none.code, none.out.count("No module named")) == (2, 2)
-    assert "that can be imported, found none: name it with --app" in none.err
-    assert file.read_bytes() == before
+    assert "that answers, found none: name it with --app" in none.err
+    one = bench("init", "--app", "shop.app:app")
+    assert (one.code, "No module named 'fastapi'" in one.err) == (2, True)
 
     write(shop, "src/shop/main.py", WSGI)
-    done = bench("init")
+    write(shop, ".env.example", "SHOP_TOKEN=example\n")
+    lacking = bench("init")
+    assert lacking.code == 2
+    assert "SHOP_TOKEN is not set: add --env-file .env.example" in lacking.err
+    wrong = bench("init", "--env-file", ".env.example", "--app", "shop.main:app", "--path", "/no")
+    assert (wrong.code, "GET /no: expected status 200, found 404" in wrong.err) == (2, True)
+    assert file.read_bytes() == before
+
+    options = (
+        "--env-file", ".env.example", "--python", "3.14", "--connections", "8",
+        "--before", "echo 'made' > {tmp}/x", "--env", "A=1", "--env", "HOME",
+    )  # fmt: skip
+    shown = bench("init", *options, "--dry-run")
+    assert (shown.code, file.read_bytes()) == (0, before), shown
+    done = bench("init", *options)
     assert (done.code, done.err) == (0, "")
     assert f"{failed}ModuleNotFoundError" in done.out
     assert "application: shop.main:app (WSGI)\nnot tried: shop.factory:create_app;" in done.out
-    assert "Python 3.14" in done.out
+    assert "note: env and headers are committed as they are" in done.out
+    assert "not written: the value of HOME: add --env HOME to each command" in done.out
     assert "next: duetbench run" in done.out
-    assert [guess in one.out for one in (shown, done)] == [False, True]
     written = file.read_bytes()
     assert written.startswith(before + b"\n\n[tool.duetbench]\n")
     assert tomllib.loads(written.decode())["tool"]["duetbench"] == {
-        "app": "shop.main:app", "requests": ["GET /"],
+        "app": "shop.main:app", "requests": ["GET /new", "GET /items"], "connections": 8,
+        "python": "3.14", "env": {"A": "1"}, "env-file": [".env.example"],
+        "before": ["echo 'made' > {tmp}/x"],
     }  # fmt: skip
     again = bench("init")
     assert (again.code, "already declares what is measured" in again.err) == (2, True)

@@ -2,19 +2,23 @@
 
 import ast
 import json
+import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-from typer import Option
+from typer import Context, Option
 
-from duetbench.cli.options import repository
-from duetbench.core.errors import UsageError
+from duetbench.cli.options import clean_up, repository
+from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
+from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.host.console import Console, Narrator
-from duetbench.judge import revisions, targets
-from duetbench.project import settings, target
+from duetbench.host.signals import interruptible
+from duetbench.judge import revisions, targets, trial
+from duetbench.project import settings, settings_hints, target
 from duetbench.project.project import Project
 from duetbench.project.schema import read_toml
 from duetbench.project.settings import FILE
@@ -46,7 +50,10 @@ _SKIPPED: Final = _TESTS | {"docs", "examples", "node_modules", "build", "dist",
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _FACTORIES: Final = ("create_", "make_", "build_", "get_")
 _TRIES: Final = 5
-"""Most applications imported until one succeeds."""
+"""Most applications served until one answers."""
+
+_SHOWN: Final = 3
+"""Most wrong answers that a message quotes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,42 +61,34 @@ class Application:
     """An application in a repository.
 
     Attributes:
-        name: module:attribute, from `src/` or the top.
+        name: module:attribute, as it is imported.
         factory: Whether the attribute is called to get the application.
-        paths: Paths that it answers to GET without parameters, in order.
     """
 
     name: str
     framework: str
     factory: bool
-    paths: tuple[str, ...]
 
 
+@with_target
 def init_command(
-    app: Annotated[
-        str | None,
-        Option(
-            "--app",
-            metavar="MODULE:ATTRIBUTE",
-            help="The application, e.g. shop.main:app; default: the likeliest one found that can "
-            "be imported.",
-        ),
-    ] = None,
-    path: Annotated[
-        list[str] | None,
-        Option("--path", metavar="PATH", help="Path to GET, e.g. /items/7; repeatable."),
-    ] = None,
+    context: Context,
+    python: PythonOption = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Show what would be written, and write nothing.")
     ] = False,
+    *,
+    options: Options,
 ) -> None:
     """Write into this repository's pyproject.toml how its application is measured.
 
     $ duetbench init
-    $ duetbench init --app shop.main:app --path /items/7 --dry-run
+    $ duetbench init --app shop.main:app --path /items/7 --env-file .env.example --dry-run
 
-    Application, framework, lock and interpreter are detected, and the application is imported with
-    them. The rest of the file stays as it is; without such a file, a duetbench.toml is written.
+    Application, framework, lock and interpreter are detected, and the options are written as keys.
+    The application is served once, without load: what is written has answered with the expected
+    status. Without --path, these are paths that its framework lists. The rest of the file stays as
+    it is; without such a file, a duetbench.toml is written.
     """
     console = Console()
     project = repository(console)
@@ -100,15 +99,21 @@ def init_command(
             f"{file} already declares what is measured: change it there, or remove its {_HEADER} "
             "first"
         )
-    candidates = applications(root)
-    if app is None:
-        chosen = _first(candidates, project, console)
-    else:
-        named = (candidate for candidate in candidates if candidate.name == app)
-        chosen = next(named, Application(app, "", factory=False, paths=()))
-    lines = [f"app = {_text(chosen.name)}", *(["factory = true"] if chosen.factory else [])]
-    requests = (_text(f"GET {request}") for request in path or chosen.paths[:2] or ("/",))
-    lines.append(f"requests = [{', '.join(requests)}]")
+    clean_up(console)
+    candidates, app = applications(root), options["app"]
+    if app is not None:
+        named = [candidate for candidate in candidates if candidate.name == app]
+        candidates = (*named, Application(app, "", factory=False))[:1]
+    given = {**options, "python": python}
+    with interruptible():
+        chosen, requests = _first(candidates, project, given, console)
+    # A value that was not typed may be private.
+    typed = {text.partition("=")[0] for text in context.params["env"] or () if "=" in text}
+    given["env"] = {name: text for name, text in options["env"].items() if name in typed}
+    factory = chosen.factory or options["factory"]
+    keys = {"app": chosen.name, "factory": factory, "requests": requests}
+    keys |= {key: value for key, value in given.items() if key not in keys}
+    lines = [f"{key} = {_toml(value)}" for key, value in keys.items() if target.was_given(value)]
     place, before = root / FILE, ""
     if (own := root / "pyproject.toml").is_file():
         read_toml(own)  # a file that cannot be read is not changed
@@ -122,8 +127,12 @@ def init_command(
     console.say(f"{'would write' if dry_run else 'wrote'} into {place}:")
     for line in lines:
         console.say(f"  {line}")
-    if not (path or chosen.paths):
-        console.say("found no path without parameters: if there is no GET /, change requests")
+    if not requests:
+        console.say("add requests, e.g. ['GET /items/7', 'POST /orders @order.json']")
+    if given["env"] or given["headers"]:
+        console.say("note: env and headers are committed as they are: name secrets by --env-file")
+    for name in sorted(options["env"].keys() - typed):
+        console.say(f"not written: the value of {name}: add --env {name} to each command")
     if dry_run:
         return
     files.replace(place, text.encode())
@@ -133,26 +142,64 @@ def init_command(
     )
 
 
-def _first(candidates: Sequence[Application], project: Project, console: Console) -> Application:
-    """Return the first application that can be imported as it is measured; UsageError if none."""
-    with revisions.copies() as copies:
-        for number, candidate in enumerate(candidates[:_TRIES], start=1):
-            how = f"{' makes it' * candidate.factory} ({candidate.framework})"
-            tried = target.of(project.root, {"app": candidate.name, "factory": candidate.factory})
-            try:
-                targets.working(replace(project, target=tried), Narrator(console), copies)
-            except UsageError as error:
-                # Without the advice about options of other commands.
-                reason = str(error.__cause__ or error).removeprefix(f"{candidate.name}: ")
-                console.say(f"not {candidate.name}{how}: {reason}")
-                continue
-            console.say(f"application: {candidate.name}{how}")
-            if others := ", ".join(other.name for other in candidates[number:][:_TRIES]):
-                console.say(f"not tried: {others}; choose with --app")
-            return candidate
+def _first(
+    candidates: Sequence[Application], project: Project, options: Options, console: Console
+) -> tuple[Application, Sequence[str]]:
+    """Return the first application that answers, as it is measured, with its requests.
+
+    Raises UsageError if none does, or one lacks only variables.
+    """
+    for number, candidate in enumerate(candidates[:_TRIES], start=1):
+        how = f"{' makes it' * candidate.factory} ({candidate.framework})"
+        try:
+            requests = _answered(candidate, project, options, Narrator(console))
+        except UsageError as error:
+            if len(candidates) == 1 or settings_hints.LACKING in str(error):
+                raise
+            console.say(
+                f"not {candidate.name}{how}: {str(error).removeprefix(f'{candidate.name}: ')}"
+            )
+            continue
+        console.say(f"application: {candidate.name}{how * bool(candidate.framework)}")
+        if others := ", ".join(other.name for other in candidates[number:][:_TRIES]):
+            console.say(f"not tried: {others}; choose with --app")
+        return candidate, requests
     raise UsageError(
         f"{project.root}: expected an application of {', '.join(sorted({*FRAMEWORKS.values()}))} "
-        "that can be imported, found none: name it with --app module:attribute"
+        "that answers, found none: name it with --app module:attribute"
+    )
+
+
+def _answered(
+    candidate: Application, project: Project, options: Options, narrator: Narrator
+) -> Sequence[str]:
+    """Serve an application once; return the requests to measure; UsageError if one is wrong."""
+    own = {"app": candidate.name, "factory": candidate.factory or options["factory"]}
+    pythons = [options["python"]] if options["python"] else []
+    declared = with_options(project, {**options, **own}, pythons)
+    with revisions.copies() as copies:
+        copy = targets.working(declared, narrator, copies)
+        requests: Sequence[str] = options["requests"]
+        tried = trial.serve_once(copy, narrator, find=not requests)
+    if requests and tried.wrong:
+        raise UsageError(tried.wrong[0])
+    if not tried.right:
+        narrator.say("none of its paths is right to measure:")
+        for problem in tried.wrong[:_SHOWN]:
+            narrator.say(f"  {problem}")
+    return requests or tried.right
+
+
+def _toml(value: Any) -> str:
+    """Write a value in TOML."""
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{key} = {_toml(item)}' for key, item in value.items())} }}"
+    if isinstance(value, str):
+        return _text(value)
+    return (
+        f"[{', '.join(map(_toml, value))}]"
+        if isinstance(value, tuple | list)
+        else json.dumps(value)
     )
 
 
@@ -167,27 +214,66 @@ def applications(root: Path) -> tuple[Application, ...]:
     It finds plain uses of frameworks: a module's attribute that one of their classes creates, or a
     function that returns one.
     """
-    # Modules of src/ are not imported from the top as well.
-    tops = [root / "src", root] if (root / "src").is_dir() else [root]
-    by_file: dict[Path, list[Application]] = {}
-    for top in tops:
-        for file in sorted(top.rglob("*.py")):
-            parts = file.relative_to(top).parts
-            hidden = any(part in _SKIPPED or part[0] == "." for part in parts)
-            folders = (top.joinpath(*parts[:n]) for n in range(1, len(parts)))
-            environment = any((folder / "pyvenv.cfg").exists() for folder in folders)
-            if file not in by_file and not hidden and not environment:
-                below = _outermost(file, top)
-                by_file[file] = list(_of(file, ".".join(below.with_suffix("").parts)))
-    return tuple(sorted((app for group in by_file.values() for app in group), key=_unlikely))
+    found: list[Application] = []
+    for file in sorted(root.rglob("*.py")):
+        parts = file.relative_to(root).parts
+        hidden = any(part in _SKIPPED or part[0] == "." for part in parts)
+        folders = (root.joinpath(*parts[:n]) for n in range(1, len(parts)))
+        if not hidden and not any((folder / "pyvenv.cfg").exists() for folder in folders):
+            made = list(_of(file))
+            module = _module(file, root) if made else ""
+            found += [replace(app, name=f"{module}:{app.name}") for app in made]
+    return tuple(sorted(found, key=_unlikely))
 
 
-def _outermost(file: Path, top: Path) -> Path:
-    """Return a module's path from the folder of its package: it is imported from there."""
-    packages = [folder for folder in file.parents if folder.is_relative_to(top) and folder != top]
-    plain = [folder for folder in packages if not (folder / "__init__.py").is_file()]
-    inside = bool(packages) and packages[0] not in plain
-    return file.relative_to(plain[0] if inside and plain else top)
+def _module(file: Path, root: Path) -> str:
+    """Return the name of a module, from the folder that its project is imported from.
+
+    Folders without an `__init__.py` below that belong to the name if they are a namespace.
+    """
+    project = next(f for f in file.parents if f == root or (f / "pyproject.toml").is_file())
+    declared = [project / name for name in _declared(project)]
+    homes = (*declared, project / "src", project)
+    home = next(folder for folder in homes if file.is_relative_to(folder))
+    top = file.parent
+    while top != home and (top / "__init__.py").is_file():
+        top = top.parent
+    whole, inner = (file.relative_to(place).with_suffix("").parts for place in (home, top))
+    if home in (top, file.parent):
+        named = whole
+    elif top == file.parent:  # in no package: what it imports may lie beside it
+        beside = re.findall(r"^(?:from|import) (\w+)", file.read_text("utf-8"), re.MULTILINE)
+        named = inner if any((top / f"{name}.py").is_file() for name in beside) else whole
+    else:
+        texts = [path.read_text("utf-8", "replace") for path in (top / inner[0]).rglob("*.py")]
+        own, other = (
+            any(re.search(rf"^\s*(from|import) {name}\b", text, re.MULTILINE) for text in texts)
+            for name in map(re.escape, (inner[0], ".".join(whole[: 1 - len(inner)])))
+        )
+        # A package elsewhere may have its short name.
+        named = whole if other or (home != root and not own) else inner
+    return ".".join(named).removesuffix(".__init__")
+
+
+def _declared(project: Path) -> Iterator[str]:
+    """List the folders that a project's build backend takes its packages from."""
+    tables: Any = {}
+    with suppress(DeclarationError):
+        tables = settings.read_pyproject(project).get("tool", {})
+
+    def at(place: str) -> Any:
+        value = tables
+        for key in place.split("/"):
+            value = value.get(key, {}) if isinstance(value, Mapping) else {}
+        return value
+
+    yield from (str(Path(name).parent) for name in at("hatch/build/targets/wheel/packages"))
+    for place in ("hatch/build/targets/wheel/sources", "hatch/build/sources"):
+        yield from at(place)
+    yield from at("setuptools/packages/find/where")
+    yield from filter(None, [at("setuptools/package-dir/")])
+    yield from (entry["from"] for entry in at("poetry/packages") if "from" in entry)
+    yield from filter(None, [at("pdm/build/package-dir"), at("uv/build-backend/module-root")])
 
 
 def _unlikely(application: Application) -> tuple[bool, int, int, str]:
@@ -197,27 +283,26 @@ def _unlikely(application: Application) -> tuple[bool, int, int, str]:
     return application.factory, place, module.count("."), application.name
 
 
-def _of(file: Path, module: str) -> Iterator[Application]:
+def _of(file: Path) -> Iterator[Application]:
+    """Find the applications of a module, named by their attributes alone."""
     try:
         tree = ast.parse(file.read_text("utf-8"))
     except (OSError, SyntaxError, ValueError):
         return
-    module, paths = module.removesuffix(".__init__"), _paths(tree)
     for node in tree.body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and (framework := _framework(node.value)):
             for whole in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 first = whole.elts[0] if isinstance(whole, ast.Tuple) and whole.elts else whole
                 if isinstance(first, ast.Name):
-                    name = f"{module}:{first.id}"
-                    yield Application(name, framework, factory=False, paths=paths)
+                    yield Application(first.id, framework, factory=False)
         elif isinstance(node, _FUNCTIONS) and (protocol := _protocol(node)):
-            yield Application(f"{module}:{node.name}", protocol, factory=False, paths=paths)
+            yield Application(node.name, protocol, factory=False)
         elif isinstance(node, ast.FunctionDef) and node.name.startswith(_FACTORIES):
             if len(node.args.args) > len(node.args.defaults):
                 continue
             inside = (n for n in ast.walk(node) if isinstance(n, ast.Assign | ast.Return))
             if framework := next(filter(None, (_framework(n.value) for n in inside)), ""):
-                yield Application(f"{module}:{node.name}", framework, factory=True, paths=paths)
+                yield Application(node.name, framework, factory=True)
 
 
 def _framework(value: ast.expr | None) -> str:
@@ -235,18 +320,3 @@ def _protocol(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     names = tuple(argument.arg for argument in node.args.args)
     plain = {("environ", "start_response"): "WSGI", ("scope", "receive", "send"): "ASGI"}
     return plain.get(names, "")
-
-
-def _paths(tree: ast.AST) -> tuple[str, ...]:
-    """Return the paths of decorators such as `@app.get("/items")`, without parameters."""
-    paths: list[str] = []
-    for node in ast.walk(tree):
-        for call in getattr(node, "decorator_list", ()):
-            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
-                continue
-            methods = next((k.value for k in call.keywords if k.arg == "methods"), None)
-            got = call.func.attr in {"get", "route"} and (not methods or "GET" in ast.dump(methods))
-            text = getattr(call.args[0], "value", None) if got and call.args else None
-            if isinstance(text, str) and text.startswith("/") and not set(text) & set("{}<>: "):
-                paths.append(text)
-    return tuple(dict.fromkeys(paths))
