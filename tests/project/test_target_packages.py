@@ -202,17 +202,6 @@ def test_a_package_that_does_not_build_names_a_python_that_has_its_wheel(
     assert "cannot be reached" not in str(caught.value)
 
 
-def test_what_to_do_about_a_missing_package_depends_on_the_file() -> None:
-    for label, words in (
-        ("uv.lock", "come from uv.lock: name another file by --packages, or add the keys groups"),
-        ("requirements/web.txt", "come from requirements/web.txt: name another file by --packages"),
-        (target_locks.NOTHING.label, "names no packages: name a file with them by --packages"),
-    ):
-        said = target_locks.remedy(label)
-        assert words in said
-        assert ("groups" in said) is (label == "uv.lock")
-
-
 def package(root: Path, version: str = "1.0", **files: str) -> str:
     """A project with a backend of its own, of which a wheel can be built without any index."""
     body = {"lib.py": f"version = {version!r}\n", **files}

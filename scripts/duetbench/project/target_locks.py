@@ -73,14 +73,6 @@ NOTHING: Final = ProjectPackages(NOWHERE, "", {}, ())
 """The packages of a project that names none."""
 
 
-def remedy(label: str) -> str:
-    """Say which file the packages come from, and how to get more, if the code imports others."""
-    if label == NOTHING.label:
-        return "the project names no packages: name a file with them by --packages"
-    keys = "" if label.endswith((".txt", ".in")) else ", or add the keys groups or extras"
-    return f"its packages come from {label}: name another file by --packages{keys}"
-
-
 def workspace(root: Path) -> Path:
     """Return the folder of the `uv.lock` of a project: that of its workspace, if it is a member."""
     root = root.resolve()
