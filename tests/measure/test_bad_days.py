@@ -246,7 +246,7 @@ def test_whatever_else_goes_wrong_gives_no_figure(
             patch.setattr(ports, "connections_per_process", midway)
 
         days = {
-            "blocked": Day("not_ready", "did not listen on its port within 1 s", change=hurry),
+            "blocked": Day("not_ready", "accepted no connection within 1 s", change=hurry),
             "victim/granian/1": Day("foreign_listener", f"listens on 127.0.0.1:{taken}", change=at),
             "victim/granian/2": Day("foreign_listener", "process ", change=joined),
             "swapped": Day("version_mismatch", "pydantic: expected 1.10", testbed=swap),

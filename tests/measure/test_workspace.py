@@ -126,7 +126,8 @@ def test_a_project_is_measured_in_files_of_its_own(
     assert 'TOKEN="$TOKEN"' in commands.server
     assert commands.server.startswith("env PYTHONPATH=src WORD=blue PORT=$PORT SHOP_DATABASE=$TMP/")
     assert commands.server.endswith("--factory shop.main:create")
-    assert "-m POST -H 'authorization: Bearer '\"$TOKEN\" -d '{\"item\": 7}'" in commands.load
+    headers = "-H 'authorization: Bearer '\"$TOKEN\" -H 'user-agent: duetbench'"
+    assert f"-m POST {headers} -d '{{\"item\": 7}}'" in commands.load
     told = [case.model_dump_json(), str(outcome), str(commands)]
     assert not any(SECRET in text for text in told)
 

@@ -154,7 +154,7 @@ class Serving:
             if time.monotonic() > deadline:
                 raise LaunchError(
                     FlagName.NOT_READY,
-                    f"{server.name} did not listen on its port within {self.case.ready_timeout:g} "
+                    f"{server.name} accepted no connection within {self.case.ready_timeout:g} "
                     f"s; if it needs longer, set --ready-timeout; {self._log_words()}",
                 )
             self.session.wait(poll)
