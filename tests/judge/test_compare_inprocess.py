@@ -21,7 +21,7 @@ from duetbench.project.names import INSIDE
 from duetbench.show.answer import exit_code
 from duetbench.show.view import make_view
 from duetbench.store import files
-from duetbench.store.comparison import Collector, Comparison, Instructions, executes
+from duetbench.store.comparison import Comparison, Instructions, executes
 from duetbench.trend.confirm import untouched
 from fake_sessions import FakeInstruments, SilentReporter, side
 from synthetic import make_case
@@ -115,8 +115,7 @@ def test_counts_contain_full_collections_if_both_sides_know_them() -> None:
     """0.01 of 2e6 instructions are 20,000 of a request; the sides differ by that, either way."""
     plain = count(1e5, 1e5, 1e5)
     base, head = (
-        replace(plain, collector=Collector(full=0.01, objects=9, instructions=size))
-        for size in (1e6, 2e6)
+        replace(plain, full=0.01, objects=9, collection=size) for size in (1_000_000, 2_000_000)
     )
     for sides, ratio in (
         ((base, head), 1.2 / 1.1), ((head, base), 1.1 / 1.2), ((base, base), 1),

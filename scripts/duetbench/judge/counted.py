@@ -30,7 +30,13 @@ from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase, Workspace, preparation, preparing
 from duetbench.project.project import Project
 from duetbench.store.change import INPROCESS
-from duetbench.store.comparison import Instructions, Judgement, MicroComparison, set_material
+from duetbench.store.comparison import (
+    Collector,
+    Instructions,
+    Judgement,
+    MicroComparison,
+    set_material,
+)
 
 BothSides = tuple[SideCase, SideCase]
 """A case, or a job in its environment, as base and as head have it."""
@@ -204,7 +210,13 @@ def _counting(
         _require_time(side[0], ends)
         ends = min(ends, time.monotonic() + limit)
         counter = counting.start(
-            client.python, client.payload, targets, env=client.env, switched=switched, ends=ends
+            client.python,
+            client.payload,
+            targets,
+            env=client.env,
+            switched=switched,
+            collector=True,
+            ends=ends,
         )
         collect = stack.enter_context(counter)
 
@@ -249,14 +261,16 @@ def _together(base: Count, head: Count) -> Instructions | str:
     if isinstance(head, counting.NoCount):
         return head.reason
     spread = max(base.spread, head.spread)
-    collectors = (base.collector, head.collector)
-    if base.collector is None or head.collector is None:
-        collectors = (None, None)
+    known = base.full is not None and head.full is not None
+    collectors = [
+        Collector(full=count.full or 0.0, objects=count.objects, instructions=count.collection)
+        for count in (base, head)
+    ]
     return Instructions(
-        base=base.per_unit + (collectors[0].share if collectors[0] else 0.0),
-        head=head.per_unit + (collectors[1].share if collectors[1] else 0.0),
-        collector_base=collectors[0],
-        collector_head=collectors[1],
+        base=base.per_unit + known * collectors[0].share,
+        head=head.per_unit + known * collectors[1].share,
+        collector_base=collectors[0] if known else None,
+        collector_head=collectors[1] if known else None,
         spread=spread,
         scatter=max(_scatter(base.rounds, head.rounds), spread if spread > UNSTEADY else 0.0),
     )

@@ -3,8 +3,8 @@
 The same program under the same interpreter executes the same instructions every time, however noisy
 the machine. duetbench fixes the hash seed, random numbers, the layout of the address space and the
 environment. A unit's figure is the difference between doing it 2n and n times, divided by n, so
-what a phase does once is in no figure. Young garbage is collected in the phases; a collection of
-all objects is counted once, with how many of them come to a unit (`phases`). Valgrind runs one
+what a phase does once is in no figure. If asked to, the phases collect young garbage; a collection
+of all objects is counted once, with how many of them come to a unit (`phases`). Valgrind runs one
 thread at a time: the figures are the cost of work, and say nothing about contention.
 """
 
@@ -26,7 +26,6 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 from duetbench.core.errors import CountError
 from duetbench.host import proc
 from duetbench.measure.instructions import phases
-from duetbench.store.comparison import Collector
 
 ROUNDS: Final = 3
 TIMEOUT_S: Final = 1800.0
@@ -81,8 +80,10 @@ class InstructionCount:
     seeded: bool = False
     """Random numbers were those of every count (`fixed_random`); else it repeats to 0.1 %."""
     rounds: tuple[float, ...] = field(default=(), compare=False)  # instructions per unit in each
-    collector: Collector | None = None
-    """Full collections, which `per_unit` does not contain; None if their number is unknown."""
+    full: float | None = None
+    """Full collections of garbage for a unit, not in `per_unit`; None: not asked, or unknown."""
+    objects: int = 0  # that a full collection walks
+    collection: int = 0  # instructions of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +137,20 @@ def start(
     env: Mapping[str, str] | None = None,
     rounds: int = ROUNDS,
     switched: bool = False,
+    collector: bool = False,
     ends: float | None = None,
 ) -> Iterator[Collect]:
     """Count as `count` does, beside other work; leaving ends it. CountError if it is impossible.
 
-    `switched` is twice as fast, and needs what `can_switch` tests. When the time is over, targets
-    that are done have their figures. A target that would take until after `ends`, by the monotonic
-    clock, is given up at its third call.
+    `switched` is twice as fast, and needs what `can_switch` tests. With `collector`, units contain
+    what it takes to collect their young garbage, and full collections are counted as well. When the
+    time is over, targets that are done have their figures. A target that would take until after
+    `ends`, by the monotonic clock, is given up at its third call.
     """
     options = SWITCHED if switched else COUNTED
+    plan = {"targets": list(targets), "rounds": rounds, "ends": ends, "collector": collector}
     with (
-        workspace({"targets": list(targets), "rounds": rounds, "ends": ends}) as folder,
+        workspace(plan) as folder,
         Process(python, payload, folder, env or {}, options) as process,
     ):
 
@@ -249,11 +253,8 @@ def _outcome(report: dict[str, Any], folder: Path, rounds: int) -> InstructionCo
     count = figure(dumps, report["n"], rounds)
     if isinstance(count, NoCount):
         return count
-    full, objects, instructions = report["full"], report["objects"], dumps[1].instructions
-    if full is not None:
-        collector = Collector(full=full, objects=objects, instructions=instructions)
-        count = replace(count, collector=collector)
-    return replace(count, seeded=report["seeded"])
+    fields = {name: report[name] for name in ("seeded", "full", "objects")}
+    return replace(count, **fields, collection=dumps[1].instructions)
 
 
 @contextmanager

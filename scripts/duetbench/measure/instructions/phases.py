@@ -151,7 +151,7 @@ def _work(
             unit.call()
             content = {}
         else:
-            content = _phases(unit, plan["rounds"], parent, plan.get("ends"))
+            content = _phases(unit, plan, parent)
         os.fchdir(here)
         _write(report, content)
         code = 0
@@ -288,14 +288,15 @@ def _warm(
     gc.disable()
 
 
-def _phases(unit: Unit, rounds: int, parent: int, ends: float | None) -> dict[str, Any]:
-    """Do the marked phases, in which the application's own garbage collector works.
+def _phases(unit: Unit, plan: dict[str, Any], parent: int) -> dict[str, Any]:
+    """Do the marked phases; with `collector`, the application's own collector works in them.
 
-    Each ends with a collection of what it left behind. No collection in them is a full one: a phase
-    would contain one or none, so `_full_collections` says how many come to a unit.
+    Each then ends with a collection of what it left behind. No collection in them is a full one: a
+    phase would contain one or none, so `_full_collections` says how many come to a unit.
     """
-    collects, frozen = gc.isenabled() and not unit.once, gc.get_freeze_count()
-    thresholds, generations = gc.get_threshold(), collects and _has_generations()
+    rounds, ends, asked = plan["rounds"], plan["ends"], plan["collector"] and not unit.once
+    enabled, thresholds, frozen = gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()
+    collects = asked and enabled and _has_generations()
     if ends is None or unit.once:
         _warm(unit, _phase, full=True)
         # One round: a phase without a call, and one with a call.
@@ -309,9 +310,9 @@ def _phases(unit: Unit, rounds: int, parent: int, ends: float | None) -> dict[st
     # An empty phase comes first: it proves that the marks work. Then n, 2n, n, 2n, …
     for times in (0, *(single, double) * rounds):
         began, before = time.monotonic(), gc.get_stats()[0]["collections"]
-        if generations:
+        if collects:
             gc.enable()
-        found, allocated = _phase(unit.call, times, collects=collects)
+        found, allocated = _phase(unit.call, times, collects=collects and bool(young))
         gc.disable()
         if found != parent:
             raise SystemExit("the counting process has ended")
@@ -322,8 +323,8 @@ def _phases(unit: Unit, rounds: int, parent: int, ends: float | None) -> dict[st
     # Read last, because reading would change what the phases allocate.
     seeded = LIBRARY in Path("/proc/self/maps").read_text("utf-8", "replace")
     n = double - single
-    full = None if unit.once or (collects and not generations) else 0.0
-    if generations:
+    full = 0.0 if asked and not enabled else None
+    if collects:
         each = sorted(map(operator.sub, young[2::2], young[1::2]))[rounds // 2] / n
         left = math.inf if ends is None else (ends - began) / (time.monotonic() - began) * double
         full = _full_collections(unit, each, thresholds, objects, left)
