@@ -128,7 +128,7 @@ def init_command(
     for line in lines:
         console.say(f"  {line}")
     if not requests:
-        console.say("add requests, e.g. ['GET /items/7', 'POST /orders @order.json']")
+        console.say("add the key requests, e.g. requests = ['POST /orders @order.json']")
     if given["env"] or given["headers"]:
         console.say("note: env and headers are committed as they are: name secrets by --env-file")
     for name in sorted(options["env"].keys() - typed):
