@@ -170,7 +170,7 @@ def test_jobs_alone_are_judged_without_a_server(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_no_oha")
 def test_what_cannot_be_counted_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake, lacking = FakeInstruments(), "counting instructions needs valgrind on PATH"
-    monkeypatch.setattr(fake, "instructions", lambda pairs, _: (lacking,) * len(pairs))
+    monkeypatch.setattr(fake, "instructions", lambda pairs, *_: (lacking,) * len(pairs))
     comparison = compared(tmp_path / "kept", fake)
     assert comparison.micro == ()
     assert [(missing.case, missing.reason) for missing in comparison.missing][1:2] == [

@@ -92,7 +92,7 @@ class Given:
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float, ends: float
     ) -> tuple[Instructions | str, ...]:
-        assert 0 < limit < ends
+        assert 0 < limit <= ends
         return (Instructions(base=200_000, head=201_000, spread=2e-4),) * len(pairs)
 
 

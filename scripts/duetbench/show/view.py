@@ -361,7 +361,8 @@ def _steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
     for row in of_groups(rows, "undecided", "unjudged"):
         lacking[_lacks(comparison, row)].append(row)
     if too_small := [note for note in comparison.notes if note.startswith(TOO_SMALL)]:
-        yield f"{too_small[0][0].upper()}{too_small[0][1:]}."
+        note = f"{too_small[0][0].upper()}{too_small[0][1:]}."
+        yield note + _turn(comparison, lacking["time"])
     elif short_of_time := lacking["time"]:
         seconds = sufficient_budget(comparison, short_of_time)
         about = f" (about {units.write_time(seconds)})" if seconds else ""
