@@ -125,6 +125,8 @@ def test_counts_contain_full_collections_if_both_sides_know_them() -> None:
         assert isinstance(counts, Instructions)
         assert counts.ratio == pytest.approx(ratio)
         assert (counts.collector_base is None) == (counts.collector_head is None)
+    brief = replace(plain, brief=True)
+    assert "of one side alone" in str(counted._together(brief, head))
 
 
 def compared(folder: Path, fake: FakeInstruments) -> Comparison:

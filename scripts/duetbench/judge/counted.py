@@ -260,6 +260,8 @@ def _together(base: Count, head: Count) -> Instructions | str:
         return base.reason
     if isinstance(head, counting.NoCount):
         return head.reason
+    if base.brief != head.brief and (base.full or head.full):
+        return "there was time to count the garbage collector of one side alone"
     spread = max(base.spread, head.spread)
     known = base.full is not None and head.full is not None
     collectors = [

@@ -84,6 +84,7 @@ class InstructionCount:
     """Full collections of garbage for a unit, not in `per_unit`; None: not asked, or unknown."""
     objects: int = 0  # that a full collection walks
     collection: int = 0  # instructions of one
+    brief: bool = False  # counted in few calls, without a collector
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +254,7 @@ def _outcome(report: dict[str, Any], folder: Path, rounds: int) -> InstructionCo
     count = figure(dumps, report["n"], rounds)
     if isinstance(count, NoCount):
         return count
-    fields = {name: report[name] for name in ("seeded", "full", "objects")}
+    fields = {name: report[name] for name in ("seeded", "full", "objects", "brief")}
     return replace(count, **fields, collection=dumps[1].instructions)
 
 

@@ -292,7 +292,8 @@ def _phases(unit: Unit, plan: dict[str, Any], parent: int) -> dict[str, Any]:
     """Do the marked phases; with `collector`, the application's own collector works in them.
 
     Each then ends with a collection of what it left behind. No collection in them is a full one: a
-    phase would contain one or none, so `_full_collections` says how many come to a unit.
+    phase would contain one or none, so `_full_collections` says how many come to a unit. Slow units
+    are without: a phase of few would be dear by what its end gives back, and the next one takes.
     """
     rounds, ends, asked = plan["rounds"], plan["ends"], plan["collector"] and not unit.once
     enabled, thresholds, frozen = gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()
@@ -304,6 +305,7 @@ def _phases(unit: Unit, plan: dict[str, Any], parent: int) -> dict[str, Any]:
     else:
         single, double = _warm_in_time(unit, rounds, ends)
     objects = gc.get_freeze_count() - frozen
+    asked, collects = asked and bool(single), collects and bool(single)
     gc.set_threshold(*thresholds[:2], _NEVER)
     young: list[float] = []
     began = 0.0
@@ -335,6 +337,7 @@ def _phases(unit: Unit, plan: dict[str, Any], parent: int) -> dict[str, Any]:
         "rounds": rounds,
         "full": full,
         "objects": objects,
+        "brief": not single and not unit.once,
     }
 
 
