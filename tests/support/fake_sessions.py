@@ -16,7 +16,7 @@ from duetbench.judge.counted import START_SECONDS
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Pair, Side, Sides
 from duetbench.judge.session import Question
-from duetbench.measure.testbed import SideCase, server_of
+from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Project
 from duetbench.store.comparison import Comparison, Curve, Duet, Instructions, SideName, SideRecord
 from synthetic import figures, make_testbed, ok
@@ -86,7 +86,7 @@ class FakeInstruments:
 
     def _prepare(self, *sides: SideCase) -> None:
         for part in sides:
-            part.testbed.preparations[server_of(part.case)] = self.preparation
+            part.testbed.preparations[part.case.before] = self.preparation
             self.now += self.preparation
 
     def _duet(self, name: str, head_first: bool, order: int) -> Duet:

@@ -97,8 +97,8 @@ class Testbed:
     """The target's folder in its repository; launches copy the whole repository."""
     lane: Cores | None = None
     """The cores of a pair with another one beside it; None: all of the machine's."""
-    preparations: dict[Hashable, float] = field(default_factory=dict, compare=False)
-    """Seconds that the latest preparation for a server took, by `server_of`: files, `before`."""
+    preparations: dict[tuple[str, ...], float] = field(default_factory=dict, compare=False)
+    """Seconds that the latest preparation of a launch took, by its commands `before`."""
 
     @property
     def _place(self) -> Cores:
@@ -235,7 +235,7 @@ class Workspace:
         self._opened = True
         for command in self._case.before:
             self._execute(command, "before", cores)
-        self._testbed.preparations[server_of(self._case)] = time.monotonic() - began
+        self._testbed.preparations[self._case.before] = time.monotonic() - began
 
     def cpu_seconds(self) -> float:
         """Core time so far of the processes that the commands left running, s."""
@@ -322,7 +322,7 @@ def preparation(*sides: SideCase) -> float:
 
     A side that was not launched yet takes as long as another one.
     """
-    known = [part.testbed.preparations.get(server_of(part.case), 0.0) for part in sides]
+    known = [part.testbed.preparations.get(part.case.before, 0.0) for part in sides]
     return sum(seconds or max(known) for seconds in known)
 
 
