@@ -79,7 +79,10 @@ class Serving:
         A detail that refers to the server's log gets its traceback, if there is one, and its path.
         """
         if detail.endswith(_SEE_LOG):
-            detail = f"{detail.removesuffix(f'; {_SEE_LOG}')}{self._traceback()}{AT}{self.log}"
+            detail = f"{detail.removesuffix(f'; {_SEE_LOG}')}{self._traceback()}"
+            if self.testbed.target:
+                detail += settings_hints.tables(detail, self.workspace.folder)
+            detail += f"{AT}{self.log}"
         self.flags.append(Flag(name=flag, detail=scrub(self.workspace.hide(detail))))
 
     def _traceback(self) -> str:

@@ -1,4 +1,4 @@
-"""Which variables an application lacks if it cannot start, and the options that set them.
+"""Which variables or tables an application lacks if it fails, and the options that give them.
 
 An error often names one of them. The sources name the others: required fields of settings, and
 variables that they read without a default. The values come from what the repository has for that:
@@ -47,6 +47,15 @@ _FILLED_IN: Final = re.compile(r"[$]|^[|>&*{\[]")
 """Values in YAML that something else fills in, or that are no plain text."""
 
 
+_NO_TABLE: Final = re.compile(r"no such table|relation \S+ does not exist|Table \S+ doesn't exist")
+_MIGRATIONS: Final = {
+    "manage.py": "python manage.py migrate",
+    "alembic.ini": "python -m alembic upgrade head",
+    "migrations/env.py": "python -m flask db upgrade",
+}
+"""File of a project → the command that makes its tables: Django's, Alembic's, Flask-Migrate's."""
+
+
 @dataclass(slots=True)
 class Reads:
     """The variables that sources read.
@@ -78,6 +87,15 @@ def advise(
     are = "is" if len(names) == 1 else "are"
     listed = ", ".join(names)
     return f"{listed} {are} {LACKING} {options(names, root, above)}" if names else ""
+
+
+def tables(error: str, root: Path) -> str:
+    """Name the option that makes tables, if an error is about one that a database lacks."""
+    if not _NO_TABLE.search(error):
+        return ""
+    command = next((text for file, text in _MIGRATIONS.items() if (root / file).is_file()), "")
+    example = f" {command!r}" if command else ""
+    return f"; its database lacks tables: make them with --before{example}"
 
 
 def missing(output: str, reads: Reads, given: Collection[str]) -> tuple[str, ...]:
