@@ -170,7 +170,7 @@ def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
         return
     assert found.wait == pytest.approx(0.03, abs=0.01)
     assert found.connections is not None
-    assert 2 <= found.connections < pair.case.load.connections
+    assert found.connections < pair.case.load.connections
     assert slow["response_p50"] / quick["response_p50"] == pytest.approx(1.5, abs=0.15)
 
 

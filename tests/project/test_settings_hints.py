@@ -116,18 +116,3 @@ def test_values_come_from_what_the_repository_has_for_that(tmp_path: Path) -> No
         "URL, A are not set: add --env-file .env --env URL=VALUE"
     )
     assert settings_hints.advise(f"{TRACEBACK}ValueError: no X", lacks, (), root) == ""
-
-
-def test_a_database_without_tables_gets_the_command_that_makes_them(tmp_path: Path) -> None:
-    """As SQLite, PostgreSQL and MySQL put it."""
-    for error in (
-        "OperationalError at /: no such table: wagtailcore_site",
-        'UndefinedTable: relation "users" does not exist',
-        "ProgrammingError: (1146, \"Table 'shop.items' doesn't exist\")",
-    ):
-        assert settings_hints.tables(error, tmp_path).endswith("make them with --before")
-    (tmp_path / "manage.py").touch()
-    assert settings_hints.tables("no such table: x", tmp_path).endswith(
-        "make them with --before 'python manage.py migrate'"
-    )
-    assert settings_hints.tables("a table for two", tmp_path) == ""

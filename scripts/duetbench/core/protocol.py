@@ -77,9 +77,9 @@ UNSATURATED: Final = 0.5
 """Largest share of the server cores that both servers of a duet use if their handlers wait. With
 more, a queue would hide what a user feels: ten per cent more of a wait."""
 
-CROWDED: Final = 3.0
-"""Times of a single request from which requests of such a load wait for each other, as for a lock.
-"""
+UNLIKE: Final = 1.4
+"""Ratio of the sides' throughputs under the declared load from which such a load would hide that
+one side serves fewer at once, as behind a lock."""
 
 NO_UNIT: Final = 1e-9
 """A unit in s that limits no ceiling: the formula then has only declared values."""

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 from duetbench.core.metrics import COUNTED, METRICS, PERCENTILES
 from duetbench.core.model import Verdict
 from duetbench.judge import statistics
-from duetbench.judge.pairs import SHARE, CaseDuets, shown_by_duets
+from duetbench.judge.pairs import POOLED, SHARE, CaseDuets, shown_by_duets
 from duetbench.judge.statistics import CONFIDENCE_RATE, Estimate, Method, Prior, Sample
 from duetbench.store.comparison import Duet, Judgement
 
@@ -160,7 +160,10 @@ class SequentialTest:
         if (key, metric, *due) not in self._seen:
             others = (duets for name, duets in self.samples.items() if name != key)
             prior = self._prior(samples, metric, others) if self._prior else None
-            sample = statistics.sample(samples.logs(metric, count), prior)
+            logs = samples.logs(metric, count)
+            if len(logs) < self.method.looks.least:  # too few answers of all these duets for a tail
+                return Evidence()
+            sample = statistics.sample(logs, prior)
             if doubt := samples.doubts.get(metric):
                 sample = replace(sample, sd=math.hypot(sample.sd, doubt * math.sqrt(sample.n)))
             floor, same = self.method.floor(metric, sample.n), 1.0
@@ -368,7 +371,7 @@ def _judge_metrics(key: str, test: SequentialTest, names: Sequence[str]) -> Iter
 def _lack(samples: CaseDuets, metric: str) -> str:
     """Say how many samples have a metric, and what it needs."""
     answers = {name: least for name, _, least in PERCENTILES}.get(metric.rpartition("_")[2], 1)
-    each = f"{answers:,} answers of each side in a {samples.noun}"
+    each = f"{answers:,} answers of each side in a {samples.noun}, or in {POOLED} of them and more"
     share = f"{samples.count(metric)} of {len(samples.usable)} {samples.noun}s have it"
     return f"{share}, {SHARE:.0%} must{f'; it takes {each}' if answers > 1 else ''}"
 

@@ -47,7 +47,9 @@ _STARTERS: Final = (
 
 _WORKERS: Final[dict[str, tuple[str, Interface, str, str]]] = {
     r"\bUvicorn\w*Worker\b": ("uvicorn-worker", "asgi", "uvicorn", "asyncio"),
-    r"(-k|worker[-_]class)[\s=\"',]+gevent\b": ("gunicorn", "wsgi", GEVENT, GEVENT),
+    r"(-k|(?i:worker[-_]class))[\s=\"',]+(\$\{\w+:?-)?gevent\b": (
+        ("gunicorn", "wsgi", GEVENT, GEVENT)
+    ),
 }
 """Pattern of Gunicorn's workers → server, interface, the package that they need, and their loop."""
 

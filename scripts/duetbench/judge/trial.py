@@ -102,7 +102,9 @@ def likely(routes: Iterable[str]) -> list[str]:
 def _rank(path: str) -> int:
     """Return 0 for a path of the application's own work, 1 or 2 for what it has beside."""
     words = {*re.split(r"[^a-z]+", path.lower())}
-    return 2 if words & {*_BESIDE.split()} else int(bool(words & {*_FOR_OPERATORS.split()}))
+    file = re.search(r"\.\w+$", path)
+    beside = file or words & {*_BESIDE.split()}
+    return 2 if beside else int(bool(words & {*_FOR_OPERATORS.split()}))
 
 
 def _verify(serving: Serving, pool: Executor) -> None:

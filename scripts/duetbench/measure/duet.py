@@ -27,13 +27,13 @@ from typing import Final
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Flag, Load
 from duetbench.core.protocol import (
-    CROWDED,
     DUET_QUEUE,
     DUET_SECONDS,
     DUET_WARM_UP,
     LEAST_WAIT,
     SLOW_SECONDS,
     UNIT_REQUESTS,
+    UNLIKE,
     below_saturation,
     bound_queue,
     duet_load,
@@ -46,6 +46,9 @@ from duetbench.measure.oha_results import Rows, longest
 from duetbench.measure.server import Serving
 from duetbench.measure.testbed import SideCase, server_of
 from duetbench.store.comparison import Duet, SideName
+
+REPEATED: Final = 12
+"""Requests that show how much of a waiting one is work: the first ones to a server are dearer."""
 
 _POLL_SECONDS: Final = 0.02
 _OF_ANSWERS: Final = frozenset({FlagName.WRONG_STATUS, FlagName.WRONG_BODY, FlagName.WRONG_SIZE})
@@ -178,10 +181,10 @@ class SideRun:
         serving, self.work, waited = self.serving, math.inf, math.inf
         tree = tree_usage.TreeSampler(serving.session.members)
         light = DUET_QUEUE / 2 / serving.case.load.connections
-        for _ in range(2):
+        for repeats in (UNIT_REQUESTS, REPEATED):
             before, earlier = tree.edge(), len(serving.answers)
             # Single requests set no ceiling here, so slow ones need no repetition.
-            serving.verify(1 if serving.slow else UNIT_REQUESTS)
+            serving.verify(1 if serving.slow else repeats)
             used = tree_usage.between(before, tree.edge()).cpu_seconds
             answers = serving.answers[earlier:]
             self.work = min(self.work, used / len(answers))
@@ -207,10 +210,9 @@ class SideRun:
                 self.warming = bound_queue(load, seconds, DUET_WARM_UP, least)
 
     def offer(self, load: Load) -> None:
-        """Use this load, which may have fewer connections than the declared one."""
+        """Measure under this load, which may have fewer connections than the declared one."""
         declared = self._cases[self._number].load.connections
         self.serving.offer(load)
-        self.warming = load
         self.connections = load.connections if load.connections < declared else None
 
 
@@ -264,7 +266,7 @@ class _Duets:
         self._compare_errors()
         declared = self._choose_load()
         warm = self._warm_up()
-        if warm and self._crowded():
+        if warm and self._unlike():
             self.wait = None
             self._each(lambda side: side.offer(declared))
         observations = self._measure() if warm else None
@@ -300,13 +302,10 @@ class _Duets:
                 self._each(lambda side: side.offer(load))
         return case.load
 
-    def _crowded(self) -> bool:
-        """Whether requests of a load below saturation wait for each other, not for time alone."""
-        return self.wait is not None and any(
-            side.serving.case.load.connections > CROWDED * window * (side.work + side.wait)
-            for side in self.order
-            for window in side.warm_up.windows
-        )
+    def _unlike(self) -> bool:
+        """Whether the warm-up, with all connections, shows what a load below saturation hides."""
+        windows = [window for side in self.order for window in side.warm_up.windows]
+        return self.wait is not None and max(windows, default=0) > UNLIKE * min(windows, default=0)
 
     def _compare_errors(self) -> None:
         """Fail a side if it alone answers with an error: an error is no faster answer.

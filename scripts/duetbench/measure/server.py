@@ -20,7 +20,7 @@ from duetbench.host.tree_usage import TreeSampler
 from duetbench.measure import identity, verify
 from duetbench.measure.oha import Client
 from duetbench.measure.testbed import JIT, Testbed, Workspace
-from duetbench.project import settings_hints
+from duetbench.project import service_hints, settings_hints
 from duetbench.project.servers import SERVERS
 
 FREE_SECONDS: Final = 5.0  # for the kernel to close a stopped server's listening socket
@@ -80,9 +80,8 @@ class Serving:
         """
         if detail.endswith(_SEE_LOG):
             detail = f"{detail.removesuffix(f'; {_SEE_LOG}')}{self._traceback()}"
-            if self.testbed.target:
-                detail += settings_hints.tables(detail, self.workspace.folder)
-            detail += f"{AT}{self.log}"
+            advice = service_hints.advise(detail, self.workspace.folder)
+            detail += f"{f'; {advice}' if self.testbed.target and advice else ''}{AT}{self.log}"
         self.flags.append(Flag(name=flag, detail=scrub(self.workspace.hide(detail))))
 
     def _traceback(self) -> str:

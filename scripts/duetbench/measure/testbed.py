@@ -56,6 +56,7 @@ _OF_SERVERS: Final = attrgetter(
     *("endpoint.app", "endpoint.interface", "endpoint.factory", "env_names", "before", "after"),
 )
 _IMPORT_SECONDS: Final = 120.0
+_NO_APPLICATION: Final = "TypeError: expected an ASGI or WSGI application, found "
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
@@ -366,7 +367,8 @@ def _import(python: Path, case: Case, workspace: Workspace) -> Interface:
         if child.returncode == 0 and answer == interface:
             return interface  # type: ignore[no-any-return]
     output = workspace.hide(child.stderr or answer)
-    raise NoApplicationError(f"{problem}: {last_words(output)}", output)
+    words = last_words(output).removeprefix(_NO_APPLICATION)
+    raise NoApplicationError(f"{problem}: {words}", output)
 
 
 def _copy_around(folder: Path, within: Path, place: Path) -> None:

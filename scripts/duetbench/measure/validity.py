@@ -129,7 +129,7 @@ def _answers(facts: Facts) -> Iterator[Flag]:
         yield _flag(
             FlagName.NO_ANSWER,
             f"expected good answers within {facts.case.load.duration:g} s, found all "
-            f"{good:.0f} of them later; prolong the load",
+            f"{good:.0f} of them later; use fewer connections, such as --connections 8",
         )
     if requests > good:
         yield _flag(

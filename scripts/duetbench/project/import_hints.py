@@ -11,8 +11,10 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from duetbench.host.command import last_exception
-from duetbench.project import settings_hints
+from duetbench.project import service_hints, settings_hints
 from duetbench.project.settings import NOWHERE
+
+OLDEST: Final = 10  # the oldest Python 3.x to suggest
 
 REMOVED: Final = {
     "3.11": "binhex",
@@ -27,6 +29,16 @@ _NO_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
 _NO_NAME: Final = re.compile(r"cannot import name '\w+' from '([\w.]+)'|module '([\w.]+)' has no a")
 _TOO_OLD: Final = re.compile(r"no current event loop|unable to infer type for attribute")
 """Errors under Python 3.14 of packages that are older: of asyncio's users, and of Pydantic 1."""
+
+_NO_APPLICATION: Final = {
+    r"expected an ASGI or WSGI application, .* takes no arguments": "Add --factory if it makes the "
+    "application",
+    r"expected an ASGI or WSGI application": "If one of its methods makes the application, write a "
+    "starter file, such as serve.py with `app = …`, and name that: --app serve:app",
+    r"AttributeError: module '{module}' has no attribute": "`duetbench init` finds applications; "
+    "with --factory, --app names a function that makes one",
+}
+"""Pattern of the error if an attribute is no application → what to name instead."""
 
 _USUAL: Final = (
     "If it needs variables, set them with --env and --env-file; if it needs files or a database, "
@@ -59,6 +71,9 @@ class Surroundings:
 def advise(output: str, module: str, around: Surroundings) -> str:
     """Say in a sentence what to do about an import of a module that failed with this output."""
     error, root = last_exception(output), around.root
+    for pattern, advice in _NO_APPLICATION.items():
+        if re.search(pattern.format(module=re.escape(module)), error):
+            return advice
     version = Version(".".join(around.python.split(".")[:2]))
     lacking, renamed = _NO_MODULE.search(error), _NO_NAME.search(error)
     name = lacking[1] if lacking else (renamed[1] or renamed[2]) if renamed else ""
@@ -66,23 +81,34 @@ def advise(output: str, module: str, around: Surroundings) -> str:
     if lacking and (advice := _of_module(name, module, version, root)):
         return advice
     if top != "pkg_resources" and (_TOO_OLD.search(error) or top in sys.stdlib_module_names):
-        return (
-            f"The code, or packages of {around.source}, are too old for Python {version}: try an "
-            "older one, as with --python 3.11"
+        minor = min(version.minor - 1, 11)
+        way = (
+            f"try an older one, as with --python 3.{minor}" if minor >= OLDEST else "pin newer ones"
         )
+        return f"The code, or packages of {around.source}, are too old for Python {version}: {way}"
     if lacking or canonicalize_name(top) in around.packages:
         return _of_package(top, around.source, around.packages)
     reads = settings_hints.read(around.folders, module)
-    return settings_hints.advise(output, reads, around.variables, root, around.above) or _USUAL
+    advice = settings_hints.advise(output, reads, around.variables, root, around.above)
+    if not advice:
+        advice = service_hints.advise(error, root)
+    return f"{advice[:1].upper()}{advice[1:]}" if advice else _USUAL
+
+
+def removed(module: str, version: Version) -> str:
+    """Say that a Python no longer has a module of the standard library; empty if it does."""
+    for first, modules in REMOVED.items():
+        if module in modules.split() and version >= Version(first):
+            older = Version(first).minor - 1
+            return f"Python {first} and newer have no {module}: try --python 3.{older}"
+    return ""
 
 
 def _of_module(name: str, module: str, version: Version, root: Path) -> str:
     """Say why a module is missing that is no package's; empty if it may be one's."""
     top = name.partition(".")[0]
-    for first, modules in REMOVED.items():
-        if top in modules.split() and version >= Version(first):
-            older = Version(first).minor - 1
-            return f"Python {first} and newer have no {top}: try --python 3.{older}"
+    if advice := removed(top, version):
+        return advice
     if f"{module}.".startswith(f"{name}."):
         return "Name it as it is imported from the top folder or src/; `duetbench init` finds it"
     for place in sorted((*root.glob(f"*/{top}.py"), *root.glob(f"*/{top}/*.py"))):

@@ -1,4 +1,4 @@
-"""Which variables or tables an application lacks if it fails, and the options that give them.
+"""Which variables an application lacks if it cannot start, and the options that set them.
 
 An error often names one of them. The sources name the others: required fields of settings, and
 variables that they read without a default. The values come from what the repository has for that:
@@ -31,6 +31,9 @@ _KEY: Final = re.compile(r"KeyError: '(\w+)'$")
 _FIELD: Final = re.compile(r"^([\w.]+)\n +field required", re.MULTILINE | re.IGNORECASE)
 _MODEL: Final = re.compile(r"validation errors? for (\w+)")
 _SETTINGS: Final = re.compile(r"pydantic_settings|env_settings|for \w*(Settings|Config|Env)\b")
+_FEW: Final = 3
+"""Most variables that may explain an end without an exception."""
+
 _READERS: Final = {"config", "env", "environ"}
 """Functions that read a variable, or objects with such methods, in those libraries."""
 
@@ -45,15 +48,6 @@ _REAL: Final = re.compile(r"^\.env$|prod|\blocal$")
 
 _FILLED_IN: Final = re.compile(r"[$]|^[|>&*{\[]")
 """Values in YAML that something else fills in, or that are no plain text."""
-
-
-_NO_TABLE: Final = re.compile(r"no such table|relation \S+ does not exist|Table \S+ doesn't exist")
-_MIGRATIONS: Final = {
-    "manage.py": "python manage.py migrate",
-    "alembic.ini": "python -m alembic upgrade head",
-    "migrations/env.py": "python -m flask db upgrade",
-}
-"""File of a project → the command that makes its tables: Django's, Alembic's, Flask-Migrate's."""
 
 
 @dataclass(slots=True)
@@ -89,15 +83,6 @@ def advise(
     return f"{listed} {are} {LACKING} {options(names, root, above)}" if names else ""
 
 
-def tables(error: str, root: Path) -> str:
-    """Name the option that makes tables, if an error is about one that a database lacks."""
-    if not _NO_TABLE.search(error):
-        return ""
-    command = next((text for file, text in _MIGRATIONS.items() if (root / file).is_file()), "")
-    example = f" {command!r}" if command else ""
-    return f"; its database lacks tables: make them with --before{example}"
-
-
 def missing(output: str, reads: Reads, given: Collection[str]) -> tuple[str, ...]:
     """List the variables that an application lacks, if its last exception is about one."""
     error = last_exception(output)
@@ -109,7 +94,7 @@ def missing(output: str, reads: Reads, given: Collection[str]) -> tuple[str, ...
         own = reads.fields.get(model[1], {})
         places = (place.lower().replace(".", "__") for place in _FIELD.findall(error))
         named += [own.get(name, name.upper()) for name in places]
-    if re.search(r"\bNone(Type)?\b", error):
+    if re.search(r"\bNone(Type)?\b", error) or (not error and len(reads.optional) <= _FEW):
         named += reads.optional
     if not named:
         return ()

@@ -33,6 +33,7 @@ from duetbench.core.model import StackRecord
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
+from duetbench.project.import_hints import OLDEST, removed
 from duetbench.project.settings import Interpreter
 from duetbench.store import files
 
@@ -42,7 +43,7 @@ _VERSION: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.M
 _COMPILE: Final = ("pip", "compile", "--universal", "--generate-hashes", "--quiet", "--no-header")
 _UNBUILT: Final = re.compile(r"[Ff]ailed to (?:download and )?build [`']?(([\w.-]+)==[^\s`']+)")
 _HEADER: Final = re.compile(r"fatal error: (\S+\.h(?:pp)?): No such file")
-_OLDEST: Final = 10  # the oldest Python 3.x to suggest
+_NO_MODULE: Final = re.compile(r"No module named '(\w+)'")
 
 _NONE: Final = "No solution found"  # what uv prints if no release is old enough
 
@@ -335,13 +336,16 @@ def _advice(log: Path, version: str, home: Path, narrator: Narrator) -> str:
     if (package := _UNBUILT.search(text)) is None:
         return ""
     pin, name = package[1], package[2]
-    for minor in range(Version(version).minor - 1, _OLDEST - 1, -1):
+    for minor in range(Version(version).minor - 1, OLDEST - 1, -1):
         with contextlib.suppress(SetupError):
             if without_wheel(pin, f"3.{minor}", home, narrator) == ():
                 return (
                     f". {pin} has a wheel for Python 3.{minor}, but none for {version}: choose "
                     f"--python 3.{minor}, or pin a newer {name}"
                 )
+    absent = _NO_MODULE.search(text)
+    if absent and (advice := removed(absent[1], Version(version))):
+        return f". {advice}"
     lacking = _HEADER.search(text)
     system = f"install the system's package that provides {lacking[1]}, or " if lacking else ""
     return f". {pin} has no wheel for this machine: {system}pin another version of {name}"
