@@ -37,6 +37,9 @@ _FRAMEWORKS = ("anyio._backends._asyncio", "fastapi.responses", "flask", "pydant
 _VALIDATIONS = {"1": 200, "20": 20}
 _REQUESTS, _FEWEST = 30, 3
 
+# Seconds that the requests of a phase may wait, such as for a timer: waiting counts nothing.
+_WAITING = 0.2
+
 # Seconds of a request from which on `_FEWEST` are enough: it executes millions of instructions.
 _COMPUTING = 0.0005
 
@@ -129,6 +132,7 @@ def _served(unit: type[Unit]) -> Unit:
     if seconds < SLOW:
         calls = sum(_count_calls(request) for _ in paths) / len(paths)
         requests = max(_FEWEST, _REQUESTS // max(1, round(calls / _CALLS)))
+        requests = max(_FEWEST, min(requests, int(_WAITING / max(seconds - work, 1e-9))))
     rounds = -(-requests // len(paths))  # rounded up, so each path is as often in every phase
     n = rounds * len(paths)
     # After n calls, one of 1.9 million instructions still changed by 0.5 % while it was counted.

@@ -264,11 +264,10 @@ class _Duets:
         # Ask each side even if the other has failed: perhaps only the other fails.
         self._ask(SideRun.verify)
         self._compare_errors()
-        declared = self._choose_load()
+        work = sum(side.work for side in self.order)
+        self._each(lambda side: side.shorten(work))
         warm = self._warm_up()
-        if warm and self._unlike():
-            self.wait = None
-            self._each(lambda side: side.offer(declared))
+        self.wait = self._lighten() if warm else None
         observations = self._measure() if warm else None
         if observations is not None:
             self._ask(lambda side: self._finish(side, observations))
@@ -287,25 +286,25 @@ class _Duets:
             drift=self._drift(observations),
         )
 
-    def _choose_load(self) -> Load:
-        """Shorten the load of long requests, and leave cores idle for waits; return the former."""
-        work = sum(side.work for side in self.order)
-        self._each(lambda side: side.shorten(work))
-        self.wait, serving = None, self.order[0].serving
-        case, testbed = serving.case, serving.testbed
-        if testbed.target and not self._void and any(side.waits for side in self.order):
-            busy = sum(side.work / (side.work + max(0.0, side.wait)) for side in self.order)
-            slots = case.workers * case.threads if case.threads else None
-            load = below_saturation(case.load, busy, len(testbed.server_cores(case)), slots)
-            if load is not None:
-                self.wait = max(side.wait for side in self.order)
-                self._each(lambda side: side.offer(load))
-        return case.load
+    def _lighten(self) -> float | None:
+        """Leave cores idle for handlers that wait; return the longer wait, s, or None without one.
 
-    def _unlike(self) -> bool:
-        """Whether the warm-up, with all connections, shows what a load below saturation hides."""
-        windows = [window for side in self.order for window in side.warm_up.windows]
-        return self.wait is not None and max(windows, default=0) > UNLIKE * min(windows, default=0)
+        The warm-up, with all connections, shows what a request costs, and what a light load would
+        hide: that one side serves fewer at once.
+        """
+        serving = self.order[0].serving
+        case, testbed = serving.case, serving.testbed
+        windows = [window for side in self.order for window in side.warm_up.windows] or [1.0]
+        unlike = max(windows) > UNLIKE * min(windows)
+        if unlike or not testbed.target or not any(side.waits for side in self.order):
+            return None
+        busy = sum(side.work / (side.work + max(0.0, side.wait)) for side in self.order)
+        slots = case.workers * case.threads if case.threads else None
+        load = below_saturation(case.load, busy, len(testbed.server_cores(case)), slots)
+        if load is None:
+            return None
+        self._each(lambda side: side.offer(load))
+        return max(side.wait for side in self.order)
 
     def _compare_errors(self) -> None:
         """Fail a side if it alone answers with an error: an error is no faster answer.
@@ -371,6 +370,12 @@ class _Duets:
     def _warm_up(self) -> bool:
         """Warm up both at once, slow ones by one full wave; False if an answer was wrong."""
         bursts: dict[SideRun, warmup.Burst] = {}
+        edges: dict[SideRun, tree_usage.Edge] = {}
+        trees = {
+            side: tree_usage.TreeSampler(side.serving.session.members)
+            for side in self.order
+            if not side.serving.failed
+        }
         with ExitStack() as stack:
 
             def begin(side: SideRun) -> None:
@@ -379,10 +384,14 @@ class _Duets:
                 requests = warmup.wave_size(case) if self._slow() else 0
                 seconds = 0.0 if requests else DUET_WARM_UP
                 burst = warmup.Burst(client, seconds=seconds, requests=requests)
+                edges[side] = trees[side].edge()
                 bursts[side] = stack.enter_context(burst)
 
             def collect(side: SideRun) -> None:
                 side.warm_up = bursts[side].collect()
+                used = tree_usage.between(edges[side], trees[side].edge()).cpu_seconds
+                for window in side.warm_up.windows:  # a busy server needs less for each
+                    side.work = min(side.work, used / (window * side.warm_up.seconds))
 
             for step in (begin, collect):
                 if not self._void:
