@@ -381,15 +381,18 @@ def test_a_drift_withholds_a_size_and_not_the_sign_of_all_duets(
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(
     ("ratio", "count", "verdict"),
-    [(1.05, 2, False), (1.05, 3, True), (1.5, 2, True), (8.0, 2, True)],
+    [(1.05, 2, False), (1.05, 3, True), (1.4, 2, False), (1.6, 2, True), (8.0, 2, True)],
 )
 def test_two_duets_decide_only_what_is_large(
     ratio: float, count: int, verdict: bool, sign: int
 ) -> None:
-    """5 % from two duets is no last word, nor are two duets a reason for "no change"."""
+    """5 % from two duets is no last word, nor are two duets a reason for "no change".
+
+    Recorded: behind a lock, 0.051 and 0.064 of the requests were undecided.
+    """
     test = SequentialTest({CASE: CaseDuets(busy(CASE))}, Method())
-    for _ in range(count):
-        test.add(CASE, duet(CASE, {CPU: ratio**sign}))
+    for number in range(count):
+        test.add(CASE, duet(CASE, {CPU: ratio**sign * 1.001 ** (number % 2)}))
     test.close()
     moved = Verdict.SLOWER if sign > 0 else Verdict.FASTER
     assert only(test).verdict is (moved if verdict else Verdict.INCONCLUSIVE)

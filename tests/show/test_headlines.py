@@ -145,6 +145,8 @@ def test_a_figure_that_may_be_half_as_much_again_is_not_shown() -> None:
     wide = {"verdict": Verdict.INCONCLUSIVE, "ratio": 1.05, "low": 0.6, "high": 1.8, "duets": 2}
     judged = [Judgement(metric=name, **wide) for name in ("import_time", CPU)]
     (row,) = make_view(comparison_of(judged_case(A, *judged))).rows
+    certain = Judgement(metric=CPU, **{**wide, "ratio": 0.06, "low": 0.01, "high": 0.4})
+    assert make_view(comparison_of(judged_case(A, certain))).rows[0].group == "undecided"
     assert (row.metric, row.group, row.change, row.interval) == (CPU, "unjudged", "—", "")
     assert row.why == "its 2 samples scatter too much: ±50% or more"
 

@@ -166,14 +166,12 @@ class SequentialTest:
             sample = statistics.sample(logs, prior)
             if doubt := samples.doubts.get(metric):
                 sample = replace(sample, sd=math.hypot(sample.sd, doubt * math.sqrt(sample.n)))
-            floor, same = self.method.floor(metric, sample.n), 1.0
+            scale, same = METRICS[metric], 1.0
             if sample.n >= self.method.few:
-                same = statistics.same_p(sample, METRICS[metric].tolerance) / share
+                same = statistics.same_p(sample, scale.tolerance) / share
+            moved = self.method.moved_p(logs, sample, scale.floor) / share
             self._seen[key, metric, count, share] = Evidence(
-                sample,
-                share,
-                moved=min(1.0, statistics.moved_p(sample, floor) / share),
-                same=min(1.0, same),
+                sample, share, moved=min(1.0, moved), same=min(1.0, same)
             )
         return self._seen[key, metric, count, share]
 
@@ -203,9 +201,11 @@ class SequentialTest:
         evidence = self.evidence(*pair)
         if evidence.sample is None:
             return None
+        if evidence.sample.n < self.method.few:
+            return evidence.sample.mean
         last, left = self._longer(evidence.sample)
         edge = statistics.reach(last, self.level(*pair, count) * left)
-        floor = math.log1p(self.method.floor(pair[1], evidence.sample.n))
+        floor = math.log1p(METRICS[pair[1]].floor)
         size = statistics.likeliest(evidence.sample, last, floor + edge)
         half = statistics.reach(evidence.sample, CONFIDENCE_RATE * evidence.share)
         return size if abs(evidence.sample.mean - size) <= _INNER * half else None
@@ -247,7 +247,7 @@ class SequentialTest:
             sample, share = self._longer(sample)
         detectable = statistics.detectable(
             sample,
-            self.method.floor(metric, sample.n),
+            METRICS[metric].floor,
             alpha=self.level(key, metric) * share,
             power=self.method.power,
         )

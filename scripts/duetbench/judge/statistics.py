@@ -235,8 +235,8 @@ class Method:
         (0.02, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.22, 0.28),
         least=2,
     )
-    few: int = 3  # duets below which only a change of `large` is a verdict, and none "no change"
-    large: float = 0.2
+    few: int = 3  # duets below which a change must exceed `large` in each, and none is "no change"
+    large: float = 0.5
     rough: int = 6  # duets up to which a case continues to measure the size of its change better
     joint: float = 0.2  # share of `rate` for all cases together, if there are several
     admitted: int = 4  # duets for which there must be time to begin a case
@@ -247,9 +247,17 @@ class Method:
     patience: float = 1.5
     material: Mapping[Concern, float] = field(default_factory=lambda: MATERIAL)
 
-    def floor(self, metric: str, count: int) -> float:
-        """Return the relative change of a metric that a verdict from so many duets must exceed."""
-        return max(row(metric).floor, self.large if count < self.few else 0.0)
+    def moved_p(self, logs: Logs, sample: Sample, floor: float) -> float:
+        """Return the p value of a change beyond the `floor`, and of few duets whether it is large.
+
+        Few duets say little of their scatter. But equal sides never differ so far in each of them.
+        """
+        p = moved_p(sample, floor)
+        if sample.n >= self.few:
+            return p
+        sign = math.copysign(1, sample.mean)
+        large = float((sign * logs).min()) > math.log1p(self.large)
+        return 0.0 if large and p <= CONFIDENCE_RATE else 1.0
 
     def record(self) -> dict[str, float | int | str]:
         """Return the parameters for a comparison's file."""

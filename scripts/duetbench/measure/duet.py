@@ -289,6 +289,21 @@ class _Duets:
     def _lighten(self) -> float | None:
         """Leave cores idle for handlers that wait; return the longer wait, s, or None without one.
 
+        The first duet of a case chooses the load for all of them, so that they are alike.
+        """
+        (testbed,) = (side.serving.testbed for side in self.order if side.name == "head")
+        case = self.order[0].serving.case
+        if case.id not in testbed.light:
+            testbed.light[case.id] = self._light_connections()
+        if (connections := testbed.light[case.id]) is None:
+            return None
+        load = case.load.model_copy(update={"connections": connections})
+        self._each(lambda side: side.offer(load))
+        return max(0.0, *(side.wait for side in self.order))
+
+    def _light_connections(self) -> int | None:
+        """Choose the connections of a load below saturation; None if the handlers compute.
+
         The warm-up, with all connections, shows what a request costs, and what a light load would
         hide: that one side serves fewer at once.
         """
@@ -301,10 +316,7 @@ class _Duets:
         busy = sum(side.work / (side.work + max(0.0, side.wait)) for side in self.order)
         slots = case.workers * case.threads if case.threads else None
         load = below_saturation(case.load, busy, len(testbed.server_cores(case)), slots)
-        if load is None:
-            return None
-        self._each(lambda side: side.offer(load))
-        return max(side.wait for side in self.order)
+        return None if load is None else load.connections
 
     def _compare_errors(self) -> None:
         """Fail a side if it alone answers with an error: an error is no faster answer.

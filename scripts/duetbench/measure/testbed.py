@@ -98,6 +98,9 @@ class Testbed:
     """The target's folder in its repository; launches copy the whole repository."""
     lane: Cores | None = None
     """The cores of a pair with another one beside it; None: all of the machine's."""
+    light: dict[str, int | None] = field(default_factory=dict, compare=False)
+    """Connections that leave cores idle, by case that waits (None: it computes): the first duet
+    chooses them for all."""
     preparations: dict[tuple[str, ...], float] = field(default_factory=dict, compare=False)
     """Seconds that the latest preparation of a launch took, by its commands `before`."""
 

@@ -88,11 +88,13 @@ class ViewRow:
 
     @property
     def vague(self) -> bool:
-        """Whether it is undecided within so wide an interval that its size says nothing."""
+        """Whether its interval includes no change, and is so wide that its size says nothing."""
         interval = self.judgement.interval
         if self.judgement.verdict is not Verdict.INCONCLUSIVE or not (interval and interval.ends):
             return False
         low, high = interval.ends
+        if interval.excludes(1):
+            return False
         return max(high / interval.estimate, interval.estimate / low) >= 1 + _VAGUE
 
     @property
