@@ -403,12 +403,15 @@ def test_two_duets_decide_only_what_is_large(
 @pytest.mark.parametrize("waits", [True, False])
 def test_a_median_is_judged_where_a_load_below_saturation_shows_it(*, waits: bool) -> None:
     """Six duets of a request that waits a tenth longer; throughput follows from that."""
-    made = [duet(CASE, {"response_p50": 1.1}) for _ in range(6)]
+    made = [duet(CASE, {"response_p50": 1.1, CPU: 1.2}) for _ in range(6)]
     wait = 0.02 if waits else None
     test = sampled(*(one.model_copy(update={"wait": wait}) for one in made))
     metrics = {one.metric: one.verdict for one in judge(test)[CASE]}
     assert ("response_p50" in metrics, "throughput" in metrics) == (waits, not waits)
     assert metrics.get("response_p50", Verdict.SLOWER) is Verdict.SLOWER
+    # The longer a server idles between requests, the more each needs.
+    assert (CPU in metrics) is not waits
+    assert test.open() == ()
     assert ("response_p50" in test.samples[CASE].means("base")) is waits
 
 

@@ -369,7 +369,8 @@ def test_no_more_are_waited_for_than_are_answered_in_two_seconds(
         (0.03, 1, 8, 8),  # more would wait for a thread
         (0.003, 1, None, 64),  # no more than declared
         (0.5, 1, None, 1),
-        (0.6, 1, None, None),  # one at a time uses more than half
+        (0.6, 1, None, 1),
+        (0.8, 1, None, None),  # one at a time uses nearly all
         (0.0, 1, None, 64),
     ],
 )

@@ -77,6 +77,9 @@ UNSATURATED: Final = 0.5
 """Largest share of the server cores that both servers of a duet use if their handlers wait. With
 more, a queue would hide what a user feels: ten per cent more of a wait."""
 
+LIGHTEST: Final = 0.7
+"""The same share if a single connection to each server is enough for it."""
+
 UNLIKE: Final = 1.4
 """Ratio of the sides' throughputs under the declared load from which such a load would hide that
 one side serves fewer at once, as behind a lock."""
@@ -143,6 +146,7 @@ def below_saturation(load: Load, busy: float, cores: int, slots: int | None) -> 
     a power of two, as in `bound_queue`.
     """
     most = math.floor(UNSATURATED * cores / busy) if busy else load.connections
+    most = max(most, int(busy <= LIGHTEST * cores))
     if most < 1 or load.rate is not None:
         return None
     few = min(2 ** (most.bit_length() - 1), slots or most, load.connections)

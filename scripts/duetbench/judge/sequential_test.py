@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from duetbench.core.metrics import COUNTED, METRICS, PERCENTILES
+from duetbench.core.metrics import COUNTED, CPU, METRICS, PERCENTILES
 from duetbench.core.model import Verdict
 from duetbench.judge import statistics
 from duetbench.judge.pairs import POOLED, SHARE, CaseDuets, shown_by_duets
@@ -294,7 +294,17 @@ class SequentialTest:
         """List the metrics for which a case still needs duets."""
         samples = self.samples[key]
         deciding = (metric for metric in samples.leading if metric in samples.metrics)
-        return [metric for metric in deciding if self.state(key, metric) == "open"]
+        return [m for m in deciding if self.state(key, m) == "open" and not self.follows(key, m)]
+
+    def follows(self, key: str, metric: str) -> bool:
+        """Whether a metric follows from response times that moved, as a load leaves cores idle.
+
+        A server that idles longer between requests needs more of a core for each: only counts tell
+        whether its code does.
+        """
+        samples = self.samples[key]
+        times = (m for m in samples.metrics if METRICS[m].concern == "latency")
+        return metric == CPU and samples.waits and any(self.state(key, m) == "moved" for m in times)
 
 
 def judge(test: SequentialTest) -> dict[str, tuple[Judgement, ...]]:
@@ -341,6 +351,8 @@ def _judge_metrics(key: str, test: SequentialTest, names: Sequence[str]) -> Iter
     samples = test.samples[key]
     counts: dict[str, Any] = {"excluded": samples.excluded}
     for metric in names:
+        if test.follows(key, metric):
+            continue
         leading = metric in samples.leading
         counts["duets"] = samples.count(metric)
         if metric in samples.lost and samples.hurried and not shown_by_duets(metric):
