@@ -23,7 +23,7 @@ LINES: Final = {
     "tests": (32_900, "tests", ("*.py",)),
 }
 """Upper bounds of lines by kind of source. They go down; whoever needs more names what goes."""
-MODULES: Final = 187
+MODULES: Final = 188
 REACH: Final = {"run": (74, 15_280), "compare": (116, 25_600)}
 """Modules and lines that a verb's module imports, directly or not."""
 CHAIN: Final = 12

@@ -108,7 +108,7 @@ def test_the_application_is_found_by_the_environment(tmp_path: Path) -> None:
 
     assert found("shop.main:Site.make", factory=True) == "wsgi"
     for app, words in (
-        ("shop.main:nothing", "found int, which cannot be called"),
+        ("shop.main:nothing", "int, which cannot be called"),
         ("shop.main:none", "has no attribute 'none'"),
         ("shop.man:app", "No module named 'shop.man'"),
     ):

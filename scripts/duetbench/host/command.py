@@ -36,8 +36,8 @@ _CAUSES: Final = {
 }  # fmt: skip
 
 
-_UNBUILT: Final = re.compile(r"(Failed to (?:download and )?build .*)$", re.MULTILINE)
-"""What uv prints before a compiler's output, which names no package."""
+_UNBUILT: Final = re.compile(r"(Failed to (?:download and )?build\s.*)$", re.MULTILINE)
+"""What uv prints before a compiler's output, which names no package; it wraps long lines."""
 
 _VAGUE: Final = re.compile(r"The build backend returned|Call to `")
 """Causes that say only that there is another one."""
@@ -212,7 +212,7 @@ def _explanation(log: Path) -> str:
         errors = filter(None, (pattern.search(first.string) for pattern in _BUILD_ERRORS))
         if unbuilt and (error := next(errors, None)):
             causes = [*(cause for cause in causes if not _VAGUE.match(cause)), error[1].strip()]
-        words = ": ".join(filter(None, (first[1].strip(), "; ".join(causes))))
+        words = ": ".join(filter(None, (" ".join(first[1].split()), "; ".join(causes))))
     if len(words) > MOST:
         words = f"{words[:MOST]} …"
     for pattern, cause in _CAUSES.items():

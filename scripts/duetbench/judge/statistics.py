@@ -236,7 +236,7 @@ class Method:
         least=2,
     )
     few: int = 3  # duets below which a change must exceed `large` in each, and none is "no change"
-    large: float = 0.5
+    large: float = 0.4
     rough: int = 6  # duets up to which a case continues to measure the size of its change better
     joint: float = 0.2  # share of `rate` for all cases together, if there are several
     admitted: int = 4  # duets for which there must be time to begin a case

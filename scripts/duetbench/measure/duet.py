@@ -310,7 +310,9 @@ class _Duets:
         serving = self.order[0].serving
         case, testbed = serving.case, serving.testbed
         windows = [window for side in self.order for window in side.warm_up.windows] or [1.0]
-        unlike = max(windows) > UNLIKE * min(windows)
+        single = [side.work + max(0.0, side.wait) for side in self.order]
+        explained = max(single) / min(single)  # by what a request takes alone
+        unlike = max(windows) > UNLIKE * explained * min(windows)
         if unlike or not testbed.target or not any(side.waits for side in self.order):
             return None
         busy = sum(side.work / (side.work + max(0.0, side.wait)) for side in self.order)

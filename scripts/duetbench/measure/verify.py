@@ -34,7 +34,7 @@ slack): two batches instead of one would take 2."""
 
 _OVERLAP_TRIES: Final = 3
 _OVERLAP_SECONDS: Final = 3.0  # a machine may be busy with something else for a second or two
-_EXCERPT: Final = 240
+_EXCERPT: Final = 120
 _EXCERPT_OF_PAGE: Final = 300
 _PAGE: Final = 100_000  # characters of a page that are searched for its title and text
 _ERROR: Final = re.compile(r"(?i)\b(error|exception|not found|forbidden|unavailable|denied)\b")

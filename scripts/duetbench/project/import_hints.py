@@ -10,20 +10,10 @@ from typing import Final
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from duetbench.core.python_versions import OLDEST, removed
 from duetbench.host.command import last_exception
 from duetbench.project import service_hints, settings_hints
 from duetbench.project.settings import NOWHERE
-
-OLDEST: Final = 10  # the oldest Python 3.x to suggest
-
-REMOVED: Final = {
-    "3.11": "binhex",
-    "3.12": "asynchat asyncore distutils imp smtpd",
-    "3.13": "aifc audioop cgi cgitb chunk crypt imghdr lib2to3 mailcap msilib nis nntplib "
-    "ossaudiodev pipes sndhdr spwd sunau telnetlib uu xdrlib",
-    "3.15": "sre_compile sre_constants sre_parse",
-}
-"""Version of Python → modules that it and newer ones lack."""
 
 _NO_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
 _NO_NAME: Final = re.compile(r"cannot import name '\w+' from '([\w.]+)'|module '([\w.]+)' has no a")
@@ -93,15 +83,6 @@ def advise(output: str, module: str, around: Surroundings) -> str:
     if not advice:
         advice = service_hints.advise(error, root)
     return f"{advice[:1].upper()}{advice[1:]}" if advice else _USUAL
-
-
-def removed(module: str, version: Version) -> str:
-    """Say that a Python no longer has a module of the standard library; empty if it does."""
-    for first, modules in REMOVED.items():
-        if module in modules.split() and version >= Version(first):
-            older = Version(first).minor - 1
-            return f"Python {first} and newer have no {module}: try --python 3.{older}"
-    return ""
 
 
 def _of_module(name: str, module: str, version: Version, root: Path) -> str:

@@ -30,10 +30,10 @@ from packaging.version import Version
 
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import StackRecord
+from duetbench.core.python_versions import OLDEST, removed
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
-from duetbench.project.import_hints import OLDEST, removed
 from duetbench.project.settings import Interpreter
 from duetbench.store import files
 
@@ -41,7 +41,7 @@ _PROGRAM: Final = "bin/python"
 _PINNED: Final = "name==version, one per line, with hashes; renew it with `duetbench stack lock`"
 _VERSION: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
 _COMPILE: Final = ("pip", "compile", "--universal", "--generate-hashes", "--quiet", "--no-header")
-_UNBUILT: Final = re.compile(r"[Ff]ailed to (?:download and )?build [`']?(([\w.-]+)==[^\s`']+)")
+_UNBUILT: Final = re.compile(r"[Ff]ailed to (?:download and )?build\s+[`']?(([\w.-]+)==[^\s`']+)")
 _HEADER: Final = re.compile(r"fatal error: (\S+\.h(?:pp)?): No such file")
 _NO_MODULE: Final = re.compile(r"No module named '(\w+)'")
 

@@ -1,0 +1,25 @@
+"""Which version of Python lacks which module of the standard library."""
+
+from typing import Final
+
+from packaging.version import Version
+
+OLDEST: Final = 10  # the oldest Python 3.x to suggest
+
+REMOVED: Final = {
+    "3.11": "binhex",
+    "3.12": "asynchat asyncore distutils imp smtpd",
+    "3.13": "aifc audioop cgi cgitb chunk crypt imghdr lib2to3 mailcap msilib nis nntplib "
+    "ossaudiodev pipes sndhdr spwd sunau telnetlib uu xdrlib",
+    "3.15": "sre_compile sre_constants sre_parse",
+}
+"""Version of Python → modules that it and newer ones lack."""
+
+
+def removed(module: str, version: Version) -> str:
+    """Say that a Python no longer has a module of the standard library; empty if it does."""
+    for first, modules in REMOVED.items():
+        if module in modules.split() and version >= Version(first):
+            older = Version(first).minor - 1
+            return f"Python {first} and newer have no {module}: try --python 3.{older}"
+    return ""
