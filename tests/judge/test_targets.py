@@ -147,8 +147,7 @@ async def find(path):
 
 @pytest.mark.real
 @pytest.mark.usefixtures("patient_verification")
-@pytest.mark.parametrize("swapped", [False, True])
-@pytest.mark.parametrize("locks", [False, True])
+@pytest.mark.parametrize(("locks", "swapped"), [(False, True), (True, False)])
 def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
     shop: Path, project: Project, scope: Scope, tmp_path: Path, *, locks: bool, swapped: bool
 ) -> None:
