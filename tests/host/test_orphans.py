@@ -16,6 +16,23 @@ from serverlings import command, launch, said
 pytestmark = pytest.mark.usefixtures("state_home")
 
 
+@pytest.mark.parametrize("program", ["escaped", "washed"])
+def test_daemons_of_a_killed_owner_are_ended(program: str, tmp_path: Path) -> None:
+    """They carry the mark; the words of the owner name them."""
+    owner = subprocess.Popen(command("owner", tmp_path, program), stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    try:
+        text = "".join(iter(owner.stdout.readline, "\n"))
+        (daemon,) = map(int, re.findall(r"\d+", text))
+    finally:
+        owner.kill()
+        owner.communicate()
+    assert lives(daemon)
+    (sentence,) = process_session.reap()
+    assert sentence.startswith("ended 2 processes left by an earlier run (")
+    assert not lives(daemon)
+
+
 def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
     tmp_path: Path, sessions: Path
 ) -> None:
@@ -25,7 +42,9 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
         command("stubborn_master"),
         stdout=subprocess.PIPE, text=True, start_new_session=True, env=env,
     )  # fmt: skip
-    owner = subprocess.Popen(command("owner", tmp_path), stdout=subprocess.PIPE, text=True)
+    owner = subprocess.Popen(
+        command("owner", tmp_path, "stubborn_master"), stdout=subprocess.PIPE, text=True
+    )
     assert owner.stdout is not None
     assert look_alike.stdout is not None
     alike = [look_alike.pid, *map(int, look_alike.stdout.readline().split()[1:])]
@@ -75,7 +94,9 @@ def test_duetbench_never_takes_itself_for_an_orphan(monkeypatch: pytest.MonkeyPa
     script = (
         "from duetbench.host import proc, process_session; import os;"
         "m = os.environ[process_session.MARKER];"
-        "print(proc.carries(os.getpid(), process_session.MARKER, m), process_session.carriers(m))"
+        "record = process_session.SessionRecord.new('command', ());"
+        "record = record.model_copy(update={'marker': m});"
+        "print(proc.carries(os.getpid(), process_session.MARKER, m), record.processes())"
     )
     monkeypatch.setenv(process_session.MARKER, marker)
 

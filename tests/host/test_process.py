@@ -1,6 +1,7 @@
 """Sessions of real processes: pinned from birth, wholly seen, provably ended."""
 
 import os
+import shlex
 import signal
 import subprocess
 import threading
@@ -13,7 +14,7 @@ import pytest
 from bench import eventually, lives
 from duetbench.host import proc
 from duetbench.host import process_session as process
-from duetbench.host.process_session import Session
+from duetbench.host.process_session import Session, SessionRecord
 from duetbench.host.signals import InterruptedRun
 from serverlings import PATIENCE, command, launch, said
 
@@ -83,6 +84,43 @@ def test_a_child_without_marker_or_session_is_a_member(tmp_path: Path) -> None:
     (child,) = map(int, said(session, "ready"))
     assert not proc.carries(child, "DUETBENCH_SESSION", session.record.marker)
     assert session.stop(0.3).killed == (child,)
+
+
+def test_what_left_parents_session_and_environment_is_a_member(tmp_path: Path) -> None:
+    """Its mark is on no other process."""
+    with launch(tmp_path, "obedient") as other, launch(tmp_path, "escaped") as session:
+        (daemon,) = map(int, said(session, "escaped"))
+        said(session, "ready")
+        item = proc.stat(daemon)
+        assert item is not None
+        assert item.parent not in {session.pid, os.getpid()}
+        assert not proc.carries(daemon, "DUETBENCH_SESSION", session.record.marker)
+        assert pids(session) == {session.pid, daemon}
+        assert pids(other) == {other.pid}
+        assert proc.lock_limit(os.getpid()) != session.record.mark
+    assert not lives(daemon)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_what_resets_its_limits_is_known_by_its_parents(tmp_path: Path, sessions: Path) -> None:
+    """As `su` does: a next duetbench knows it from the record."""
+    words = ("setsid", "env", "-i", "prlimit", "--locks=unlimited", "sleep", "60")
+    script = f"{shlex.join(words)} & echo started; sleep 0.5"
+    with Session.start(
+        ("sh", "-c", script),
+        role="command",
+        cores=None,
+        env=os.environ,
+        cwd=tmp_path,
+        log=tmp_path / "log",
+    ) as session:
+        assert session.wait(30) == 0
+        (left,) = session.stats()
+        (file,) = sessions.iterdir()
+        saved = SessionRecord.model_validate_json(file.read_bytes())
+        assert (left.pid, left.start) in saved.strays
+        assert [item.pid for item in saved.processes()] == [left.pid]
+    assert not lives(left.pid)
 
 
 def test_the_affinity_reaches_grandchildren(tmp_path: Path) -> None:
@@ -172,7 +210,9 @@ def test_ctrl_c_while_the_rest_is_killed_leaves_nothing(
 def test_what_nobody_has_stopped_ends_with_its_owner(tmp_path: Path, sessions: Path) -> None:
     """As where an interrupt falls between the start and whoever would have stopped it."""
     done = subprocess.run(
-        command("owner", tmp_path, "interrupted"), stdout=subprocess.PIPE, check=False
+        command("owner", tmp_path, "stubborn_master", "interrupted"),
+        stdout=subprocess.PIPE,
+        check=False,
     )
     assert done.returncode == 130
     workers = [int(word) for word in done.stdout.split()[1:]]

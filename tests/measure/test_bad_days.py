@@ -419,5 +419,5 @@ def _pids(bench: Bench, word: str) -> list[int]:
     for path in bench.sessions:
         with suppress(OSError):
             found.append(process_session.SessionRecord.model_validate_json(path.read_bytes()))
-    carriers = (process_session.carriers(one.marker) for one in found if word in one.argv)
+    carriers = (one.processes() for one in found if word in one.argv)
     return [item.pid for items in carriers for item in items]

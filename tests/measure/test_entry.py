@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from bench import PROJECT
+from bench import PROJECT, lives
 from duetbench.core.errors import LaunchError, UsageError
 from duetbench.core.model import Case, Endpoint
 from duetbench.host.machine import fingerprint
@@ -146,7 +146,7 @@ def found_in(
         pythons={(STACK, "3"): Path(sys.executable)}, logs=root, inherited=inherited_variables(),
         private=env or {}, imports=(".",), within=Path(within),
     )  # fmt: skip
-    return find_interface(testbed, case, Path(os.environ["XDG_STATE_HOME"], "import.log"))
+    return find_interface(testbed, case, Path(os.environ["XDG_STATE_HOME"], "import.log"), print)
 
 
 @pytest.mark.usefixtures("state_home")
@@ -173,6 +173,41 @@ def test_to_find_an_interface_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"FileNotFoundError: .*'made.txt'"):
         found_in(root, "web:app", within="backend", after=("exit 9",))
     assert {*root.parent.rglob("*")} == files
+
+
+@pytest.mark.usefixtures("state_home")
+@pytest.mark.parametrize(
+    ("last", "words"),
+    [
+        ("app = lambda environ, start_response: []", None),
+        ("import os; os._exit(0)", "an import that ends the process with exit code 0; it said: hi"),
+        ("input('who? ')", "EOFError"),
+    ],
+)
+def test_an_import_may_start_processes_ask_or_end(
+    tmp_path: Path, last: str, words: str | None
+) -> None:
+    """A process that keeps the output open is neither waited for nor left."""
+    (tmp_path / "web.py").write_text(
+        "import subprocess\nfrom pathlib import Path\n"
+        "child = subprocess.Popen(['sleep', '313'], start_new_session=True)\n"
+        f"Path({str(tmp_path / 'pid')!r}).write_text(str(child.pid))\n"
+        f"print('hi', flush=True)\n{last}\n"
+    )
+    if words is None:
+        assert found_in(tmp_path, "web:app") == "wsgi"
+    else:
+        with pytest.raises(UsageError, match=words):
+            found_in(tmp_path, "web:app")
+    assert not lives(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.usefixtures("state_home")
+def test_the_time_to_be_ready_bounds_the_import(tmp_path: Path) -> None:
+    (tmp_path / "web.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(313)\n")
+    words = r"an import that goes on after 0.5 s \(--ready-timeout\); it said: loading"
+    with pytest.raises(UsageError, match=words):
+        found_in(tmp_path, "web:app", ready_timeout=0.5)
 
 
 PAYLOAD = """

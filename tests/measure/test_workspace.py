@@ -69,7 +69,8 @@ def case() -> Case:
         cores="split",
         env={"WORD": "blue", "PORT": "{port}", "SHOP_DATABASE": "{tmp}/shop.json"},
         env_names=("TOKEN",),
-        before=("""echo '{"made": true}' > $SHOP_DATABASE""", "sleep 600 & echo $! > $NOTED"),
+        before=("""echo '{"made": true}' > $SHOP_DATABASE""", "sleep 600 & echo $! > $NOTED",
+                "setsid -f env -i sh -c 'echo $$ > '$NOTED.daemon'; exec sleep 600'"),
         after=(
             "test -d written && cp $SHOP_DATABASE $NOTED.after",
             "python -c 'import shop, uvicorn'",  # of the environment, and of these files
@@ -117,8 +118,9 @@ def test_a_project_is_measured_in_files_of_its_own(
         assert outcome.metrics["good"] == outcome.metrics["requests"] > 0
     assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["src"]
     assert json.loads((tmp_path / "noted.after").read_text()) == {"made": True}
-    left = proc.stat(int((tmp_path / "noted").read_text()))
-    assert left is None or not left.alive
+    for file in ("noted", "noted.daemon"):
+        left = proc.stat(int((tmp_path / file).read_text()))
+        assert left is None or not left.alive
     assert not list(
         Path(os.environ.get("TMPDIR", "/tmp")).glob(f"duetbench-launch-*{os.getpid()}*")
     )

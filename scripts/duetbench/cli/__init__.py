@@ -12,7 +12,7 @@ import typer
 from duetbench.cli.verbs import PANELS, VERBS, group_of
 from duetbench.core import __version__
 from duetbench.core.errors import EXIT_CODES, FAILED, DuetbenchError
-from duetbench.host.signals import InterruptedRun
+from duetbench.host.signals import InterruptedRun, interruptible
 
 CLOSED_PIPE: Final = 141
 """Exit code if the reader of a pipe has ended (`… | head -1`): 128 + SIGPIPE, as of other tools."""
@@ -58,7 +58,8 @@ def main() -> None:
     slower. A closed pipe does not exit with 1 either, as typer and rich would.
     """
     try:
-        app()
+        with interruptible():
+            app()
     except DuetbenchError as error:
         _say(str(error))
         sys.exit(error.exit_code)

@@ -24,7 +24,7 @@ from duetbench.core.model import Profile
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.host import machine, paths
 from duetbench.host.console import Console
-from duetbench.host.signals import InterruptedRun, interruptible
+from duetbench.host.signals import InterruptedRun
 from duetbench.judge import revisions
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
@@ -161,7 +161,7 @@ def _measure(
     **how: Any,
 ) -> tuple[Points, InterruptedRun | None]:
     reporter = Reporter(console)
-    with interruptible(), revisions.copies() as copies:
+    with revisions.copies() as copies:
         scope = Scope(profile, tuple(globs), paths.state_dir() / "logs", reporter, copies)
         return anchored.measure(project, anchor, scope, reporter, Real, **how)
 

@@ -16,7 +16,6 @@ from duetbench.cli.options import clean_up, repository
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.host.console import Console, Narrator
-from duetbench.host.signals import interruptible
 from duetbench.judge import revisions, targets, trial
 from duetbench.project import settings, settings_hints, target
 from duetbench.project.project import Project
@@ -105,8 +104,7 @@ def init_command(
         named = [candidate for candidate in candidates if candidate.name == app]
         candidates = (*named, Application(app, "", factory=False))[:1]
     given = {**options, "python": python}
-    with interruptible():
-        chosen, requests = _first(candidates, project, given, console)
+    chosen, requests = _first(candidates, project, given, console)
     # A value that was not typed may be private.
     typed = {text.partition("=")[0] for text in context.params["env"] or () if "=" in text}
     given["env"] = {name: text for name, text in options["env"].items() if name in typed}

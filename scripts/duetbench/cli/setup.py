@@ -10,7 +10,6 @@ from duetbench.cli.options import machine
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Console, Narrator, duration
-from duetbench.host.signals import interruptible
 from duetbench.project import interpreters, stacks, tools
 from duetbench.project.project import Project
 
@@ -50,8 +49,7 @@ def setup_command(
     has installed or checked stays, and the rest can be installed again.
     """
     narrator, started = Narrator(Console()), time.monotonic()
-    with interruptible():
-        parts = set_up(Project.here(), narrator, with_stacks=not no_stacks, optional=optional)
+    parts = set_up(Project.here(), narrator, with_stacks=not no_stacks, optional=optional)
     installed = "; ".join(label for label, is_new in parts.items() if is_new)
     ready = "; ".join(label for label, is_new in parts.items() if not is_new)
     if installed:

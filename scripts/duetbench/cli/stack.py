@@ -12,7 +12,6 @@ from duetbench.github import actions, lock_branch
 from duetbench.host import command
 from duetbench.host.console import Console, Narrator, errors, write
 from duetbench.host.git import remote_of
-from duetbench.host.signals import interruptible
 from duetbench.project.project import Project
 from duetbench.project.stacks import Stack
 from duetbench.store import packages
@@ -35,8 +34,7 @@ def lock_command(
     $ duetbench stack lock current --as-of 2026-03-01
     """
     resolved = day(as_of, "--as-of") if as_of else None
-    with interruptible():
-        moves = Project.here().renew_locks(Narrator(errors()), names, resolved)
+    moves = Project.here().renew_locks(Narrator(errors()), names, resolved)
     for line in [f"{move.stack}: {move}" for move in moves] or ["no package moved"]:
         Console().say(line)
 
@@ -74,17 +72,16 @@ def bump_command(
     def report(moved: bool, commit: str) -> None:
         actions.outputs({"moved": str(moved).lower(), "commit": commit})
 
-    with interruptible():
-        if not push:
-            write(lock_branch.message(renew(root)), None)
-            return
-        bump = lock_branch.advance(
-            root,
-            remote_of(root, "origin"),
-            renew,
-            say=console.say,
-            reached=lambda tip: report(moved=False, commit=tip),
-        )
+    if not push:
+        write(lock_branch.message(renew(root)), None)
+        return
+    bump = lock_branch.advance(
+        root,
+        remote_of(root, "origin"),
+        renew,
+        say=console.say,
+        reached=lambda tip: report(moved=False, commit=tip),
+    )
     report(bump.moved, bump.commit)
     text = lock_branch.message(bump.moves) if bump.moved else "no package moved\n"
     actions.summary(f"```text\n{text}```")
@@ -109,9 +106,8 @@ def links_command(
     """
     project, narrator = Project.here(), Narrator(errors())
     links: dict[tuple[str, str], packages.VersionLinks] = {}
-    with interruptible():
-        for name in project.stacks:
-            links |= _links_of(project.lock(name), project.version, narrator)
+    for name in project.stacks:
+        links |= _links_of(project.lock(name), project.version, narrator)
     written = packages.remember(results or project.results, links, to)
     new = f"{len(written)} files are new or have grown"
     Console().say(f"{len(links)} versions of packages; {new}")

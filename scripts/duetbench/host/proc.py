@@ -120,6 +120,16 @@ def carries(pid: int, variable: str, value: str) -> bool:
     return f"{variable}={value}".encode() in environ.split(b"\0")
 
 
+def lock_limit(pid: int) -> int | None:
+    """Read the soft limit RLIMIT_LOCKS of a process, of any user; None: unlimited, or gone."""
+    try:
+        text = (PROC / str(pid) / "limits").read_text("utf-8")
+    except OSError:
+        return None
+    limit, *_ = (*text.partition("\nMax file locks")[2].split(maxsplit=1), "")
+    return int(limit) if limit.isdigit() else None
+
+
 def pid_namespace() -> str:
     """The identity of the pid namespace; pids of another container mean nothing here."""
     return "".join(filter(str.isdigit, str((PROC / "self/ns/pid").readlink())))

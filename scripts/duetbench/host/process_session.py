@@ -10,8 +10,10 @@ The master is not reaped before the session has ended: as long as it is at least
 kernel gives neither its pid nor its session id to another process.
 
 Every session has a record, a JSON file, from before its first process starts until its end is
-proven. Its processes carry the record's id in their environment. If a record's owner is dead
-(kill -9, power cut), the processes that carry the id are orphans, and no others are; `reap` ends
+proven. Its processes carry the record's id in their environment, and its mark in RLIMIT_LOCKS, a
+limit that Linux has not enforced since 2.4: processes inherit both, and a daemon that leaves its
+parent and session and cleans its environment still has the mark. If a record's owner is dead
+(kill -9, power cut), the processes that carry either are orphans, and no others are; `reap` ends
 them.
 """
 
@@ -19,6 +21,8 @@ from __future__ import annotations
 
 import atexit
 import os
+import resource
+import secrets
 import shlex
 import signal
 import subprocess
@@ -29,7 +33,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 from uuid import uuid4
 
 import psutil
@@ -44,11 +48,24 @@ from duetbench.host.paths import state_dir
 MARKER: Final = "DUETBENCH_SESSION"
 """Environment variable that every process of a session carries, with the session's id."""
 
-Role = Literal["server", "client"]
+Role = Literal["server", "client", "command"]
 
+_REFUSED: Final[dict[Role, FlagName]] = {
+    "server": FlagName.NOT_READY,
+    "client": FlagName.CLIENT_FAILED,
+    "command": FlagName.SETUP_FAILED,
+}
+"""The flag of a launch if such a process cannot be executed."""
+
+_RLIMIT_LOCKS: Final = 10  # Python's `resource` does not name it
+_MARKS: Final = 2**62  # of 2**63 values: large ones mean "unlimited"
+_MARKING: Final = threading.Lock()
 _STRAGGLERS_SECONDS: Final = 2.0  # for members to end after the master
+_GLANCE_SECONDS: Final = 0.1  # between looks at the members of a session that is waited for
 _EXIT_GRACE: Final = 5.0  # for the stop at the end of a context
 _INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)  # `signals.InterruptedRun` among them
+
+Process = subprocess.Popen[bytes]
 
 _LIVE: Final[set[Session]] = set()
 """Sessions whose end is not proven yet."""
@@ -58,6 +75,9 @@ class SessionRecord(Frozen):
     """One session that its owner has not yet ended."""
 
     marker: str
+    mark: int = -1
+    strays: tuple[tuple[int, int], ...] = ()
+    """Pid and start time of its processes that carry neither (su, for example, resets limits)."""
     role: Role
     argv: tuple[str, ...]
     recorded: str
@@ -71,6 +91,7 @@ class SessionRecord(Frozen):
         me = proc.own()
         return cls(
             marker=str(uuid4()),
+            mark=secrets.randbelow(_MARKS),
             role=role,
             argv=tuple(argv),
             recorded=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -97,6 +118,50 @@ class SessionRecord(Frozen):
                 "make the folder writable, free some disk space, or set XDG_STATE_HOME",
             ) from error
 
+    def spawn(self, argv: Sequence[str], *, env: Mapping[str, str], **how: Any) -> Process:
+        """Start a process that carries the record's id and mark, as `subprocess.Popen` does.
+
+        What another thread starts at the same moment without a record gets the mark, too.
+        """
+        with _MARKING:
+            limits = resource.getrlimit(_RLIMIT_LOCKS)
+            with suppress(ValueError, OSError):  # a lower hard limit: the id has to do
+                resource.setrlimit(_RLIMIT_LOCKS, (self.mark, limits[1]))
+            try:
+                return subprocess.Popen(
+                    tuple(argv),
+                    stdin=subprocess.DEVNULL,
+                    stderr=subprocess.STDOUT,
+                    env={**env, MARKER: self.marker},
+                    start_new_session=True,
+                    **how,
+                )
+            finally:
+                with suppress(ValueError, OSError):
+                    resource.setrlimit(_RLIMIT_LOCKS, limits)
+
+    def marks(self, item: proc.Stat) -> bool:
+        """Whether a process carries the record's id or mark."""
+        return (
+            proc.carries(item.pid, MARKER, self.marker)
+            or proc.lock_limit(item.pid) == self.mark
+            or (item.pid, item.start) in self.strays
+        )
+
+    def processes(self) -> list[proc.Stat]:
+        """List the live processes that carry it, except this process and its parents.
+
+        Those can carry it only if duetbench itself was started inside an orphaned session.
+        """
+        ours = {os.getpid(), *(ancestor.pid for ancestor in psutil.Process().parents())}
+        return [item for item in proc.stats() if item.pid not in ours and self.marks(item)]
+
+    def close(self) -> None:
+        """End what still carries it, and delete its file; LaunchError not_stopped."""
+        if survivors := proc.kill_all(self.processes, set()):
+            raise _survival(self.argv, survivors)
+        self.path.unlink(missing_ok=True)
+
 
 def reap() -> list[str]:
     """End the processes that dead duetbench processes left; return a sentence per session."""
@@ -112,22 +177,9 @@ def reap() -> list[str]:
     return sentences
 
 
-def carriers(marker: str) -> list[proc.Stat]:
-    """List the live processes that carry a session's id, except this process and its parents.
-
-    Those can carry it only if duetbench itself was started inside an orphaned session.
-    """
-    ours = {os.getpid(), *(ancestor.pid for ancestor in psutil.Process().parents())}
-    return [
-        item
-        for item in proc.stats()
-        if item.pid not in ours and proc.carries(item.pid, MARKER, marker)
-    ]
-
-
 def _end(session: SessionRecord) -> list[str]:
     ended: set[int] = set()
-    survivors = proc.kill_all(lambda: carriers(session.marker), ended)
+    survivors = proc.kill_all(session.processes, ended)
     about = f"({shlex.join(session.argv)}, started {session.recorded})"
     if survivors:
         pids = ", ".join(str(item.pid) for item in survivors)
@@ -156,11 +208,9 @@ class StopReport:
 class Session:
     """A running command with all the processes that it starts. Use it as a context manager."""
 
-    def __init__(
-        self, popen: subprocess.Popen[bytes], record: SessionRecord, log: Path, counts: Counters
-    ):
+    def __init__(self, popen: Process, record: SessionRecord, log: Path, counts: Counters):
         self.pid: Final = popen.pid  # also the session's id, as the master leads it
-        self.record: Final = record
+        self.record = record
         self.log: Final = log
         self.counts: Final = counts
         self.started: Final = time.monotonic()
@@ -193,8 +243,8 @@ class Session:
         command in records and errors if it contains private values.
 
         Raises:
-            LaunchError: not_ready (server) or client_failed (client) if it cannot be executed;
-                harness_error if it cannot be recorded or pinned.
+            LaunchError: not_ready (server), client_failed (client) or setup_failed (command) if it
+                cannot be executed; harness_error if it cannot be recorded or pinned.
         """
         record = SessionRecord.new(role, argv if recorded is None else recorded)
         session: Session | None = None
@@ -210,15 +260,7 @@ class Session:
                 with lock, log.open("wb") as output:
                     if cancelled:
                         return
-                    popen = subprocess.Popen(
-                        tuple(argv),
-                        stdin=subprocess.DEVNULL,
-                        stdout=output,
-                        stderr=subprocess.STDOUT,
-                        env={**env, MARKER: record.marker},
-                        cwd=cwd,
-                        start_new_session=True,
-                    )
+                    popen = record.spawn(argv, env=env, cwd=cwd, stdout=output)
                     session = Session(popen, record, log, counts)
             except (OSError, ValueError) as error:
                 problem = error
@@ -254,14 +296,17 @@ class Session:
         """Wait for the master to end; None if it still lives after `timeout` seconds."""
         if timeout is None:
             return self._observe(0)
-        if not self._exited:
-            proc.wait_ended([self.pid], timeout)
+        deadline = time.monotonic() + timeout
+        while not self._exited and (left := deadline - time.monotonic()) > 0:
+            if proc.wait_ended([self.pid], min(left, _GLANCE_SECONDS)):
+                break
+            self.stats()  # a member may leave session and parent without a mark
         return self.poll()
 
     def members(self) -> list[psutil.Process]:
         """List all live processes of the session, the master first if it lives.
 
-        Members have its session id, or carry its marker, or are children of other members.
+        Members have its session id, or carry its record's id or mark, or are children of others.
         """
         members = []
         for item in self.stats():
@@ -305,12 +350,7 @@ class Session:
 
     def _end(self) -> StopReport:
         if survivors := proc.kill_all(self.stats, self._killed):
-            names = "; ".join(proc.describe(item.pid) for item in survivors)
-            raise LaunchError(
-                FlagName.NOT_STOPPED,
-                f"expected the session of {shlex.join(self.record.argv)} to end, but "
-                f"SIGKILL did not end {names}; end it by hand before measuring again",
-            )
+            raise _survival(self.record.argv, survivors)
         self._observe(0)
         with suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
@@ -345,17 +385,23 @@ class Session:
             mine |= children
         mine.discard(os.getpid())
         # A member stays a member: its parent may end before the next listing.
-        self._known |= {(pid, everybody[pid].start) for pid in mine}
+        fresh = {(pid, everybody[pid].start) for pid in mine} - self._known
+        self._known |= fresh
+        marks = self.record.marks
+        if strays := [key for key in fresh if not marks(everybody[key[0]]) and proc.lives(*key)]:
+            # A next duetbench recognises them by nothing else.
+            self.record = self.record.model_copy(update={"strays": (*self.record.strays, *strays)})
+            self.record.save()
         return sorted((everybody[pid] for pid in mine), key=lambda i: (i.pid != self.pid, i.pid))
 
     def _owns(self, item: proc.Stat) -> bool:
         identity = (item.pid, item.start)
         if item.session == self.pid or identity in self._known:
             return True
-        # Environments are inherited, so a stranger stays a stranger and is read once.
+        # Both are inherited, so a stranger stays a stranger and is read once.
         if identity in self._strangers:
             return False
-        if proc.carries(item.pid, MARKER, self.record.marker):
+        if self.record.marks(item):
             return True
         self._strangers.add(identity)
         return False
@@ -395,15 +441,23 @@ def end_all() -> None:
         session._leave()
 
 
+def _survival(argv: Sequence[str], survivors: Sequence[proc.Stat]) -> LaunchError:
+    names = "; ".join(proc.describe(item.pid) for item in survivors)
+    return LaunchError(
+        FlagName.NOT_STOPPED,
+        f"expected the session of {shlex.join(argv)} to end, but SIGKILL did not end {names}; "
+        "end it by hand before measuring again",
+    )
+
+
 def _not_started(
     error: Exception | None, record: SessionRecord, cores: Sequence[int] | None
 ) -> LaunchError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     what = f"cannot start the {record.role} {shlex.join(record.argv)}"
     if isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError):
-        flag = FlagName.NOT_READY if record.role == "server" else FlagName.CLIENT_FAILED
         remedy = "if it is missing, run `duetbench setup`"
-        return LaunchError(flag, f"{what}: {error.filename}: {reason}; {remedy}")
+        return LaunchError(_REFUSED[record.role], f"{what}: {error.filename}: {reason}; {remedy}")
     place = f"on cores {'any' if cores is None else list(cores)}"
     allowed = f"allowed are {sorted(os.sched_getaffinity(0))}"
     return LaunchError(FlagName.HARNESS_ERROR, f"{what} {place}: {reason}; {allowed}")

@@ -128,7 +128,8 @@ def deploy(
                 versions = [stacks.read_pin(text) for text in pins]
                 stack = trial.resolve_stack(STACK, narrator, pins=versions)
             stacks.make_environment(stack, python, narrator)
-            interface = _interface(trial, stack, python)
+            with narrator.step(f"importing {choice.app}", "to see how it is served") as tick:
+                interface = _interface(trial, stack, python, tick)
             server, ways, note = _served(place, packages.packages, choices, interface, pythons)
             if (other := _needs(server, ways, interface)) != needs:
                 lock_for(other)
@@ -305,7 +306,7 @@ def _other_python(
     return (note,)
 
 
-def _interface(trial: Project, stack: Stack, python: Interpreter) -> Interface:
+def _interface(trial: Project, stack: Stack, python: Interpreter, tick: command.Tick) -> Interface:
     """Import the application to find its interface, with the commands around each launch."""
     choice, draft = trial.target, trial.deployment
     assert choice is not None and draft is not None  # noqa: S101, PT018 - `deploy` has made them
@@ -313,6 +314,7 @@ def _interface(trial: Project, stack: Stack, python: Interpreter) -> Interface:
     request: dict[str, Any] = {"app": choice.app, "factory": choice.factory, "interface": "asgi"}
     known: dict[str, Any] = {"endpoint": Endpoint.model_construct(**request), "python": name}
     known |= {"before": choice.before, "after": choice.after, "env_names": tuple(choice.env)}
+    known |= {"ready_timeout": choice.ready_timeout}
     case = Case.model_construct(stack=stack.name, loop=choice.loop, **known)
     log = command.new_log("import", cache.digest(str(draft.repository)))
     testbed = Testbed(
@@ -329,7 +331,7 @@ def _interface(trial: Project, stack: Stack, python: Interpreter) -> Interface:
         within=draft.within,
     )
     try:
-        return find_interface(testbed, case, log)
+        return find_interface(testbed, case, log, tick)
     except LaunchError as error:
         raise UsageError(error.detail) from error
     except NoApplicationError as error:

@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -22,9 +21,9 @@ from pathlib import Path
 from typing import Final, get_args
 
 from duetbench.core.errors import FlagName, LaunchError, NoApplicationError, UsageError
-from duetbench.core.model import Case, Commands, Endpoint, Interface, Machine
+from duetbench.core.model import READY_SECONDS, Case, Commands, Endpoint, Interface, Machine
 from duetbench.host import ports, proc
-from duetbench.host.command import last_words, log_words
+from duetbench.host.command import Tick, last_words, log_words, read_log
 from duetbench.host.machine import Cores
 from duetbench.host.process_session import Session
 from duetbench.measure import oha as load
@@ -56,6 +55,8 @@ _OF_SERVERS: Final = attrgetter(
     *("endpoint.app", "endpoint.interface", "endpoint.factory", "env_names", "before", "after"),
 )
 _IMPORT_SECONDS: Final = 120.0
+_TICK_SECONDS: Final = 1.0
+_ANSWER: Final = re.compile(rf"^{entry.INTERFACE}=({'|'.join(get_args(Interface))})$", re.MULTILINE)
 _NO_APPLICATION: Final = "TypeError: expected an ASGI or WSGI application, found "
 
 
@@ -273,7 +274,7 @@ class Workspace:
         session = Session.start(
             ("sh", "-c", fill(command, self._values)),
             recorded=("sh", "-c", command),
-            role="server",
+            role="command",
             cores=cores,
             env=variables,
             cwd=self.folder,
@@ -330,7 +331,7 @@ def preparation(*sides: SideCase) -> float:
     return sum(seconds or max(known) for seconds in known)
 
 
-def find_interface(testbed: Testbed, case: Case, log: Path) -> Interface:
+def find_interface(testbed: Testbed, case: Case, log: Path, tick: Tick) -> Interface:
     """Import a case's application in the surroundings of a launch; return its interface.
 
     No side of a comparison contains what that leaves (compiled modules, a database). Raises
@@ -340,7 +341,8 @@ def find_interface(testbed: Testbed, case: Case, log: Path) -> Interface:
     workspace = Workspace(testbed, case, ports.free_port(), log)
     try:
         workspace.open(None)
-        interface = _import(testbed.pythons[case.stack, case.python], case, workspace)
+        python = testbed.pythons[case.stack, case.python]
+        interface = _import(python, case, workspace, log, tick)
     except BaseException:
         with suppress(LaunchError):  # the first failure explains the second
             workspace.close()
@@ -349,28 +351,32 @@ def find_interface(testbed: Testbed, case: Case, log: Path) -> Interface:
     return interface
 
 
-def _import(python: Path, case: Case, workspace: Workspace) -> Interface:
+def _import(python: Path, case: Case, workspace: Workspace, log: Path, tick: Tick) -> Interface:
+    limit = case.ready_timeout if case.ready_timeout != READY_SECONDS else _IMPORT_SECONDS
     problem = f"{case.endpoint.app}: expected an application, found"
-    try:
-        child = subprocess.run(
-            [python, "-m", entry.__name__.rpartition(".")[2]],
-            cwd=workspace.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_IMPORT_SECONDS,
-            env=workspace.environment(),
-        )
-    except subprocess.TimeoutExpired as error:
+    with Session.start(
+        (str(python), "-m", entry.__name__.rpartition(".")[2]),
+        role="command",
+        cores=None,
+        env=workspace.environment(),
+        cwd=workspace.folder,
+        log=log,
+    ) as session:
+        deadline = session.started + limit
+        while (code := session.wait(_TICK_SECONDS)) is None and time.monotonic() < deadline:
+            tick("")
+        session.stop(0)
+    output = workspace.hide(read_log(log))
+    if code is None:
         raise UsageError(
-            f"{problem} an import that goes on after {_IMPORT_SECONDS:.0f} s"
-        ) from error
-    answer = child.stdout.strip().rpartition("\n")[2]
-    for interface in get_args(Interface):
-        if child.returncode == 0 and answer == interface:
-            return interface  # type: ignore[no-any-return]
-    output = workspace.hide(child.stderr or answer)
+            f"{problem} an import that goes on after {limit:g} s (--ready-timeout); "
+            f"it said: {last_words(output)}"
+        )
+    if code == 0 and (answers := _ANSWER.findall(output)):
+        return answers[-1]  # type: ignore[no-any-return]
     words = last_words(output).removeprefix(_NO_APPLICATION)
+    if code == 0:
+        words = f"an import that ends the process with exit code 0; it said: {words}"
     raise NoApplicationError(f"{problem}: {words}", output)
 
 

@@ -97,6 +97,20 @@ def washed() -> NoReturn:
     wait_for_end()
 
 
+def escaped() -> NoReturn:
+    """Leave a process as services start theirs: parents gone, own session, no environment."""
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.write(write, str(os.getpid()).encode())
+            os.execve(sys.executable, [sys.executable, str(HERE), "stubborn"], {})
+        os._exit(0)
+    os.wait()
+    say(f"escaped {os.read(read, 20).decode()}")
+    wait_for_end()
+
+
 def listen(port: str, shared: str = "") -> NoReturn:
     """Listen on a port; `shared` with SO_REUSEPORT. Accept connections for ever."""
     server = socket.socket()
@@ -175,19 +189,19 @@ def affinity() -> NoReturn:
     wait_for_end()
 
 
-def owner(folder: str, interrupted: str = "") -> NoReturn:
+def owner(folder: str, program: str, interrupted: str = "") -> NoReturn:
     """Be a duetbench that has started a session, and wait to be killed, or end without a stop."""
     from duetbench.host.process_session import Session
 
     session = Session.start(
-        [sys.executable, str(HERE), "stubborn_master"],
+        [sys.executable, str(HERE), program],
         role="server",
         cores=None,
         env=os.environ,
         cwd=Path(folder),
         log=Path(folder) / "server.log",
     )
-    while "ready" not in session.log.read_text():
+    while not any(map(str.isdigit, session.log.read_text())):
         time.sleep(0.01)
     say(session.log.read_text())
     if interrupted:
@@ -198,7 +212,7 @@ def owner(folder: str, interrupted: str = "") -> NoReturn:
 PROGRAMS: dict[str, Callable[..., NoReturn]] = {
     f.__name__: f
     for f in (obedient, stubborn, stubborn_master, careless_master, dying_master, daemon, washed)
-} | {f.__name__: f for f in (listen, burn, burn_child, share, affinity, owner)}
+} | {f.__name__: f for f in (escaped, listen, burn, burn_child, share, affinity, owner)}
 
 if __name__ == "__main__":
     PROGRAMS[sys.argv[1]](*sys.argv[2:])

@@ -205,7 +205,7 @@ def _named() -> Any:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"\n{interface_of(_named())}\n")
+    sys.stdout.write(f"\n{INTERFACE}={interface_of(_named())}\n")
 elif APP in os.environ:
     if WATCHED in os.environ:
         sys.addaudithook(_watch)

@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from duetbench.core.errors import CountError
 from duetbench.host import proc
+from duetbench.host.process_session import SessionRecord
 from duetbench.measure.instructions import phases
 
 ROUNDS: Final = 3
@@ -297,16 +298,11 @@ class Process:
         if (problem := missing()) is not None:
             raise CountError(problem)
         self._argv, self._log = _argv(python, payload, folder, options), folder / "log"
+        self._record = SessionRecord.new("command", self._argv)
+        variables = environment(env, folder, marks=options is not COUNTED)
+        self._record.save()
         with self._log.open("wb") as output:
-            self._popen = subprocess.Popen(
-                self._argv,
-                cwd=folder,
-                env=environment(env, folder, marks=options is not COUNTED),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            self._popen = self._record.spawn(self._argv, env=variables, cwd=folder, stdout=output)
         self._started = time.monotonic()
         self._running.add(self)
 
@@ -347,6 +343,7 @@ class Process:
         self._running.discard(self)
         self.end()
         self._popen.wait()
+        self._record.close()
 
 
 def fixed_random(folder: Path, *, marks: bool = False) -> Path | None:

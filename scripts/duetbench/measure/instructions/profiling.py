@@ -14,14 +14,15 @@ Valgrind is too slow for imports. They are timed instead: by function (`own_time
 import re
 import shutil
 import statistics
-import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from duetbench.core.errors import CountError
+from duetbench.core.errors import CountError, LaunchError
+from duetbench.host.command import read_log
+from duetbench.host.process_session import Session
 from duetbench.measure.instructions import counting, phases
 
 PROFILE_S: Final = 180.0
@@ -319,22 +320,27 @@ def _perform(
         # Tables of objects are ordered by address.
         fixed = ["setarch", "-R"] if shutil.which("setarch") else []
         try:
-            done = subprocess.run(
-                [*fixed, str(python), *payload],
-                cwd=folder,
+            with Session.start(
+                (*fixed, str(python), *payload),
+                role="command",
+                cores=None,
                 env=counting.environment(env or {}, folder),
-                timeout=timeout,
-                check=True,
-                capture_output=True,
-                stdin=subprocess.DEVNULL,
-            )
-        except (OSError, subprocess.SubprocessError) as error:
+                cwd=folder,
+                log=folder / "log",
+            ) as session:
+                code = session.wait(timeout)
+                session.stop(0)
+        except LaunchError as error:
+            raise CountError(error.detail) from error
+        said = read_log(folder / "log")
+        if code != 0:
+            how = f"exit code {code}" if code is not None else f"no end within {timeout:g} s"
             raise CountError(
-                f"{python} … {payload[-1]}: expected to observe the entered functions: "
-                f"{counting.last_words(error)}"
-            ) from error
+                f"{python} … {payload[-1]}: expected to observe the entered functions, found "
+                f"{how}: {said.strip()[-counting.LAST_WORDS :]}"
+            )
         reports = (folder / f"{index}.json" for index in range(len(plan["targets"])))
-        return [*map(counting.report_of, reports)], done.stderr.decode("utf-8", "replace")
+        return [*map(counting.report_of, reports)], said
 
 
 def _read_entries(report: Mapping[str, Any]) -> dict[Place, Observed] | str:
