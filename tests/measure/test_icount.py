@@ -482,6 +482,25 @@ def test_nothing_survives_the_process_that_counts(
     assert not list(tmp_path.glob("duetbench-count-*"))
 
 
+_IMPORTS = """
+import sys
+for absent in ("psutil", "pydantic", "rich", "uv"):
+    sys.modules[absent] = None
+from pathlib import Path
+from duetbench.measure.instructions.counting import Process
+with Process(Path(sys.executable), ["-c", "print(6 * 7)"], Path(sys.argv[1]), {}) as process:
+    process.wait(60)
+"""
+
+
+@needs_valgrind
+@pytest.mark.real
+def test_a_stacks_environment_counts_with_the_standard_library(tmp_path: Path) -> None:
+    """There asv imports the counter, beside the packages under test and no others."""
+    subprocess.run([sys.executable, "-c", _IMPORTS, str(tmp_path)], check=True)
+    assert (tmp_path / "log").read_text() == "42\n"
+
+
 # The benchmarks.
 
 

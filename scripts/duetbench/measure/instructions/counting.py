@@ -18,14 +18,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from duetbench.core.errors import CountError
 from duetbench.host import proc
-from duetbench.host.process_session import SessionRecord
 from duetbench.measure.instructions import phases
 
 ROUNDS: Final = 3
@@ -298,11 +297,11 @@ class Process:
         if (problem := missing()) is not None:
             raise CountError(problem)
         self._argv, self._log = _argv(python, payload, folder, options), folder / "log"
-        self._record = SessionRecord.new("command", self._argv)
         variables = environment(env, folder, marks=options is not COUNTED)
-        self._record.save()
-        with self._log.open("wb") as output:
-            self._popen = self._record.spawn(self._argv, env=variables, cwd=folder, stdout=output)
+        with ExitStack() as stack, self._log.open("wb") as output:
+            spawn = stack.enter_context(_recorded(self._argv))
+            self._popen = spawn(self._argv, env=variables, cwd=folder, stdout=output)
+            self._end_strays = stack.pop_all().close
         self._started = time.monotonic()
         self._running.add(self)
 
@@ -343,7 +342,28 @@ class Process:
         self._running.discard(self)
         self.end()
         self._popen.wait()
-        self._record.close()
+        self._end_strays()
+
+
+def _start(argv: Sequence[str], **how: Any) -> subprocess.Popen[bytes]:
+    how |= {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
+    return subprocess.Popen(argv, start_new_session=True, **how)
+
+
+@contextmanager
+def _recorded(argv: Sequence[str]) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Provide what starts a program; leaving ends processes that it left, or that outlive us."""
+    try:
+        from duetbench.host.process_session import SessionRecord  # noqa: PLC0415 - below
+    except ImportError:  # a stack's environment, in which asv has a session itself
+        yield _start
+        return
+    record = SessionRecord.new("command", argv)
+    record.save()
+    try:
+        yield record.spawn
+    finally:
+        record.close()
 
 
 def fixed_random(folder: Path, *, marks: bool = False) -> Path | None:
