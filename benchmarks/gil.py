@@ -25,7 +25,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ._project import Clock, require_stack, skip
+from ._suite import Clock, require_stack, skip
 
 STACK = "gil-in-process"
 STEPS = 10**7

@@ -16,7 +16,9 @@ import sys
 import sysconfig
 import tomllib
 
-from ._project import checkout, skip, stack, tree
+from duetbench.measure.inside.checkout import checkout, stack
+
+from ._suite import skip, tree
 
 _INDIRECT = ("anyio", "httptools", "pydantic-core", "starlette", "werkzeug")
 """Indirect packages of the stacks that affect the figures."""

@@ -10,10 +10,12 @@ from __future__ import annotations
 import functools
 import time
 
-from . import _project, _requests
+from duetbench.measure.inside import requests
 
-# Listed from the suites' own tree, requested in the commit under test (see _project.tree).
-params = _requests.names()
+from . import _suite
+
+# Listed from the suites' own tree, requested in the commit under test (see _suite.tree).
+params = requests.names(_suite.tree())
 param_names = ["endpoint"]
 
 # Raise it by hand when the driver or the choice of cut waits changes: the code below stays the
@@ -23,8 +25,8 @@ version = "1"
 # Seconds, long enough for asv to see that only the first call, which opens the request, is slow.
 warmup_time = 0.3
 
-WALL = _project.Clock(time.perf_counter)
-CPU = _project.Clock(time.process_time)
+WALL = _suite.Clock(time.perf_counter)
+CPU = _suite.Clock(time.process_time)
 
 
 class Wall:
@@ -52,25 +54,25 @@ class Cpu:
 
 @functools.cache
 @WALL.leaves_out
-def _wall(name: str) -> _requests.Request:
+def _wall(name: str) -> requests.Request:
     _require(name)
-    if _requests.waits(name):
-        _project.skip(f"{name} waits: only its CPU time says something")
-    return _requests.open_request(name)
+    if requests.waits(name):
+        _suite.skip(f"{name} waits: only its CPU time says something")
+    return requests.open_request(name)
 
 
 @functools.cache
 @CPU.leaves_out
-def _cpu(name: str) -> _requests.Request:
+def _cpu(name: str) -> requests.Request:
     _require(name)
-    return _requests.open_request(name)
+    return requests.open_request(name)
 
 
 def _require(name: str) -> None:
-    reason = _requests.missing(name)
+    reason = requests.missing(name)
     if reason is not None:
-        _project.skip(reason)
+        _suite.skip(reason)
 
 
-if _project.under_asv():
-    _requests.preload()
+if _suite.under_asv():
+    requests.preload()

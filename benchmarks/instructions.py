@@ -6,21 +6,22 @@ that draws random numbers, as Pydantic's JSON parser does. It is the work of one
 waiting, contention and memory latency; handlers that run in threads are left out. `setup_cache`
 counts everything of an environment at once.
 
-The counted program is `_counted.py`; the counter is `scripts/duetbench/measure/instructions`.
+duetbench counts: `measure/instructions` is the counter, `measure/inside` the counted program.
 """
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import math
-import os
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
-from . import _endpoints, _project, _requests
+from duetbench.measure.inside import checkout, endpoints, requests
+from duetbench.measure.instructions import counting
+
+from . import _suite
 
 unit = "instructions"
 
@@ -31,6 +32,7 @@ version = "2"
 LONGEST = 0.05
 TIMEOUT_S = 1800
 EXPERIMENT = "pydantic-v1-v2"
+_MODELS = f"unit/{__package__}.pydantic_models"
 
 
 class Counted(TypedDict):
@@ -52,7 +54,7 @@ class Counted(TypedDict):
 class Requests:
     """Instructions from a request to the end of its answer."""
 
-    params = _requests.names()
+    params = requests.names(_suite.tree())
     param_names = ("endpoint",)
 
     def track_request(self, counted: Counted, endpoint: str) -> float:
@@ -68,7 +70,7 @@ class Pydantic:
 
     def track_validation(self, counted: Counted, document: str, size: int, source: str) -> float:
         """One document, as in `pydantic_models`."""
-        return _figure(counted, f"pydantic/{document}/{size}/{source}")
+        return _figure(counted, f"{_MODELS}/{document}/{size}/{source}")
 
 
 class Written:
@@ -79,7 +81,7 @@ class Written:
 
     def track_serialisation(self, counted: Counted, size: int, target: str) -> float:
         """To Python objects or to JSON text, as in `pydantic_models`."""
-        return _figure(counted, f"pydantic/written/{size}/{target}")
+        return _figure(counted, f"{_MODELS}/written/{size}/{target}")
 
 
 def targets() -> list[str]:
@@ -88,7 +90,7 @@ def targets() -> list[str]:
     texts = itertools.product(["written"], *Written.params)
     return [
         *(f"request/{name}" for name in Requests.params),
-        *("/".join(("pydantic", *map(str, job))) for job in (*documents, *texts)),
+        *("/".join((_MODELS, *map(str, words))) for words in (*documents, *texts)),
     ]
 
 
@@ -98,7 +100,6 @@ def setup_cache() -> Counted:
     Raises:
         CountError: Nothing could be counted.
     """
-    counting = _counting()
     unfit = {name: reason for name in targets() if (reason := _unfit(name)) is not None}
     fit = [name for name in targets() if name not in unfit]
     counted = Counted(figures={}, failures={}, unfit=unfit, seeded=True)
@@ -108,12 +109,12 @@ def setup_cache() -> Counted:
         return counted
     results = counting.count(
         Path(sys.executable),
-        ["-P", "-m", f"{__package__}._counted"],
+        ["-P", "-m", "duetbench.measure.inside.program"],
         fit,
         env={
-            "PYTHONPATH": str(_project.tree()),
-            "DUETBENCH_CHECKOUT": str(_project.checkout()),
-            "DUETBENCH_STACK": _project.stack(),
+            "PYTHONPATH": str(_suite.tree()),
+            "DUETBENCH_CHECKOUT": str(checkout.checkout()),
+            "DUETBENCH_STACK": checkout.stack(),
         },
         timeout=TIMEOUT_S - 60,
     )
@@ -132,7 +133,7 @@ setup_cache.timeout = TIMEOUT_S  # type: ignore[attr-defined]
 
 def _figure(counted: Counted, target: str) -> float:
     if target in counted["unfit"]:
-        _project.skip(counted["unfit"][target])
+        _suite.skip(counted["unfit"][target])
     if target in counted["failures"]:
         raise RuntimeError(f"{target}: {counted['failures'][target]}")
     if not counted["seeded"]:
@@ -142,11 +143,11 @@ def _figure(counted: Counted, target: str) -> float:
 
 def _unfit(target: str) -> str | None:
     kind, _, name = target.partition("/")
-    declared = _endpoints.declared(_project.checkout())
-    if kind == "pydantic":
+    declared = endpoints.declared(checkout.checkout())
+    if kind == "unit":
         stacks = {s for e in declared.values() if e.experiment == EXPERIMENT for s in e.stacks}
-        return None if _project.stack() in stacks else f"no models for stack {_project.stack()}"
-    reason = _requests.missing(name)
+        return None if checkout.stack() in stacks else f"no models for stack {checkout.stack()}"
+    reason = requests.missing(name)
     if reason is None and name in declared and _takes(name) > LONGEST:
         reason = f"{name} computes for longer than {LONGEST:g} s: that is no longer about serving"
     return reason
@@ -155,15 +156,7 @@ def _unfit(target: str) -> str | None:
 def _takes(name: str) -> float:
     """Declared seconds of a request to an endpoint that computes; 0 if undeclared."""
     experiment, _, endpoint = name.partition("/")
-    file = _project.checkout() / "apps" / experiment / "experiment.toml"
+    file = checkout.checkout() / "apps" / experiment / "experiment.toml"
     takes = tomllib.loads(file.read_text("utf-8"))["endpoints"][endpoint].get("takes", 0)
     # A formula means that a parameter scales the work.
     return takes if isinstance(takes, int | float) else math.inf
-
-
-def _counting() -> Any:
-    """Import the counter from this tree, as it is no package of the stack."""
-    scripts = os.fspath(_project.tree() / "scripts")
-    if scripts not in sys.path:
-        sys.path.append(scripts)
-    return importlib.import_module("duetbench.measure.instructions.counting")

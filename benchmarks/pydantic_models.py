@@ -18,7 +18,10 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from . import _endpoints, _project
+from duetbench.measure.inside import checkout, endpoints
+from duetbench.measure.instructions.phases import Unit
+
+from . import _suite
 
 EXPERIMENT, MODULE = "pydantic-v1-v2", "services"
 BAD_VERSION = 0  # the model requires 1 or more
@@ -26,7 +29,7 @@ BAD_VERSION = 0  # the model requires 1 or more
 # Raise it by hand when the jobs below change.
 version = "1"
 warmup_time = 0.2  # s; the first call of a process builds its documents
-WALL = _project.Clock(time.perf_counter)
+WALL = _suite.Clock(time.perf_counter)
 timer = WALL
 
 Job = Callable[[], Any]
@@ -82,7 +85,7 @@ class Import:
     def timeraw_import(self, module: str) -> tuple[str, str]:
         """Pydantic, or the whole application with FastAPI."""
         _require_models()
-        apps = _project.checkout() / "apps"
+        apps = checkout.checkout() / "apps"
         search = [str(apps / EXPERIMENT), str(apps)]
         # Pydantic 2 loads its parts on demand.
         statement = {"pydantic": "from pydantic import BaseModel, Field"}
@@ -114,6 +117,18 @@ class Methods:
 
 V1 = Methods("parse_obj", "parse_raw", "dict", "json")
 V2 = Methods("model_validate", "model_validate_json", "model_dump", "model_dump_json")
+
+
+_CALLS = {"1": 200, "20": 20}
+"""Calls of a job in a phase of counting, by size: enough for six digits."""
+
+
+def unit(words: str) -> Unit:
+    """Make the unit of work `valid/20/json` for a count: what is done, of which size, from what."""
+    what, size, form = words.split("/")
+    jobs = {"valid": _validation, "refused": _refusal, "written": _serialisation}
+    n = _CALLS[size]
+    return Unit(jobs[what](int(size), form), n=n, warmup=n)
 
 
 def methods() -> Methods:
@@ -238,22 +253,22 @@ def _expect(expected: Any, result: Any) -> None:
 
 
 def _services() -> Any:
-    return _project.load_module(EXPERIMENT, MODULE)
+    return checkout.load_module(EXPERIMENT, MODULE)
 
 
 def _stacks() -> frozenset[str]:
     """The stacks that the experiment compares, in the commit under test."""
-    endpoints = _endpoints.declared(_project.checkout()).values()
-    arms = (endpoint.stacks for endpoint in endpoints if endpoint.experiment == EXPERIMENT)
+    declared = endpoints.declared(checkout.checkout()).values()
+    arms = (endpoint.stacks for endpoint in declared if endpoint.experiment == EXPERIMENT)
     return frozenset[str]().union(*arms)
 
 
 def _require_models() -> None:
     if not _stacks():
-        _project.skip(f"this commit has no experiment {EXPERIMENT}")
-    _project.require_stack(*sorted(_stacks()))
+        _suite.skip(f"this commit has no experiment {EXPERIMENT}")
+    _suite.require_stack(*sorted(_stacks()))
 
 
-if _project.under_asv() and _project.stack() in _stacks():
+if _suite.under_asv() and checkout.stack() in _stacks():
     with contextlib.suppress(Exception):  # the benchmarks report the error
         _services()

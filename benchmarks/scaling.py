@@ -19,8 +19,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from . import _drivers
-from ._project import Clock, load_app, require_stack, skip
+from duetbench.measure.inside import drivers
+from duetbench.measure.inside.checkout import load_app
+
+from ._suite import Clock, require_stack, skip
 
 THREADS = [1, 2, 4, 8, 16, 32]  # the same on all machines; more than cores are skipped
 STEPS = 10**6
@@ -64,13 +66,11 @@ def _works(kind: str, threads: int) -> list[Callable[[], None]]:
     if kind == "json":
         documents = [copy.deepcopy(DOCUMENT) for _ in range(threads)]
         return [functools.partial(_documents, document) for document in documents]
-    if kind == "fastapi":
-        app = load_app("asgi-wsgi", "asgi_app:app")
-        drivers = [_drivers.asgi(app, _drivers.Ask("/json")) for _ in range(threads)]
-    else:
-        app = load_app("asgi-wsgi", "wsgi_app:app")
-        drivers = [_drivers.wsgi(app, _drivers.Ask("/json")) for _ in range(threads)]
-    return [functools.partial(_requests, drive) for drive in drivers]
+    interface = "asgi" if kind == "fastapi" else "wsgi"
+    app = load_app("asgi-wsgi", f"{interface}_app:app")
+    drive = getattr(drivers, interface)
+    requests = [drive(app, drivers.Ask("/json")) for _ in range(threads)]
+    return [functools.partial(_requests, request) for request in requests]
 
 
 class Scaling:

@@ -18,6 +18,7 @@ from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase
 from duetbench.project import tools
 from duetbench.project.names import INSIDE
+from duetbench.project.project import Project
 from duetbench.show.answer import exit_code
 from duetbench.show.view import make_view
 from duetbench.store import files
@@ -30,6 +31,9 @@ ROOT = paths.project_root()
 JSON = "inprocess/instructions.Pydantic.track_validation(document=valid, size=20, source=json)"
 
 
+UNITS = Project.here().units
+
+
 def both(case: Case) -> BothSides:
     base, head = (SideCase(case, side(name, ()).testbed) for name in ("base", "head"))
     return base, head
@@ -40,7 +44,9 @@ def models(stack: str = "pydantic-v2") -> BothSides:
 
 
 def test_the_models_are_counted_once_per_environment_with_their_experiment() -> None:
-    jobs = counted.jobs([models(), models(), models("pydantic-v1"), both(make_case("one/a"))])
+    jobs = counted.jobs(
+        [models(), models(), models("pydantic-v1"), both(make_case("one/a"))], UNITS
+    )
     assert [(job.name, job.head.case.stack) for job in jobs] == [
         (name, stack)
         for stack in ("pydantic-v2", "pydantic-v1")
@@ -52,7 +58,9 @@ def test_the_models_are_counted_once_per_environment_with_their_experiment() -> 
     ]
     assert jobs[1].series == f"{JSON}/py3.14/pydantic-v2"
     assert all(INSIDE.fullmatch(job.series) for job in jobs)
-    assert [counted.unit_of(job.series) for job in jobs[:2]] == [job.base.job for job in jobs[:2]]
+    assert [counted.unit_of(job.series, UNITS) for job in jobs[:2]] == [
+        job.base.job for job in jobs[:2]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +73,7 @@ def test_the_models_are_counted_once_per_environment_with_their_experiment() -> 
     ],
 )
 def test_a_count_is_judged_with_a_fixed_resolution(ratio: float, verdict: Verdict) -> None:
-    job, *_ = counted.jobs([models()])
+    job, *_ = counted.jobs([models()], UNITS)
     micro = job.judge(Instructions(base=1e6, head=1e6 * ratio, spread=0.02), {})
     assert (micro.judgement.verdict, micro.unit) == (verdict, "instructions")
     assert micro.judgement.ratio == pytest.approx(ratio)
@@ -130,7 +138,7 @@ def test_counts_contain_full_collections_if_both_sides_know_them() -> None:
 
 
 def compared(folder: Path, fake: FakeInstruments) -> Comparison:
-    jobs = counted.jobs([models()])
+    jobs = counted.jobs([models()], UNITS)
     sides = Sides(side("base", ()), side("head", ()), Path(), (), (), untouched=7)
     question = Question(sides, jobs, 200)
     return session.compare(question, SilentReporter(), fake, folder, lambda: fake.now)

@@ -114,8 +114,9 @@ def lay_out(root: Path) -> None:
         '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
         '[dependency-groups]\ncurrent = ["pydantic"]\n'
     )
+    (root / "scripts").symlink_to(ROOT / "scripts")
     (root / "benchmarks").mkdir()
-    for name in ("__init__.py", "_project.py", "guard.py"):
+    for name in ("__init__.py", "_suite.py", "guard.py"):
         shutil.copy(ROOT / "benchmarks" / name, root / "benchmarks")
 
 

@@ -212,7 +212,7 @@ def test_the_time_to_be_ready_bounds_the_import(tmp_path: Path) -> None:
 
 PAYLOAD = """
 import duetbench_entry
-from benchmarks import _drivers
+from duetbench.measure.inside import drivers
 from duetbench.measure.instructions.phases import Unit, run
 
 class asgi:
@@ -230,7 +230,7 @@ def prepare(target):
     app = globals()[interface]()
     if wrapped:
         app = duetbench_entry.in_front_of(app, interface)
-    request = getattr(_drivers, interface)(app, _drivers.Ask("/json"))
+    request = getattr(drivers, interface)(app, drivers.Ask("/json"))
     assert request()[0] == 200
     return Unit(request)
 

@@ -364,7 +364,7 @@ def test_a_handler_that_is_one_percent_heavier_shows_as_one_percent(spinning: Pa
     """A tenth of what 1,000 steps cost, about 1 % of a request, is found to 0.2 % of a request."""
     with counting.start(
         Project.here().interpreter("3.14").executable,  # has no frameworks to import
-        ["-P", "-m", "benchmarks._counted"],
+        ["-P", "-m", "duetbench.measure.inside.program"],
         [f"request/spinning/{name}" for name in STEPS],
         env={
             "PYTHONPATH": str(PROJECT),

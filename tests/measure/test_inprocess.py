@@ -86,6 +86,7 @@ def repository(tmp_path: Path) -> Path:
     ignored = shutil.ignore_patterns("__pycache__")
     for folder in ("benchmarks", "apps"):
         shutil.copytree(ROOT / folder, root / folder, ignore=ignored)
+    (root / "scripts").symlink_to(ROOT / "scripts")
     for file in ("pyproject.toml", "asv.conf.json"):
         shutil.copy(ROOT / file, root)
     git(root, "init", "--quiet")

@@ -1,7 +1,6 @@
 """The in-process drivers: what they hand to an application, and what they accept from it."""
 
 import asyncio
-import importlib
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -11,10 +10,10 @@ from wsgiref.validate import validator
 import pytest
 
 from duetbench.host import paths
+from duetbench.measure.inside import drivers
 
 ROOT = paths.project_root()
 sys.path.append(str(ROOT))
-drivers = importlib.import_module("benchmarks._drivers")
 
 Message = dict[str, Any]
 

@@ -1,6 +1,5 @@
 """The suites of handlers and of Pydantic, run by asv_runner in the stacks' environments."""
 
-import importlib
 import itertools
 import json
 import math
@@ -17,12 +16,12 @@ import pytest
 from bench import all_cases, experiments
 from duetbench.host import paths
 from duetbench.measure import asv_runs as runs
+from duetbench.measure.inside import endpoints
 from duetbench.project import stacks
 from duetbench.project.project import Project
 
 ROOT = paths.project_root()
 sys.path.append(str(ROOT))
-endpoints = importlib.import_module("benchmarks._endpoints")
 
 QUICKLY = {"repeat": 2, "sample_time": 0.002, "warmup_time": 0.03}
 
@@ -136,6 +135,7 @@ def copied(tmp_path: Path) -> Path:
     ignored = shutil.ignore_patterns("__pycache__")
     for folder in ("apps", "benchmarks"):
         shutil.copytree(ROOT / folder, root / folder, ignore=ignored)
+    (root / "scripts").symlink_to(ROOT / "scripts")
     return root
 
 

@@ -57,16 +57,18 @@ _METRIC: Final = """\
            lower=0.004, rank=13, situation="always", compared=True, column=True),
 """
 _INTERPRETER: Final = """\
-[tool.duetbench.interpreters."3.16"]
+[interpreters."3.16"]
 version = "3.16.0"
 free_threaded = false
 
 """
 _ADDED: Final = {
-    "pyproject.toml": ('[tool.duetbench.source-build."3.14.7"]', _INTERPRETER),
     "scripts/duetbench/core/metrics.py": ('    Metric("warm_up"', _METRIC),
+    "scripts/duetbench/project/pins/duetbench.toml": (
+        '[source-build."3.14.7"]', _INTERPRETER,
+    ),
     "scripts/duetbench/project/servers.py": ("    )\n}\n", _SERVER),
-}
+}  # fmt: skip
 """What is added to a file, and before what."""
 _JSON: Final = "asgi-wsgi/asgi-json/py{}/w1/c128"
 

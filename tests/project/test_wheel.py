@@ -15,19 +15,11 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from bench import PROJECT
 from duetbench import __version__
-from duetbench.host import command, paths
+from duetbench.host import command
 from duetbench.project import settings
 from repos import git
-
-ROOT: Final = paths.OWN
-OWN: Final = "duetbench/own/"
-READ: Final = {
-    "pyproject.toml",
-    "benchmarks/__init__.py", "benchmarks/_counted.py", "benchmarks/_drivers.py",
-    "benchmarks/_endpoints.py", "benchmarks/_project.py", "benchmarks/_requests.py",
-}  # fmt: skip
-"""What the package reads of its checkout, wherever it is."""
 
 _EVERY_VERB: Final = """
 from duetbench.cli.verbs import CI, DEV, VERBS, Verb
@@ -36,7 +28,7 @@ for table in (VERBS, CI, DEV):
         Verb(name, *row).load()
 from duetbench.host import paths
 from duetbench.measure.instructions import counting
-print(counting._packages(), paths.OWN, sep=":")
+print(counting._packages(), paths.project_root(), sep=":")
 """
 
 
@@ -71,7 +63,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
     argv: list[str | Path] = [command.uv(), "build", "--quiet", "--offline", "--no-build-isolation"]
     argv += ["--python", sys.executable, "--out-dir", folder]
-    subprocess.run(argv, cwd=ROOT, check=True)
+    subprocess.run(argv, cwd=PROJECT, check=True)
     return folder
 
 
@@ -121,16 +113,16 @@ def required(of: metadata.Distribution) -> set[str]:
     return found
 
 
-def test_the_wheel_has_the_package_and_what_it_reads(
+def test_the_wheel_has_the_package_and_nothing_else(
     wheel: Path, described: metadata.Distribution
 ) -> None:
     """All that git has of the package and nothing beside it: no test, result, application, tool."""
     names = set(zipfile.ZipFile(wheel).namelist())
     place = "scripts/duetbench"
-    listed = git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", place)
+    listed = git(PROJECT, "ls-files", "--cached", "--others", "--exclude-standard", place)
     package = {f"duetbench{file.removeprefix(place)}" for file in listed.splitlines()}
     of_package = {name for name in names if ".dist-info/" not in name}
-    assert of_package == package | {f"{OWN}{file}" for file in READ}
+    assert of_package == package
     info = f"duetbench-{__version__}.dist-info"
     assert names - of_package == {
         f"{info}/{name}"
@@ -152,10 +144,9 @@ def test_the_core_is_enough_for_every_verb_to_begin(installed: Installed) -> Non
     assert done.returncode == 0, done.stderr
     packages, own = done.stdout.strip().split(":")
     assert [path.name for path in Path(packages).iterdir()] == ["duetbench"]
-    assert own == str(Path(packages, "duetbench").resolve() / "own")
-    imports = "import benchmarks._counted, benchmarks._requests; import duetbench.measure"
-    imports += "; from duetbench.measure.instructions import phases"
-    done = installed.run("python", "-S", "-c", imports, PYTHONPATH=f"{own}:{packages}")
+    assert own == str(Path(packages, "duetbench").resolve() / "project" / "pins")
+    imports = "from duetbench.measure.inside import program, requests"
+    done = installed.run("python", "-S", "-c", imports, PYTHONPATH=packages)
     assert done.returncode == 0, done.stderr
 
 
@@ -164,7 +155,7 @@ def test_the_machine_is_looked_at_without_a_checkout(installed: Installed) -> No
     assert installed.run("duetbench", "--version").stdout == f"{__version__}\n"
     done = installed.run("duetbench", "doctor")
     assert (done.returncode, done.stderr) == (1, "")
-    oha = settings.load(ROOT).oha.version
+    oha = settings.load(PROJECT).oha.version
     assert f"oha {oha} is not installed: run `duetbench setup`" in done.stdout
     assert "Not ready to measure: oha" in done.stdout
     assert "CPython 3" not in done.stdout

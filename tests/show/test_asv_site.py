@@ -15,9 +15,9 @@ from rich.console import Console
 import asv_files
 import repos
 from asv_files import Bench
+from bench import PROJECT
 from browsing import NewPage, WatchedPage, serve
 from duetbench.core.errors import SetupError
-from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.show.site import asv_site
 
@@ -47,7 +47,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     subprocess.run(["git", "fast-import", "--quiet"], cwd=root, input=stream, text=True, check=True)
     commits = repos.git(root, "rev-list", "--reverse", "main").split()
     for name in ("asv.conf.json", "pyproject.toml"):
-        shutil.copy(paths.OWN / name, root)
+        shutil.copy(PROJECT / name, root)
     (root / "benchmarks").mkdir()
     results = root / "results" / "asv"
     asv_files.list_benchmarks(results, [PLANTED, STEADY, FREE, NEVER])
@@ -71,7 +71,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(folder))
         patch.setenv("XDG_STATE_HOME", str(folder / "state"))
-        patch.setenv("DUETBENCH_ROOT", str(paths.OWN))
+        patch.setenv("DUETBENCH_ROOT", str(PROJECT))
         asv_site.publish(root, site, Narrator(Console(quiet=True)))
         yield site
 

@@ -184,7 +184,11 @@ def compare_command(
         reproduce = command(both.base.record, both.head.record, words)
         question = Question(
             touched,
-            () if start else counted.jobs(p.sides for p in touched.pairs if not p.executes_alike),
+            ()
+            if start
+            else counted.jobs(
+                (p.sides for p in touched.pairs if not p.executes_alike), both.head.project.units
+            ),
             limit,
             seed,
             {**settings.load(project.root).material, **sizes},

@@ -14,10 +14,10 @@ from duetbench.core.errors import UsageError
 
 _NAME: Final = "duetbench"
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
-_IN_WHEEL: Final = _PACKAGE / "own"
-OWN: Final = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parents[1]
-"""The checkout that this package belongs to. For an installed package it is the folder with copies
-from it (`scripts/hatch_build.py` lists them)."""
+PINS: Final = _PACKAGE / "project" / "pins"
+"""The folder with what duetbench declares itself: interpreters and the load generator."""
+
+_CHECKOUT: Final = _PACKAGE.parents[1]  # nothing of ours, if the package is installed
 
 _PROJECTS: Final = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
 """Files that mark a folder as a repository or project."""
@@ -30,7 +30,7 @@ def project_root(*, stand_in: bool = True) -> Path:
 
     `$DUETBENCH_ROOT` names it, if set. Otherwise it is the working directory or one of its parents,
     up to the top of their repository. If there is none and `stand_in`, it is duetbench's own
-    checkout. Raises UsageError if there is no such folder.
+    checkout, or the folder of its pins. Raises UsageError if there is no such folder.
     """
     setting = os.environ.get("DUETBENCH_ROOT")
     if setting:
@@ -51,8 +51,8 @@ def project_root(*, stand_in: bool = True) -> Path:
             break
     if other is not None:
         return other
-    if stand_in and declares(OWN):
-        return OWN
+    if stand_in:
+        return _CHECKOUT if declares(_CHECKOUT) else PINS
     raise UsageError(
         f"{here} is in no repository: change into the one to be measured, or set "
         "DUETBENCH_ROOT to its folder"

@@ -1,7 +1,7 @@
 """Counts the instructions that both sides execute for a request, or for a job, without a server.
 
-The application sees the surroundings of a launch. This checkout's counter and jobs
-(`benchmarks/_counted.py`) count both sides. Counts repeat to 0.03 %, so one of each side is enough,
+The application sees the surroundings of a launch. One counter, and this checkout's units of work,
+count both sides. Counts repeat to 0.03 %, so one of each side is enough,
 and the answer has a fixed resolution. A moved count is a reason to spend duets on a case, and has a
 verdict of its own kind: code that executes more need not be slower. asv times all other benchmarks
 (`duetbench inprocess`) and finds their steps.
@@ -26,6 +26,8 @@ from duetbench.core.text import short
 from duetbench.core.units import student
 from duetbench.host import paths, ports
 from duetbench.host.console import duration
+from duetbench.measure.inside import checkout
+from duetbench.measure.inside import program as inside
 from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase, Workspace, preparation, preparing
 from duetbench.project.project import Project
@@ -75,20 +77,13 @@ PROFILES: Final[tuple[Profile, ...]] = ("nightly", "quick", "published")
 """Profiles in which to look for a case; the nights' profile first."""
 
 _LONGEST_REASON: Final = 300  # characters of the reason why something was not counted
+_PROGRAM: Final = inside.__name__
 
-_VALIDATION: Final = "instructions.Pydantic.track_validation(document=valid, size=20, source={})"
+UNIT: Final = "unit/"
+"""Prefix of a job that is an experiment's unit of work."""
 
-UNITS: Final = {
-    "pydantic-v1-v2": {
-        "pydantic/valid/20/python": _VALIDATION.format("python"),
-        "pydantic/valid/20/json": _VALIDATION.format("json"),
-        "pydantic/written/20/json": (
-            "instructions.Written.track_serialisation(size=20, target=json)"
-        ),
-    }
-}
-"""Units of work of `benchmarks/_counted.py` that are judged with an experiment's cases. Each has
-its benchmark and parameters, as series are named."""
+Units = Mapping[str, Mapping[str, str]]
+"""As `Project.units`: by experiment, the unit of work of each benchmark."""
 
 
 def instructions(
@@ -139,20 +134,20 @@ def program(side: SideCase) -> Iterator[Program]:
     values.
     """
     case, testbed = side.case, side.testbed
-    python, payload = testbed.pythons[case.stack, case.python], ["-m", "benchmarks._counted"]
+    python, payload = testbed.pythons[case.stack, case.python], ["-m", _PROGRAM]
     if not testbed.interpreters[case.python].version.startswith("3.10."):
         payload.insert(0, "-P")
     env = {
-        "PYTHONPATH": str(paths.OWN),
-        "DUETBENCH_CHECKOUT": str(testbed.apps.parent),
-        "DUETBENCH_STACK": case.stack,
+        "PYTHONPATH": str(paths.project_root()),  # of units of work
+        checkout.CHECKOUT: str(testbed.apps.parent),
+        checkout.STACK: case.stack,
     }
     importing = side.job == IMPORT
     if not needs_workspace(side):
         folder, served = testbed.folder(case), {**case.env}
         if importing:
             served = testbed.environment(case)
-            env |= {"PYTHONPATH": _join(env, served), "DUETBENCH_IMPORTED_IN": str(folder)}
+            env |= {"PYTHONPATH": _join(env, served), inside.IMPORTED_IN: str(folder)}
         yield Program(python, payload, {**served, **env}, folder)
         return
     log = testbed.logs / f"counted-{uuid4().hex}.log"
@@ -163,11 +158,11 @@ def program(side: SideCase) -> Iterator[Program]:
         request.write_text(json.dumps(_request(workspace.fill_in(case.endpoint))), "utf-8")
         env |= {
             "PYTHONPATH": _join(env, served),
-            "DUETBENCH_CHECKOUT": str(workspace.folder),
-            "DUETBENCH_REQUEST": str(request),
+            checkout.CHECKOUT: str(workspace.folder),
+            inside.REQUEST: str(request),
         }
         if importing:
-            env["DUETBENCH_IMPORTED_IN"] = str(workspace.folder)
+            env[inside.IMPORTED_IN] = str(workspace.folder)
         yield Program(python, payload, {**served, **env}, workspace.folder, workspace.hide)
         workspace.close()
     except (CountError, LaunchError) as problem:
@@ -184,7 +179,7 @@ def _join(*variables: Mapping[str, str]) -> str:
 
 
 def _request(endpoint: Endpoint) -> Mapping[str, Any]:
-    """Describe a request for `benchmarks/_counted.py`, with evenly chosen paths if it has many."""
+    """Describe a request for the counted program, with evenly chosen paths if it has many."""
     all_paths = (endpoint.path, *endpoint.paths)
     n = min(len(all_paths), MOST_PATHS)
     first, *others = (all_paths[i * len(all_paths) // n] for i in range(n))
@@ -444,12 +439,13 @@ class Job:
         )
 
 
-def jobs(sides: Iterable[BothSides]) -> tuple[Job, ...]:
+def jobs(sides: Iterable[BothSides], units: Units) -> tuple[Job, ...]:
     """Collect the units of work that belong to cases on both sides, each once per environment."""
     by_series: dict[str, Job] = {}
     for base, head in sides:
-        for unit_, benchmark in UNITS.get(head.case.experiment, {}).items():
-            job = Job(replace(base, job=unit_), replace(head, job=unit_), benchmark)
+        for benchmark, words in units.get(head.case.experiment, {}).items():
+            name = f"{UNIT}{words}"
+            job = Job(replace(base, job=name), replace(head, job=name), benchmark)
             by_series.setdefault(job.series, job)
     return tuple(by_series.values())
 
@@ -458,22 +454,22 @@ def _series(benchmark: str, case: Case) -> str:
     return f"{INPROCESS}{benchmark}/py{case.python}/{case.stack}"
 
 
-def jobs_of(case: Case) -> list[str]:
+def jobs_of(case: Case, units: Units) -> list[str]:
     """List the series of the jobs that are counted in a case's environment."""
-    return [_series(name, case) for name in UNITS.get(case.experiment, {}).values()]
+    return [_series(name, case) for name in units.get(case.experiment, {})]
 
 
-def unit_of(series: str) -> str:
+def unit_of(series: str, units: Units) -> str:
     """Return the unit of work of a series; empty for a case, whose requests are counted.
 
     Raises CountError if only asv measures the benchmark.
     """
     if not series.startswith(INPROCESS):
         return ""
-    for units in UNITS.values():
-        for unit_, benchmark in units.items():
+    for experiment in units.values():
+        for benchmark, words in experiment.items():
             if series.startswith(f"{INPROCESS}{benchmark}/"):
-                return unit_
+                return f"{UNIT}{words}"
     raise CountError(
         f"{series}: expected a benchmark whose instructions are counted; asv measures this one "
         "(duetbench inprocess)"
@@ -484,7 +480,7 @@ def declared_jobs(project: Project) -> dict[str, str]:
     """Map the series of each nightly job to the first case that has it."""
     carriers: dict[str, str] = {}
     for case in project.cases(PROFILES[0]):
-        for series in jobs_of(case):
+        for series in jobs_of(case, project.units):
             carriers.setdefault(series, case.id)
     return carriers
 
@@ -496,7 +492,7 @@ def carrier(project: Project, name: str) -> tuple[Case, Profile]:
     """
     for profile in PROFILES:
         for case in project.cases(profile):
-            if name in {case.id, *jobs_of(case)}:
+            if name in {case.id, *jobs_of(case, project.units)}:
                 return case, profile
     raise UsageError(
         f"no case of this checkout is {name} or has such a job, so there is nothing to measure: "

@@ -59,7 +59,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         requirements: dict[str, str],
         tagged_env_vars: dict[tuple[str, str], str],
     ) -> None:
-        self._checkout = Project.here()  # asv's own constructor sets `_project`, a name
+        self._checkout = Project.here()  # asv's own constructor names a project
         declared = self._checkout.settings.interpreters
         if python not in declared or "stack" not in requirements:
             raise EnvironmentUnavailable(

@@ -83,6 +83,13 @@ class Project:
         return experiments.load_experiments(self.root, declared, specs, self.extra_pythons)
 
     @cached_property
+    def units(self) -> Mapping[str, Mapping[str, str]]:
+        """The units of work that go with each experiment's cases, by benchmark; raises likewise."""
+        if self.deployment is not None:
+            return {}
+        return {e.name: e.declaration.units for e in self.experiments}
+
+    @cached_property
     def stacks(self) -> Mapping[str, tuple[str, ...]]:
         """Stack → the usual interpreters that it is made for; raises like `settings.stacks`."""
         if self.deployment is not None:

@@ -162,6 +162,10 @@ class Declaration(Frozen):
     profiles: dict[Profile, dict[str, float]] = Field(min_length=1)
     endpoints: dict[str, EndpointTable] = Field(min_length=1)
     loads: dict[str, LoadTable] = Field(min_length=1)
+    units: dict[Text, Text] = Field(
+        default_factory=dict,
+        description="Benchmark with its parameters → module/words of the unit of work to count.",
+    )
     defaults: dict[str, Any] = Field(default_factory=dict)
     cases: tuple[CasesTable, ...] = Field(min_length=1)
 

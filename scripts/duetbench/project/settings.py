@@ -217,9 +217,7 @@ def load(root: Path) -> Settings:
     """Read and validate a repository's settings; raises DeclarationError if they are invalid."""
     file, table = read_table(root)
     table = {key: value for key, value in table.items() if key not in KEYS}
-    if root != paths.OWN and (paths.OWN / "pyproject.toml").is_file():
-        # A repository with its own applications gets settings that it omits from ours.
-        table = {**read_table(paths.OWN)[1], **table}
+    table = {**read_table(paths.PINS)[1], **table}
     settings = _validate(Settings, file, table)
     for name, spec in settings.interpreters.items():
         key, base = f"tool.duetbench.interpreters.{name}", re.sub("(-jit|t)$", "", name)

@@ -182,7 +182,7 @@ class MixedLocks:
         self.project, self.task, self.reporter = project, task, reporter
         self._copies, self._ends = copies, ends
         self._logs = paths.state_dir() / "logs"
-        self._job = unit_of(task.series.case)
+        self._job = unit_of(task.series.case, project.units)
         self.case, self._profile = carrier(project, task.series.case)
         self.journal = Journal(paths.state_dir() / FOLDER / f"{task.id}.jsonl")
         self._known: dict[str, deque[float | None]] = defaultdict(deque)

@@ -75,7 +75,7 @@ def compare_stacks(
         )
         touched = affected.find(both)
         pairs = tuple(pair for pair in touched.pairs if pair.case.id in served)
-        counted_jobs = counted.jobs(pair.sides for pair in touched.pairs)
+        counted_jobs = counted.jobs((pair.sides for pair in touched.pairs), project.units)
         jobs = tuple(job for job in counted_jobs if job.series in carriers)
         nothing = "" if pairs or jobs else touched.empty_reason or UNLOADED
         touched = replace(touched, pairs=pairs, empty_reason=nothing)

@@ -326,7 +326,7 @@ def _calls(
     packages, standard = profiles[0].packages, profiles[0].standard
     owners = _owners(packages)
     application = side.testbed.folder(side.case).resolve()
-    driver = (paths.OWN / "benchmarks", Path(counted.__file__).resolve().parents[1])
+    driver = (Path(counted.__file__).resolve().parents[1],)
     name = cache(lambda code: name_of(code, packages, standard, application, driver, owners))
     places: defaultdict[Name, list[Fact]] = defaultdict(list)
     for (qualified, file, line), one in entries.items():
@@ -399,7 +399,7 @@ def explain(project: Project, change: Change, narrator: Narrator) -> Attribution
     series = next(moved, change.series)
     if not _executes(series.metric):
         raise CountError("it is memory that moved, of which instructions say nothing")
-    job = counted.unit_of(series.case)
+    job = counted.unit_of(series.case, project.units)
     case, profile = counted.carrier(project, series.case)
     logs, only = paths.state_dir() / "logs", (glob.escape(case.id),)
     with revisions.copies() as copies:

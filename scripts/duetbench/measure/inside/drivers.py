@@ -161,9 +161,11 @@ class AsgiDriver:
         events: Iterator[Message] = iter([{"type": "lifespan.startup"}])
 
         async def receive() -> Message:
-            for event in events:
-                return event
-            return await self._loop.create_future()  # there is no shutdown: the process ends
+            for begin in events:
+                return begin
+            # There is no shutdown: the process ends.
+            event: Message = await self._loop.create_future()
+            return event
 
         async def send(message: Message) -> None:
             if message["type"] == "lifespan.startup.failed":

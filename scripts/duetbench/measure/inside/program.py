@@ -1,9 +1,8 @@
-"""The program whose instructions are counted: one request or validation at a time.
+"""The program whose instructions are counted: one request, or one unit of work, at a time.
 
-`instructions.py` starts it under Valgrind, in the environment of the stack, as
-`python -P -m benchmarks._counted`. Its targets are `request/<endpoint>`, by the names of
-`handlers`; `pydantic/<what>/<size>/<form>`, the jobs of `pydantic_models`; `served/<name>`,
-requests to the application that servers serve; and `import` of that application.
+Valgrind runs it in the environment of a stack or a target. Its targets are `request/<endpoint>`,
+requests to declared endpoints; `unit/<module>/<words>`, units of work that an experiment declares;
+`served/<name>`, requests to the application that servers serve; and `import` of that application.
 """
 
 from __future__ import annotations
@@ -14,13 +13,12 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from duetbench.measure.instructions.phases import Unit
+from duetbench.core.text import to_bytes
+from duetbench.measure.instructions.phases import SLOW, UnfitError, Unit, run
 
 # A JSON file with the request to a served application: the fields of an `Ask`, and the status of a
 # right answer.
@@ -33,8 +31,7 @@ IMPORTED_IN = "DUETBENCH_IMPORTED_IN"
 # are imported later, in a process for each target.
 _FRAMEWORKS = ("anyio._backends._asyncio", "fastapi.responses", "flask", "pydantic")
 
-# Calls in a phase: enough for a count with six digits.
-_VALIDATIONS = {"1": 200, "20": 20}
+# Requests in a phase: enough for a count with six digits.
 _REQUESTS, _FEWEST = 30, 3
 
 # Seconds that the requests of a phase may wait, such as for a timer: waiting counts nothing.
@@ -55,7 +52,7 @@ def preload() -> None:
     """
     if not os.environ.keys().isdisjoint({IMPORTED_IN, REQUEST}):
         return
-    importlib.import_module(f"{__package__}._requests")
+    importlib.import_module("duetbench.measure.inside.requests")
     for module in _FRAMEWORKS:
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(module)
@@ -67,8 +64,6 @@ def prepare(target: str) -> Unit:
     Raises:
         ValueError: There is no such target, or its result is wrong.
     """
-    from duetbench.measure.instructions.phases import Unit  # noqa: PLC0415 - not there when asv imports this
-
     kind, _, rest = target.partition("/")
     if kind == "import":
         os.chdir(os.environ[IMPORTED_IN])
@@ -76,55 +71,44 @@ def prepare(target: str) -> Unit:
         # As a statement does it: `-X importtime` does not see `importlib.import_module`.
         return Unit(lambda: __import__(name), n=1, warmup=0, threads=True, once=True)
     if kind == "request":
-        from . import _requests  # noqa: PLC0415 - imported by preload
+        from duetbench.measure.inside import requests  # noqa: PLC0415 - imported by preload
 
-        n = _FEWEST if _requests.seconds(rest) >= _COMPUTING else _REQUESTS
-        return Unit(_requests.open_request(rest), n=n, warmup=min(n, 20))
+        n = _FEWEST if requests.seconds(rest) >= _COMPUTING else _REQUESTS
+        return Unit(requests.open_request(rest), n=n, warmup=min(n, 20))
     if kind == "served":
-        return _served(Unit)
-    if kind != "pydantic":
-        raise ValueError(
-            f"expected request/<endpoint>, served/<name> or pydantic/<job>, found {target}"
-        )
-    from . import pydantic_models  # noqa: PLC0415 - imports the application
-
-    kind, size, form = rest.split("/")
-    jobs = {
-        "valid": pydantic_models._validation,
-        "refused": pydantic_models._refusal,
-        "written": pydantic_models._serialisation,
-    }
-    n = _VALIDATIONS[size]
-    return Unit(jobs[kind](int(size), form), n=n, warmup=n)
+        return _served()
+    if kind == "unit":
+        module, _, words = rest.partition("/")
+        unit: Unit = importlib.import_module(module).unit(words)
+        return unit
+    raise ValueError(f"expected request/…, unit/…, served/… or import, found {target}")
 
 
-def _served(unit: type[Unit]) -> Unit:
+def _served() -> Unit:
     """Import the application that the environment names, in its folder, and request each path."""
-    from duetbench.core.text import to_bytes  # noqa: PLC0415 - as `Unit` is
-    from duetbench.measure.instructions.phases import SLOW, UnfitError  # noqa: PLC0415
-
-    from . import _drivers, _project  # noqa: PLC0415 - no other target needs them all
+    from duetbench.measure.inside import checkout, drivers  # noqa: PLC0415 - only here
 
     fields = json.loads(Path(os.environ[REQUEST]).read_text("utf-8"))
     status, body = fields.pop("status"), to_bytes(fields.pop("body"))
-    ask = _drivers.Ask(**fields, body=body)
-    os.chdir(_project.checkout())
+    ask = drivers.Ask(**fields, body=body)
+    os.chdir(checkout.checkout())
     # The application's threads switch only where one waits: otherwise the clock would decide how
     # often they switch.
     sys.setswitchinterval(60)
-    import duetbench_entry as entry  # noqa: PLC0415 - it imports the application
+    # Importing it imports the application.
+    import duetbench_entry as entry  # type: ignore[import-not-found]  # noqa: PLC0415
 
     app = entry.application
     request: Callable[[], tuple[int, list[Any], bytes]]
     if os.environ[entry.INTERFACE] == "asgi":
-        request = _drivers.asgi(app, ask, lifespan=True)
+        request = drivers.asgi(app, ask, lifespan=True)
     else:
-        request = _drivers.wsgi(app, ask)
+        request = drivers.wsgi(app, ask)
     paths = (ask.path, *ask.paths)
     for path in paths:
         if (found := request()[0]) != status:
             raise UnfitError(f"{ask.method} {path}: expected status {status}, found {found}")
-    if isinstance(request, _drivers.AsgiDriver):
+    if isinstance(request, drivers.AsgiDriver):
         request.start_threads()
     requests, (seconds, work) = _FEWEST, _times(request, len(paths))
     if work < SLOW <= seconds:  # it waits, or another process had the core for an instant
@@ -136,7 +120,7 @@ def _served(unit: type[Unit]) -> Unit:
     rounds = -(-requests // len(paths))  # rounded up, so each path is as often in every phase
     n = rounds * len(paths)
     # After n calls, one of 1.9 million instructions still changed by 0.5 % while it was counted.
-    return unit(
+    return Unit(
         request, n=n, warmup=4 * n, threads=True, least=len(paths), seconds=seconds, work=work
     )
 
@@ -166,6 +150,4 @@ def _times(request: Callable[[], object], calls: int) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    from duetbench.measure.instructions.phases import run
-
     run(prepare, preload)

@@ -21,7 +21,7 @@ _OF_LAUNCHES = {name: f"{{{name}}}" for name in ("tmp", "port")}  # filled in by
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class DeclaredEndpoint:
     """One declared handler; `id` is experiment/name, `app` is module:attribute.
 
     Waits that `env` sets are 0 s; `waits`: the handler still waits, so wall time says nothing.
@@ -43,7 +43,7 @@ class Endpoint:
 
 
 @functools.cache
-def declared(root: Path) -> dict[str, Endpoint]:
+def declared(root: Path) -> dict[str, DeclaredEndpoint]:
     """Read all endpoints of a checkout, by id."""
     endpoints = (
         endpoint
@@ -53,7 +53,7 @@ def declared(root: Path) -> dict[str, Endpoint]:
     return {endpoint.id: endpoint for endpoint in endpoints}
 
 
-def _of_experiment(experiment: str, document: Mapping[str, Any]) -> Iterable[Endpoint]:
+def _of_experiment(experiment: str, document: Mapping[str, Any]) -> Iterable[DeclaredEndpoint]:
     profiles = document["profiles"]
     parameters = profiles.get("quick") or next(iter(profiles.values()))
     blocks = [{**document.get("defaults", {}), **block} for block in document["cases"]]
@@ -64,7 +64,7 @@ def _of_experiment(experiment: str, document: Mapping[str, Any]) -> Iterable[End
         # A parameter of the floor that reaches the application is a wait: cut it to zero.
         cut = dict.fromkeys(_names(floor) & _fields(templates) & parameters.keys(), 0)
         values = {**_axes(loaded[0]), **parameters, **cut}
-        yield Endpoint(
+        yield DeclaredEndpoint(
             id=f"{experiment}/{name}",
             experiment=experiment,
             app=table["app"],

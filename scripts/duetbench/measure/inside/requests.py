@@ -10,9 +10,10 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
-from . import _drivers, _endpoints, _project
+from duetbench.measure.inside import checkout, drivers, endpoints
 
 Request = Callable[[], tuple[int, list[Any], bytes]]
 
@@ -20,31 +21,31 @@ BASELINES = ("driver/asgi", "driver/wsgi")
 """Applications that do nothing but answer: the cost of the drivers themselves."""
 
 
-def names() -> list[str]:
-    """All names of requests: the baselines, and the endpoints in the suites' own checkout."""
-    return [*BASELINES, *_endpoints.declared(_project.tree())]
+def names(root: Path) -> list[str]:
+    """All names of requests: the baselines, and the endpoints of a checkout."""
+    return [*BASELINES, *endpoints.declared(root)]
 
 
 def missing(name: str) -> str | None:
     """Say why an endpoint cannot be requested in this commit and on this stack; None if it can."""
     if name in BASELINES:
         return None
-    endpoint = _endpoints.declared(_project.checkout()).get(name)
+    endpoint = endpoints.declared(checkout.checkout()).get(name)
     if endpoint is None:
         return f"this commit declares no endpoint {name}"
-    if _project.stack() not in endpoint.stacks:
+    if checkout.stack() not in endpoint.stacks:
         return f"{name} is for stack {', '.join(sorted(endpoint.stacks))}"
     return None if endpoint.plain else f"{name} is more than a GET of one path"
 
 
 def waits(name: str) -> bool:
     """Whether an endpoint waits although its waits are cut, so its wall time says nothing."""
-    return name not in BASELINES and _endpoints.declared(_project.checkout())[name].waits
+    return name not in BASELINES and endpoints.declared(checkout.checkout())[name].waits
 
 
 def seconds(name: str) -> float:
     """Return the declared seconds of one request; 0: less than matters."""
-    return 0.0 if name in BASELINES else _endpoints.declared(_project.checkout())[name].takes
+    return 0.0 if name in BASELINES else endpoints.declared(checkout.checkout())[name].takes
 
 
 def preload() -> None:
@@ -52,10 +53,10 @@ def preload() -> None:
 
     If an import fails, opening a request to the application reports the error.
     """
-    for name, endpoint in _endpoints.declared(_project.checkout()).items():
+    for name, endpoint in endpoints.declared(checkout.checkout()).items():
         if missing(name) is None:
             with contextlib.suppress(Exception):
-                _project.load_app(endpoint.experiment, endpoint.app, endpoint.env)
+                checkout.load_app(endpoint.experiment, endpoint.app, endpoint.env)
 
 
 def open_request(name: str) -> Request:
@@ -65,16 +66,16 @@ def open_request(name: str) -> Request:
     ValueError if the answer is not the declared one.
     """
     if name == "driver/asgi":
-        return _drivers.asgi(_empty_asgi, _drivers.Ask("/"))
+        return drivers.asgi(_empty_asgi, drivers.Ask("/"))
     if name == "driver/wsgi":
-        return _drivers.wsgi(_empty_wsgi, _drivers.Ask("/"))
-    endpoint = _endpoints.declared(_project.checkout())[name]
+        return drivers.wsgi(_empty_wsgi, drivers.Ask("/"))
+    endpoint = endpoints.declared(checkout.checkout())[name]
     if not endpoint.plain:
         raise ValueError(missing(name))
-    app = _project.load_app(endpoint.experiment, endpoint.app, endpoint.env)
+    app = checkout.load_app(endpoint.experiment, endpoint.app, endpoint.env)
     os.environ.update(endpoint.env)
-    drive = _drivers.asgi if endpoint.interface == "asgi" else _drivers.wsgi
-    request: Request = drive(app, _drivers.Ask(endpoint.path))
+    drive = drivers.asgi if endpoint.interface == "asgi" else drivers.wsgi
+    request: Request = drive(app, drivers.Ask(endpoint.path))
     check_answer(name, endpoint.expect, *request())
     return request
 
@@ -108,7 +109,7 @@ def _media_type(headers: Iterable[Any]) -> str:
 
 
 async def _empty_asgi(
-    _scope: _drivers.Message, _receive: _drivers.Receive, send: _drivers.Send
+    _scope: drivers.Message, _receive: drivers.Receive, send: drivers.Send
 ) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,76 @@
+"""The checkout of these suites, reasons to skip, and a clock that leaves out preparations."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn, ParamSpec, TypeVar
+
+from duetbench.measure.inside.checkout import CHECKOUT, STACK, stack
+
+_Args = ParamSpec("_Args")
+_Result = TypeVar("_Result")
+
+
+def tree() -> Path:
+    """The checkout that these suites belong to.
+
+    Parameters of benchmarks come from here. asv addresses them by position, so the process that
+    lists them and those that run them must see the same ones, for any commit.
+    """
+    return Path(__file__).resolve().parents[1]
+
+
+os.environ.setdefault(CHECKOUT, str(tree()))  # asv's environment plugin sets it to a commit's
+
+
+def under_asv() -> bool:
+    """Whether asv's environment plugin started this process."""
+    return STACK in os.environ
+
+
+def skip(reason: str) -> NoReturn:
+    """End a benchmark without a figure (asv shows n/a); call it in its body, never in a `setup`."""
+    from asv_runner.benchmarks.mark import SkipNotImplemented  # noqa: PLC0415 - only asv has it
+
+    sys.stderr.write(f"skipped: {reason}\n")  # asv stores it with the n/a
+    raise SkipNotImplemented(reason)
+
+
+def require_stack(*names: str) -> None:
+    """Skip the benchmark on any other stack."""
+    if stack() not in names:
+        skip(f"it is for stack {', '.join(names)}; this is {stack()}")
+
+
+class Clock:
+    """A `timer` for asv that stands still while a benchmark builds its fixtures.
+
+    asv would build fixtures in `setup`, but times a benchmark with a single call one by one. So the
+    first call builds them, off the clock: even the single call of `asv run --quick` measures only
+    the work, cold. Fixtures that take longer than a benchmark's `warmup_time` must be imported
+    before (`under_asv`), or asv takes the first call for a slow one.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._left_out = 0.0
+
+    def __call__(self) -> float:
+        return self._now() - self._left_out
+
+    def leaves_out(self, build: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
+        """Decorate a function whose time does not count. Put `functools.cache` on top of it."""
+
+        @functools.wraps(build)
+        def unseen(*args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
+            start = self._now()
+            try:
+                return build(*args, **kwargs)
+            finally:
+                self._left_out += self._now() - start
+
+        return unseen

@@ -1,0 +1,1 @@
+"""An application inside one process, without a server, by the standard library alone."""
