@@ -42,7 +42,7 @@ docs: harness
 	--builder dirhtml --doctree-dir .venv/docs docs $(DOCS)
 
 bench: setup
-	@$(BIN)/duetbench run --profile quick; code=$$?; $(BIN)/duetbench show latest; \
+	@$(BIN)/duetbench run --profile quick; code=$$?; $(BIN)/duetbench dev show latest; \
 	$(BIN)/duetbench inprocess --select 'gil.Cpu.time_tasks(*, 4)' --select 'gil.Network*'; inside=$$?; \
 	$(BIN)/duetbench site; site=$$?; \
 	for code in $$inside $$code $$site; do [ $$code = 0 ] || exit $$code; done

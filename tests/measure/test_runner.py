@@ -154,7 +154,7 @@ def test_a_case_without_its_interpreter_has_a_reason_and_no_launch(tmp_path: Pat
     assert told.started == [(4, 12.0)]
     night = table.of_run(run)
     assert (night.cases[first].status, night.cases[first].reason) == ("not measured", "no 3.15-jit")
-    text = as_markdown(make_page(summarise(run), {}))
+    text = as_markdown(make_page(summarise(run)))
     assert "- a: not measured: no 3.15-jit\n" in text
     everything = dict.fromkeys((case.id for case in CASES), "no")
     with pytest.raises(NothingMeasuredError):

@@ -57,7 +57,6 @@ from duetbench.measure.testbed import Testbed
 from duetbench.project import plan as planning
 from duetbench.project.plan import launch_seconds
 from duetbench.project.project import Project
-from duetbench.project.published import load_published
 from duetbench.show import page as pages
 from duetbench.show.run import as_markdown, print_cases, print_page
 from duetbench.store import files, run_files
@@ -146,8 +145,8 @@ def run_command(
             interruption.advice = _advice(project, start, results, options, pythons)
             raise
     if assigned is None or output or markdown or details:  # a shard is one of many; see its night
-        summary, published = summarise(finished), load_published(project.repository)
-        page = pages.make_page(summary, published, reference=pages.reference_runs(project.results))
+        summary = summarise(finished)
+        page = pages.make_page(summary)
         text = as_markdown(page)
         actions.summary(text)  # for the page of the job, in GitHub Actions
         put(text, markdown)

@@ -1,4 +1,4 @@
-"""`duetbench show`, `export` and `dev findings`: write stored results in a format."""
+"""`duetbench show` and `export`: write stored results in a format."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -16,19 +16,15 @@ from duetbench.cli.options import (
     put,
     put_html,
 )
-from duetbench.core.errors import RecordError, UsageError
+from duetbench.core.errors import UsageError
 from duetbench.core.model import Run
-from duetbench.host import paths
-from duetbench.host.console import Console, errors, print_json, write
+from duetbench.host.console import Console, errors, print_json
 from duetbench.project.project import Project
-from duetbench.project.published import load_published, read_suites
-from duetbench.show import comparison_text, inprocess, tidy
+from duetbench.show import comparison_text, tidy
 from duetbench.show import page as pages
-from duetbench.show.findings import write_findings
-from duetbench.show.page import reference_runs
 from duetbench.show.run import as_markdown as run_markdown
 from duetbench.show.run import print_page
-from duetbench.store import asv_results, files, kinds, run_files
+from duetbench.store import files, kinds
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 from duetbench.trend.summary import summarise
@@ -51,7 +47,7 @@ def show_command(
     html: HtmlOption = None,
     results: ResultsOption = None,
 ) -> None:
-    """Show a run beside the published figures and the ceiling, a comparison, or anchored points.
+    """Show a run, a comparison, or anchored points.
 
     $ duetbench show latest
     $ duetbench show COMPARISON --html report.html
@@ -110,38 +106,6 @@ def export_command(
     errors().say(f"{len(tables[chosen])} rows of {chosen}: {as_csv}")
 
 
-def findings_command(
-    output: Annotated[
-        Path | None,
-        Option("--output", "-o", metavar="FILE", help="The file; default: standard output."),
-    ] = None,
-) -> None:
-    """Answer each experiment's statements, as Markdown.
-
-    $ duetbench dev findings --output results/FINDINGS.md
-
-    Uses comparisons, the newest runs of each machine and profile, and asv's results.
-    """
-    project = Project.here()
-    root, results = project.root, project.results
-    summaries = reference_runs(results)
-    if not summaries:
-        raise RecordError(
-            f"{results}: no run has been recorded; make one: duetbench run --profile nightly"
-        )
-    published, suites = load_published(root), read_suites(root)
-    snapshots = asv_results.read(results / "asv")
-    names = sorted({*published, *(suite.page for suite in suites if suite.source)})
-    comparisons = files.read_all(Comparison, results, [])
-    stored = [*run_files.runs(results), *files.paths(Comparison, results)]
-    links = {path.stem: path.relative_to(results).as_posix() for path in stored}
-    experiments = {
-        name: inprocess.experiment(name, summaries, snapshots, published, suites, comparisons)
-        for name in names
-    }
-    write(write_findings(experiments, comparisons, links), output)
-
-
 def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, markdown: Path | None) -> None:
     summary = summarise(files.read(Run, path))
     chosen = pages.narrow(summary, select)
@@ -150,12 +114,9 @@ def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, markdown: P
             f"no case of run {summary.run.id} matches {' or '.join(select or ['*'])}; "
             "its cases: " + ", ".join(result.case.id for result in summary.run.results[:5]) + ", …"
         )
-    root = paths.project_root()
-    published = load_published(root)
-    reference = reference_runs(Project.here().results)
-    page = pages.make_page(summary, published, select, reference)
+    page = pages.make_page(summary, select)
     if as_json:
-        print_json(pages.as_json(chosen, published, page))
+        print_json(pages.as_json(chosen, page))
     elif markdown:
         put(run_markdown(page), markdown)
     else:

@@ -65,7 +65,8 @@ CI: Final[Table] = {
 
 DEV: Final[Table] = {
     "reference": ("reference", "Write docs/reference.md and the JSON Schemas of results/."),
-    "findings": ("show", "Answer each experiment's question from the reference runs."),
+    "show": ("experiments", "Show a run beside the published figures and statements."),
+    "findings": ("experiments", "Answer each experiment's question from the reference runs."),
 }
 """The commands of `duetbench dev`."""
 

@@ -29,6 +29,9 @@ from duetbench.core.model import (
 )
 
 FILE: Final = "experiment.toml"
+PUBLISHED: Final = "published.toml"
+"""What only reports read of an experiment."""
+
 PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
 
 Place = tuple[str | int, ...]

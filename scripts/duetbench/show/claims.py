@@ -19,7 +19,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,46 +31,13 @@ from duetbench.core.units import Formatter, Interval, student
 from duetbench.project import setting
 from duetbench.project.published import CaseShape, Published, Shape
 from duetbench.show import formats
+from duetbench.show.page import ANSWERED, DECIDED, Answer, StatementVerdict
 from duetbench.store.comparison import CaseComparison, Comparison
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary, estimate, values
 
 Logs = NDArray[np.float64]
 _OWN: Final = 4  # launches from which on a case's own scatter is used
 _WIDER: Final = 2.0  # factor of the interval of disturbed launches
-
-Verdict = Literal[
-    "holds", "does not hold here", "cannot be asked here", "not decided", "not measured"
-]
-DECIDED: Final = ("holds", "does not hold here")
-ANSWERED: Final = (*DECIDED, "cannot be asked here")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A statement, its figure here, whether it holds, and a sentence about that.
-
-    `comparisons`: ids of those that answer it, the newest first; none if launches do.
-    """
-
-    statement: str
-    expected: str
-    published: float | None
-    ours: Interval | None
-    verdict: Verdict
-    reason: str
-    comparisons: tuple[str, ...] = ()
-
-    @property
-    def figure(self) -> str:
-        if self.ours is None:
-            return formats.MISSING
-        within = f" ({'…'.join(map(formats.ratio, self.ours.ends))})" if self.ours.ends else ""
-        return f"{formats.ratio(self.ours.estimate)}{within}"
-
-    @property
-    def sentence(self) -> str:
-        figure = f", {self.figure}" if self.ours else ""
-        return f"{self.statement} — {self.verdict}{figure}"
 
 
 def tally(answers: Sequence[Answer]) -> str:
@@ -425,7 +392,7 @@ def answer(
     )
 
 
-def judge(ours: Interval | None, shape: Shape) -> Verdict:
+def judge(ours: Interval | None, shape: Shape) -> StatementVerdict:
     """Decide a statement if the whole interval lies on one side of its limits.
 
     Without an interval nothing is decided: the scatter of a single launch is unknown.

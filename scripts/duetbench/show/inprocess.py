@@ -19,16 +19,16 @@ from duetbench.project.published import (
     SuiteSide,
     SuiteTable,
 )
-from duetbench.show import claims, formats
-from duetbench.show.claims import Answer, Evidence, Side
+from duetbench.show import claims, formats, published_page
+from duetbench.show.claims import Evidence, Side
 from duetbench.show.page import (
+    Answer,
     Cell,
     FigureRow,
     FigureTable,
     RunPage,
     Section,
     different,
-    make_section,
 )
 from duetbench.store.asv_results import Reading, Snapshot
 from duetbench.store.comparison import Comparison
@@ -87,7 +87,7 @@ def experiment(
     """Return all evidence of an experiment: of servers, then of in-process benchmarks."""
     evidence = Evidence.of(runs, name, published, comparisons)
     own = name in published or evidence.cases
-    served = [make_section(name, evidence, published.get(name))] if own else []
+    served = [published_page.make_section(name, evidence, published.get(name))] if own else []
     inside = sections(snapshots, [suite for suite in suites if suite.page == name], evidence.runs)
     return evidence, (*served, *inside)
 

@@ -1,23 +1,22 @@
 """A run as a page to read: facts, then per experiment its answers and tables. Pure.
 
-The layout of tables comes from `published.toml`. Cases that no declared table selects get a table
-of their own, so that no measurement is left out.
+An experiment may declare tables; cases that none of them selects get a table of their own, so that
+no measurement is left out.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, Literal, Protocol
 
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Machine, Run, RunStatus
-from duetbench.project.published import KEYS, KeyValue, Published, TableLayout
+from duetbench.core.model import Machine, RunStatus
+from duetbench.core.units import Interval
+from duetbench.project.layouts import KEYS, KeyValue, TableLayout
 from duetbench.project.servers import SERVERS
-from duetbench.show import claims, formats
-from duetbench.show.claims import Answer, Evidence
-from duetbench.store import files, run_files
-from duetbench.trend.summary import CaseSummary, RunSummary, summarise
+from duetbench.show import formats
+from duetbench.trend.summary import CaseSummary, RunSummary
 
 MAIN_PACKAGES: Final = dict.fromkeys(
     (
@@ -26,8 +25,80 @@ MAIN_PACKAGES: Final = dict.fromkeys(
     )
 )
 
+
+class Presentation(Protocol):
+    """How an experiment's cases are presented: what it asks, its tables, and published figures."""
+
+    @property
+    def question(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def setting(self) -> str | None: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+    @property
+    def deviations(self) -> tuple[str, ...]: ...
+    @property
+    def tables(self) -> tuple[TableLayout, ...]: ...
+
+    def figures_of(self, case_id: str) -> Mapping[str, float]:
+        """Return all published figures of a case, in SI units."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """The presentation of cases of which nothing is declared."""
+
+    question: str = ""
+    source: str = ""
+    setting: str | None = None
+    notes: tuple[str, ...] = ()
+    deviations: tuple[str, ...] = ()
+    tables: tuple[TableLayout, ...] = ()
+
+    def figures_of(self, case_id: str) -> Mapping[str, float]:  # noqa: ARG002 - of no case
+        return {}
+
+
 _SEVERAL: Final = "95 %, over the launches within this run; scatter between runs is not included"
 _ONE: Final = "none, so nothing is decided: one launch per case"
+
+
+StatementVerdict = Literal[
+    "holds", "does not hold here", "cannot be asked here", "not decided", "not measured"
+]
+DECIDED: Final = ("holds", "does not hold here")
+ANSWERED: Final = (*DECIDED, "cannot be asked here")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A statement, its figure here, whether it holds, and a sentence about that.
+
+    `comparisons`: ids of those that answer it, the newest first; none if launches do.
+    """
+
+    statement: str
+    expected: str
+    published: float | None
+    ours: Interval | None
+    verdict: StatementVerdict
+    reason: str
+    comparisons: tuple[str, ...] = ()
+
+    @property
+    def figure(self) -> str:
+        if self.ours is None:
+            return formats.MISSING
+        within = f" ({'…'.join(map(formats.ratio, self.ours.ends))})" if self.ours.ends else ""
+        return f"{formats.ratio(self.ours.estimate)}{within}"
+
+    @property
+    def sentence(self) -> str:
+        figure = f", {self.figure}" if self.ours else ""
+        return f"{self.statement} — {self.verdict}{figure}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +184,6 @@ class RunPage:
     sections: tuple[Section, ...]
 
 
-def reference_runs(results: Path) -> list[RunSummary]:
-    """Read the newest runs of each machine and profile, except unreadable ones."""
-    recent = run_files.recent(run_files.runs(results))
-    return files.read_each(recent, lambda path: summarise(files.read(Run, path)), [])
-
-
 def narrow(summary: RunSummary, globs: Sequence[str]) -> RunSummary:
     """Select the cases whose id matches one of the globs; all of them without globs."""
     if not globs:
@@ -129,27 +194,21 @@ def narrow(summary: RunSummary, globs: Sequence[str]) -> RunSummary:
 
 def make_page(
     summary: RunSummary,
-    published: Mapping[str, Published],
     select: Sequence[str] = (),
-    reference: Sequence[RunSummary] = (),
+    experiments: Mapping[str, Presentation] = MappingProxyType({}),
+    answers: Callable[[str], tuple[Answer, ...]] = lambda _: (),
 ) -> RunPage:
     """Make the page of a run.
 
-    `select` are globs of the ids of cases in the tables. Answers use the whole run; those that it
-    leaves open add the answers of `reference` runs.
+    `select` are globs of the ids of cases in the tables. `experiments` say how their cases are
+    presented, and `answers` what the run says about an experiment's statements.
     """
     by_experiment: dict[str, list[CaseSummary]] = {}
     for case in narrow(summary, select).cases.values():
         by_experiment.setdefault(case.case.experiment, []).append(case)
     sections = (
-        make_section(
-            name,
-            Evidence.of([summary], name),
-            published.get(name),
-            by_experiment[name],
-            Evidence.of(reference, name, published),
-        )
-        for name in sorted(by_experiment, key=lambda name: (name not in published, name))
+        make_section(name, by_experiment[name], experiments.get(name), answers(name))
+        for name in sorted(by_experiment, key=lambda name: (name not in experiments, name))
     )
     run = summary.run
     title = f"Run {run.id}" + (" (partial)" if run.status is RunStatus.PARTIAL else "")
@@ -158,20 +217,19 @@ def make_page(
 
 def make_section(
     experiment: str,
-    evidence: Evidence,
-    published: Published | None,
-    cases: Sequence[CaseSummary] | None = None,
-    reference: Evidence | None = None,
+    cases: Sequence[CaseSummary],
+    presentation: Presentation | None = None,
+    answers: tuple[Answer, ...] = (),
 ) -> Section:
-    """Make the section of one experiment; tables show all cases of the evidence, or `cases`."""
-    published = published or Published()
+    """Make the section of one experiment, with tables of all cases."""
+    about = presentation or Plain()
     return Section(
         experiment=experiment,
-        question=published.question,
-        source=". ".join(filter(None, (published.source, published.setting))),
-        answers=claims.check(evidence, published, reference),
-        tables=experiment_tables([*evidence.cases.values()] if cases is None else cases, published),
-        notes=(*published.notes, *different(published.deviations)),
+        question=about.question,
+        source=". ".join(filter(None, (about.source, about.setting))),
+        answers=answers,
+        tables=experiment_tables(cases, about),
+        notes=(*about.notes, *different(about.deviations)),
     )
 
 
@@ -229,7 +287,9 @@ def describe_machine(machine: Machine) -> str:
 
 
 def as_json(
-    summary: RunSummary, published: Mapping[str, Published], page: RunPage
+    summary: RunSummary,
+    page: RunPage,
+    experiments: Mapping[str, Presentation] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return the summary for programs: SI units, intervals, flags, published figures."""
     measured, expected = summary.coverage
@@ -238,7 +298,7 @@ def as_json(
             **case.model_dump(mode="json", exclude={"case"}),
             "id": case.id,
             "experiment": name,
-            "published": published.get(name, Published()).figures_of(case.id),
+            "published": experiments.get(name, Plain()).figures_of(case.id),
         }
         for case in summary.cases.values()
         for name in (case.case.experiment,)
@@ -254,20 +314,18 @@ def as_json(
     }
 
 
-def experiment_tables(
-    cases: Sequence[CaseSummary], published: Published
-) -> tuple[FigureTable, ...]:
+def experiment_tables(cases: Sequence[CaseSummary], about: Presentation) -> tuple[FigureTable, ...]:
     """Make all tables of one experiment: the declared ones, then one of the remaining cases.
 
     A declared table is left out if other tables already show all of its cases.
     """
     tables = []
     covered: set[str] = set()
-    for layout in published.tables:
+    for layout in about.tables:
         chosen = select(cases, layout.select)
         if (ids := {case.id for case in chosen}) - covered:
             covered |= ids
-            tables.append(_table(layout, chosen, published))
+            tables.append(_table(layout, chosen, about))
     if rest := [case for case in cases if case.id not in covered]:
         title = "Further cases" if tables else "All cases"
         columns = (
@@ -278,7 +336,7 @@ def experiment_tables(
         layout = TableLayout(
             title=title, select=("*",), keys=("id",), columns=tuple(columns) or ("throughput",)
         )
-        tables.append(_table(layout, rest, published))
+        tables.append(_table(layout, rest, about))
     return tuple(tables)
 
 
@@ -304,7 +362,7 @@ def _keys(case: CaseSummary, keys: Iterable[str]) -> tuple[str, ...]:
     return tuple(KEYS[key].text(case.case) for key in keys)
 
 
-def _table(layout: TableLayout, cases: Sequence[CaseSummary], published: Published) -> FigureTable:
+def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Presentation) -> FigureTable:
     """Make the table of a layout; cases get their ids if the keys do not distinguish them."""
     keys = layout.keys
     if len({_keys(case, keys) for case in cases}) < len(cases):
@@ -318,7 +376,7 @@ def _table(layout: TableLayout, cases: Sequence[CaseSummary], published: Publish
             FigureRow(
                 _keys(case, keys),
                 tuple(
-                    _cell(case, metric, published, first=place == 0)
+                    _cell(case, metric, about, first=place == 0)
                     for place, metric in enumerate(layout.columns)
                 ),
                 ", ".join(flag.name for flag in case.warnings),
@@ -329,9 +387,9 @@ def _table(layout: TableLayout, cases: Sequence[CaseSummary], published: Publish
     )
 
 
-def _cell(case: CaseSummary, metric: str, published: Published, *, first: bool) -> Cell:
+def _cell(case: CaseSummary, metric: str, about: Presentation, *, first: bool) -> Cell:
     """Make the cell of one figure; the first cell of a case without figures says so."""
-    figure, source = case.metrics.get(metric), published.figures_of(case.id).get(metric)
+    figure, source = case.metrics.get(metric), about.figures_of(case.id).get(metric)
     ours = formats.figure(metric, figure.estimate if figure else None)
     return Cell(
         ours=case.status if case.status != "measured" and first else ours,

@@ -12,9 +12,8 @@ from rich.text import Text
 from duetbench.core.metrics import METRICS
 from duetbench.project import names
 from duetbench.show import formats
-from duetbench.show.claims import ANSWERED
 from duetbench.show.formats import GLOSSARY, MOST, WORDS, bullets, escape, facts, grid, print_rows
-from duetbench.show.page import Cell, FigureTable, RunPage, Section, answer_table
+from duetbench.show.page import ANSWERED, Cell, FigureTable, RunPage, Section, answer_table
 from duetbench.trend.summary import CaseSummary, RunSummary
 
 _FIGURES: Final = 3  # figures in a case's line

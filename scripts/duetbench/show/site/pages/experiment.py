@@ -12,11 +12,12 @@ from markupsafe import Markup
 from duetbench.core.errors import DISTURBING
 from duetbench.core.units import count
 from duetbench.project import names
-from duetbench.project.published import KEYS, SHARED_PAGE, ChartLayout, Published
+from duetbench.project.layouts import KEYS
+from duetbench.project.published import SHARED_PAGE, ChartLayout, Published
 from duetbench.project.schema import PROFILES
 from duetbench.show import addresses, choices, inprocess
-from duetbench.show.claims import ANSWERED, Answer, Evidence, tally
-from duetbench.show.page import Section, answer_table, facts, order_cases, select
+from duetbench.show.claims import Evidence, tally
+from duetbench.show.page import ANSWERED, Answer, Section, answer_table, facts, order_cases, select
 from duetbench.show.site.charts import Caption, Dot, PlotPoint, Quantity, Value, forest, plot
 from duetbench.show.site.pages.site import PageFile, Site, guard, render
 from duetbench.store.change import INPROCESS

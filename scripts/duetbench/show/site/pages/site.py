@@ -19,7 +19,7 @@ from duetbench.core.model import Verdict
 from duetbench.project.published import Published, SuiteDeclaration, load_published, read_suites
 from duetbench.show import addresses
 from duetbench.show.change import AttributionText, contains
-from duetbench.show.page import reference_runs
+from duetbench.show.published_page import reference_runs
 from duetbench.show.site.words import fill
 from duetbench.store import asv_results
 from duetbench.store.asv_results import Snapshot
