@@ -26,7 +26,7 @@ LINES: Final = {
 MODULES: Final = 198
 REACH: Final = {"run": (74, 15_300), "compare": (116, 26_450)}
 """Modules and lines that a verb's module imports, directly or not."""
-CHAIN: Final = 12
+CHAIN: Final = 14
 """Modules in the longest chain of imports."""
 
 CAPABILITIES: Final = {

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import synthetic
 from bench import invoke
 from comparing import BROKEN, SAME, SLOWER, comparison_of, judged_case
+from duetbench.cli import experiments
 from duetbench.cli.reference import reference_command
 from duetbench.cli.show import export_command, show_command
 from duetbench.core.errors import FlagName, RecordError, UsageError
@@ -134,6 +135,7 @@ def called(arguments: Sequence[str]) -> str:
     app = typer.Typer()
     app.command("show")(show_command)
     app.command("export")(export_command)
+    app.command("beside")(experiments.show_command)
     # Workers of pytest-xdist have a width in their environment.
     runner = CliRunner(env={"COLUMNS": None})
     return runner.invoke(app, arguments, catch_exceptions=False, standalone_mode=False).output
@@ -162,7 +164,7 @@ def test_the_command_prints_the_latest_run_and_that_one_is_partial(checkout: Pat
         "fastapi 1.2.3",
     ):
         assert part in whole
-    beside = called(["dev", "show"])
+    beside = called(["beside"])
     for part in ("Is it faster?", "A page, 2025"):
         assert (part in whole, part in beside) == (False, True)
     notes = ("interrupted after 7 launches",)

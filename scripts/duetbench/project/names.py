@@ -1,12 +1,12 @@
 """Names of cases for people; the id stays beside them, or is the name if nothing is declared."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from duetbench.core.errors import DuetbenchError
 from duetbench.core.model import Case, Endpoint, LoadModel
@@ -15,7 +15,6 @@ from duetbench.core.units import count
 from duetbench.host import paths
 from duetbench.project import settings
 from duetbench.project.experiments import load_experiments
-from duetbench.project.published import read_suites
 from duetbench.project.settings import STACK
 
 _USUAL_LOOPS = frozenset({"asyncio", "none"})
@@ -30,6 +29,19 @@ INSIDE: Final = re.compile(
 )
 """Ids of benchmarks inside the process: `inprocess/<benchmark>(a=1, b=x)/py3.14/current`."""
 _VALUES: Final = re.compile(r"(\w+)=([^,)]+)")
+
+
+class SuiteTitles(Protocol):
+    """What a suite of in-process benchmarks calls its benchmarks and their parameters' values."""
+
+    @property
+    def titles(self) -> Mapping[str, str]: ...
+    @property
+    def words(self) -> Mapping[str, str]: ...
+
+
+read_titles: list[Callable[[Path], Iterable[SuiteTitles]]] = []
+"""Readers of a checkout's suites; without any, benchmarks keep their ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +162,8 @@ def _read(root: Path) -> _Titles:
         name: f"{name} (free-threaded)" if spec.free_threaded else name
         for name, spec in interpreters.items()
     }
-    suites, experiments = read_suites(root), load_experiments(root, interpreters, specs)
+    suites = [suite for read in read_titles for suite in read(root)]
+    experiments = load_experiments(root, interpreters, specs)
     endpoints = {  # as the suites name endpoints: `asgi-wsgi/asgi-json`
         f"{e.name}/{name}": endpoint.title
         for e in experiments

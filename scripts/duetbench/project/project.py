@@ -85,7 +85,7 @@ class Project:
     @cached_property
     def units(self) -> Mapping[str, Mapping[str, str]]:
         """The units of work that go with each experiment's cases, by benchmark; raises likewise."""
-        if self.deployment is not None:
+        if self.deployment is not None or not (self.root / "apps").is_dir():
             return {}
         return {e.name: e.declaration.units for e in self.experiments}
 

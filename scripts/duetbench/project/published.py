@@ -13,6 +13,7 @@ from typing import Final, Self
 from pydantic import Field, model_validator
 
 from duetbench.core.model import Frozen
+from duetbench.project import names
 from duetbench.project.layouts import KeyName, MetricName, Selection, TableLayout
 from duetbench.project.schema import FILE as EXPERIMENT
 from duetbench.project.schema import PUBLISHED as FILE
@@ -295,3 +296,6 @@ def read_suites(root: Path) -> tuple[SuiteDeclaration, ...]:
         )
         for path in sorted((root / SUITES).glob("*.toml"))
     )
+
+
+names.read_titles.append(read_suites)
