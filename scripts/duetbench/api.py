@@ -2,20 +2,41 @@
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import typer
+from rich.console import Console
 
 from duetbench.cli import app
+from duetbench.cli.options import machine
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Run
+from duetbench.host import paths
+from duetbench.judge import comparison as comparisons
+from duetbench.judge.comparison import Contrast, Extent
+from duetbench.judge.duet_loop import Reporter
+from duetbench.project import target as targets
 from duetbench.project.project import Project
+from duetbench.project.settings import Target
 from duetbench.show.tidy import tables
 from duetbench.store import files, kinds
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 
-__all__ = ["Comparison", "Points", "Run", "compare", "load", "run", "tables"]
+__all__ = [
+    "Comparison",
+    "Contrast",
+    "Extent",
+    "Points",
+    "Run",
+    "Target",
+    "compare",
+    "load",
+    "run",
+    "tables",
+]
+
 
 Option = str | float | Path | bool | None | Sequence[str | Path]
 """A keyword argument as an option: True is a flag, a list an option given several times, a tuple
@@ -36,16 +57,48 @@ def load(name: str | Path, results: Path | None = None) -> Run | Comparison | Po
     return kinds.load(name, results or Project.here().results)
 
 
-def compare(base: str | None = None, head: str | None = None, **options: Option) -> Comparison:
-    """Compare as `duetbench compare` does: `compare("HEAD~1", app="shop.main:app", path="/")`.
+def compare(
+    contrast: Contrast | str | None = None,
+    target: Target | None = None,
+    extent: Extent | None = None,
+    *,
+    root: Path | None = None,
+    reporter: Reporter | None = None,
+) -> Comparison:
+    """Compare two sides of a repository on this machine; it takes minutes, and prints nothing.
 
-    Takes the command's options by their names, with `_` for `-` and at the end of Python's own
-    words (`with_`); it measures, takes minutes, and says meanwhile what it does.
+    Args:
+        contrast: How base and head differ; a text is the revision of base, with the files as they
+            are as head.
+        target: The application; default: what the repository declares.
+        extent: Which cases, and for how long.
+        root: The repository; default: the one around the working directory.
+        reporter: Gets what is done meanwhile.
+
+    Returns:
+        The comparison, which is also saved. That something got slower is a verdict, and no error.
 
     Raises:
-        DuetbenchError: As the command; that something got slower is no error but a verdict.
+        DuetbenchError: Nothing can be compared; the message says what to do.
     """
-    return files.parse(Comparison, _called("compare", (base, head), options), "the comparison")
+    if not isinstance(contrast, Contrast):
+        contrast = Contrast((contrast, None))
+    project = _project(root, target)
+    with machine():
+        return comparisons.compare(
+            project, contrast, extent or Extent(), reporter or Reporter(Console(quiet=True))
+        )
+
+
+def _project(root: Path | None, target: Target | None) -> Project:
+    """Return a repository with its target, whose other keys the repository may declare."""
+    project = Project(root.resolve() if root else paths.project_root(stand_in=False))
+    if target is None and any((project.root / "apps").glob("*/experiment.toml")):
+        return project
+    given = target.model_dump(by_alias=True, exclude_unset=True) if target else {}
+    if (known := targets.of(project.root, given)) is None:
+        raise paths.undeclared(project.root, "no target, no [tool.duetbench], no experiments")
+    return replace(project, target=known)
 
 
 def run(**options: Option) -> Run:

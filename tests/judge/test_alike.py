@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+import duetbench
 from bare import QUIET
 from bench import Bench
-from duetbench.cli.sides import sides_of
+from duetbench.core.errors import UsageError
 from duetbench.core.model import Verdict
 from duetbench.judge import counted, revisions
+from duetbench.judge.comparison import Contrast
 from duetbench.judge.pairs import Side, Sides
 from duetbench.judge.sides import Scope
 from duetbench.measure.instructions import counting
@@ -103,7 +105,7 @@ def prepared(kind: str, root: Path, copies: Path) -> Sides:
     both = ("HEAD", "HEAD") if kind == "revision" else (None, None)
     lock = ("pyproject.toml", "pyproject.toml@HEAD") if kind == "lock" else None
     pins = (["granian==2.8.7"], ["granian==2.8.7"]) if kind == "release" else ([], [])
-    return sides_of(project, both, [], pins, lock, None, scope)
+    return Contrast(both, pins=pins, lock=lock).prepare(project, scope)
 
 
 def contents(side: Side) -> dict[str, bytes]:
@@ -188,3 +190,17 @@ def test_counts_of_two_revisions_are_an_answer_without_a_duet(much: Path, bench:
     assert case.count
     assert case.count.verdict == "slower"
     assert not case.duets
+
+
+@pytest.mark.usefixtures("much")
+def test_the_python_api_returns_the_answer_and_prints_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Equal revisions leave nothing to judge, without a load."""
+    target = Target(app="much.web:app", requests=("GET /one",))
+    same = duetbench.compare(Contrast(("HEAD", "HEAD")), target)
+    assert (same.status, same.cases, same.base.commit) == ("complete", (), same.head.commit)
+    assert same.notes
+    with pytest.raises(UsageError, match="BASE and --with were given"):
+        duetbench.compare(Contrast(("HEAD", None), pins=((), ("granian==2.8.7",))), target)
+    assert capsys.readouterr() == ("", "")

@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 
 from comparing import CPU, comparison_of, duet, judged_case
+from duetbench import Contrast, Extent
 from duetbench.core.errors import BusyError
 from duetbench.core.metrics import WAKE_UPS, WORK
 from duetbench.core.model import Verdict
@@ -148,10 +149,11 @@ def test_every_second_time_the_slower_side_is_base(
     commit(tmp_path, "Base")
     asked: list[tuple[object, ...]] = []
 
-    def compare(base: str, head: str, **options: object) -> Comparison:
-        shown = [git(tmp_path, "show", f"{side}:web.py") for side in (base, head)]
+    def compare(contrast: Contrast, *, extent: Extent, reporter: object) -> Comparison:
+        assert (extent.seconds, extent.everything, reporter is None) == (60, True, False)
+        shown = [git(tmp_path, "show", f"{side}:web.py") for side in contrast.revisions]
         longer = [text.count("_ = 0\n") == 7 for text in shown]
-        asked.append((options["seed"], options["select"], *longer))
+        asked.append((extent.seed, extent.select, *longer))
         if len(asked) == 1:
             raise BusyError("somebody measures")
         return comparison_of()
@@ -166,8 +168,8 @@ def test_every_second_time_the_slower_side_is_base(
         ("x/a", 1), ("x/b", 1), ("x/a", -1), ("x/b", -1),
     ]  # fmt: skip
     assert asked[1:] == [
-        (5, ["x/a"], False, True), (5, ["x/b"], False, True),
-        (6, ["x/a"], True, False), (6, ["x/b"], True, False),
+        (5, ("x/a",), False, True), (5, ("x/b",), False, True),
+        (6, ("x/a",), True, False), (6, ("x/b",), True, False),
     ]  # fmt: skip
     assert "_ = 0" not in module.read_text("utf-8")
     assert Comparison.model_validate_json((tmp_path / "x.json").read_bytes()) == found[0][1][1]

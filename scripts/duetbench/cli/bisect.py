@@ -15,7 +15,6 @@ from duetbench.cli.options import (
     budget_option,
     budget_seconds,
     clean_up,
-    lock_text,
     machine,
     resumable,
 )
@@ -113,7 +112,9 @@ def bisect_command(
             base = targets.other_text(project, place, narrator, copies, lock=lock[0])
             task = bisect.of_locks(place, select, base, targets.text_of(place))
         elif lock and select:
-            task = bisect.of_locks(project, select, *(lock_text(project.root, n) for n in lock))
+            task = bisect.of_locks(
+                project, select, *(revisions.lock_text(project.root, n) for n in lock)
+            )
         else:
             raise UsageError("expected --select with the case to measure")
         with resumable():

@@ -1,7 +1,7 @@
 """`duetbench compare`: is HEAD faster or slower than BASE, and what could have been seen?"""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -28,30 +28,24 @@ from duetbench.cli.options import (
     put_html,
     repository,
 )
-from duetbench.cli.sides import AS_LOCKED, BaseWithOption, LockOption, WithOption, sides_of
+from duetbench.cli.sides import AS_LOCKED, BaseWithOption, LockOption, WithOption, days
 from duetbench.cli.target_options import Options, left_out, repetition, with_options, with_target
 from duetbench.cli.verbs import hook
 from duetbench.core import units
-from duetbench.core.errors import CountError, UsageError
+from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.github import actions
-from duetbench.host import paths, topology
-from duetbench.host.console import Console, Narrator
-from duetbench.host.signals import InterruptedRun
-from duetbench.judge import affected, counted, coverage, revisions, session
+from duetbench.host.console import Console
+from duetbench.judge.comparison import Contrast, Extent, compare, require_code
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.instruments import Real, Starts
-from duetbench.judge.pairs import starting
-from duetbench.judge.session import Question, empty_comparison
-from duetbench.judge.sides import Scope
-from duetbench.measure.instructions import counting
-from duetbench.project import settings
-from duetbench.project.setting import SERVED, Setting, crossing
+from duetbench.judge.pairs import Sides
+from duetbench.judge.session import InterruptedComparison, Question
+from duetbench.project.setting import Setting
 from duetbench.show.answer import covers, exit_code
 from duetbench.show.comparison_text import as_markdown, print_comparison
 from duetbench.show.view import side_text
 from duetbench.store import files
-from duetbench.store.comparison import Comparison, command
+from duetbench.store.comparison import Comparison
 from duetbench.store.kinds import comparison_file
 
 _SIZES: Final = ", ".join(f"{name}={100 * size:g}%" for name, size in MATERIAL.items())
@@ -145,23 +139,40 @@ def compare_command(
     was not judged or not decided: a longer --budget may help. 4: nothing could be measured. 5: the
     machine is busy.
     """
-    limit = _limit(budget, start=start, counts_only=counts_only)
+    pythons = python or []
+    contrast = Contrast(
+        (base, head),
+        days(stack_as_of or ()),
+        (base_with or [], with_ or []),
+        lock,
+        (pythons[0], pythons[1]) if len(pythons) == 2 else None,
+        choice,
+    )
+    extent = Extent(
+        tuple(select or ()),
+        profile,
+        budget_seconds(budget),
+        everything,
+        start,
+        counts_only,
+        _sizes(material or ()),
+        seed,
+    )
+    extent.require_sense(contrast)
+    if why is not None:
+        require_code("--why", contrast)
     output = document(output, as_json=as_json)
-    _require_code({"--why": why is not None, "--counts-only": counts_only}, choice)
     console = console_for(
         {"--output": output, "--markdown": markdown, "--html": html, "--why": why}
     )
     project = repository(console)
     clean_up(console)
-    narrator = Narrator(console)
-    pythons = python or []
     project = with_options(project, options, pythons)
     if project.target is None and len(pythons) == 1:
         raise UsageError(
             f"--python {pythons[0]}: expected two interpreters, BASE and HEAD, or an --app that is "
             "measured on this one"
         )
-    sizes = _sizes(material or ())
     words = [
         *(word for glob in select or () for word in ("--select", glob)),
         *("--profile", profile, "--seed", str(seed), *["--all"] * everything),
@@ -170,40 +181,27 @@ def compare_command(
         *(word for text in material or () for word in ("--material", text)),
         *repetition(options, pythons),
     ]
-    with machine(wait, console.say), revisions.copies() as copies:
-        scope = Scope(profile, tuple(select or ()), paths.state_dir() / "logs", narrator, copies)
-        pins = base_with or [], with_ or []
-        pair = (pythons[0], pythons[1]) if len(pythons) == 2 else None
-        both = sides_of(project, (base, head), stack_as_of or [], pins, lock, pair, scope, choice)
-        diff = affected.difference(both)
-        touched = affected.find(both, diff, everything=everything)
-        touched = replace(touched, pairs=starting(touched.pairs)) if start else touched
-        covered, blind = (None, "") if start else coverage.observe(touched, diff)
-        if covered:
-            narrator.say(covers(covered))
-        reproduce = command(both.base.record, both.head.record, words)
-        question = Question(
-            touched,
-            ()
-            if start
-            else counted.jobs(
-                (p.sides for p in touched.pairs if not p.executes_alike), both.head.project.units
-            ),
-            limit,
-            seed,
-            {**settings.load(project.root).material, **sizes},
-            start=start,
-            counts_only=counts_only,
-            lanes=topology.here(),
-            coverage=covered,
-            no_coverage=blind,
-            reproduce=(reproduce,) if reproduce else (),
-            notes=left_out(options) if reproduce else (),
-        )
-        comparison, interruption = _compare(question, console, scope.logs)
-        attribution = None
-        if why is not None and interruption is None:
-            attribution = hook("why:explain_comparison")(comparison, both, narrator)
+    reporter, attribution, interruption = Reporter(console), None, None
+
+    def explain(comparison: Comparison, both: Sides) -> None:
+        nonlocal attribution
+        if why is not None:
+            attribution = hook("why:explain_comparison")(comparison, both, reporter)
+
+    with machine(wait, console.say):
+        try:
+            comparison = compare(
+                project,
+                contrast,
+                extent,
+                reporter,
+                words=words,
+                notes=left_out(options),
+                announce=partial(announce, reporter),
+                then=explain,
+            )
+        except InterruptedComparison as problem:
+            comparison, interruption = problem.comparison, problem
     try:
         text = as_markdown(comparison)
         actions.summary(text)  # for the page of the job, in GitHub Actions
@@ -233,15 +231,6 @@ def _keep(comparison: Comparison, results: Path | None, console: Console) -> Non
         console.say(f"\nSaved; the whole report: duetbench show {comparison.id}")
 
 
-def _limit(budget: str | None, *, start: bool, counts_only: bool) -> float | None:
-    """Read the budget, s; raises UsageError, or CountError if required counts are impossible."""
-    if start and counts_only:
-        raise UsageError("--start and --counts-only were given: choose one")
-    if counts_only and (lacking := counting.missing()):
-        raise CountError(lacking)
-    return budget_seconds(budget)
-
-
 def _sizes(texts: Sequence[str]) -> dict[Concern, float]:
     """Read the sizes of --material; raises UsageError."""
     sizes: dict[Concern, float] = {}
@@ -257,25 +246,16 @@ def _sizes(texts: Sequence[str]) -> dict[Concern, float]:
     return sizes
 
 
-def _require_code(options: Mapping[str, bool], choice: tuple[Setting, Setting]) -> None:
-    """Refuse options about the code if both sides execute the same; raises UsageError."""
-    names = [name for name, is_set in options.items() if is_set]
-    if names and any(choice) and crossing(*choice) <= SERVED:
-        raise UsageError(f"{names[0]}: both sides execute the same for a request: leave it out")
-
-
-def _compare(
-    question: Question, console: Console, logs: Path
-) -> tuple[Comparison, InterruptedRun | None]:
-    """Measure, if there is something to judge; an interrupted comparison is partial."""
+def announce(reporter: Reporter, question: Question) -> None:
+    """Say what is compared, and how much of the change the requests run."""
     touched = question.sides
+    if question.coverage:
+        reporter.say(covers(question.coverage))
     if touched.empty_reason:
-        return empty_comparison(question), None
-    reporter = Reporter(console)
+        return
     for sentence in touched.notes:
         reporter.note(sentence)
-    sides = (touched.base.record, touched.head.record)
-    reporter.say(" → ".join(map(side_text, sides)))
+    reporter.say(" → ".join(map(side_text, (touched.base.record, touched.head.record))))
     counts = {
         "cases that can have changed": len(touched.pairs),
         "that cannot": touched.untouched,
@@ -284,8 +264,3 @@ def _compare(
     }
     if sum(counts.values()) > 1:  # for a single case the next line says it
         reporter.note("; ".join(f"{name}: {number}" for name, number in counts.items() if number))
-    try:
-        instruments = (Starts if question.start else Real)(logs)
-        return session.compare(question, reporter, instruments), None
-    except session.InterruptedComparison as interruption:
-        return interruption.comparison, interruption

@@ -13,7 +13,7 @@ from typer import Context, Option
 from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Profile
-from duetbench.host import git, process_session
+from duetbench.host import process_session
 from duetbench.host.console import Console, write
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
@@ -155,20 +155,6 @@ def day(text: str, option: str, more: str = "") -> date:
         return date.fromisoformat(text)
     except ValueError as error:
         raise UsageError(f"{option} {text!r}: expected a date such as 2026-03-01{more}") from error
-
-
-def lock_text(root: Path, name: str) -> str:
-    """Read a stack's lock, FILE or FILE@REV of a repository; UsageError if there is none."""
-    file, sign, revision = name.rpartition("@")
-    if sign and not Path(name).is_file():
-        text = git.ask_or_none(root, "show", f"{revision}:{file}")
-        if text is None:
-            raise UsageError(f"--lock {name}: {revision} has no file {file}")
-        return f"{text}\n"
-    try:
-        return Path(name).read_text("utf-8")
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--lock {name}: expected a lock file of a stack: {error}") from error
 
 
 def commit(option: str, text: str | None) -> str:

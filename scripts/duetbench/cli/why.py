@@ -13,13 +13,14 @@ from duetbench.cli.options import (
     machine,
     repository,
 )
-from duetbench.cli.sides import BaseWithOption, LockOption, WithOption, sides_of
+from duetbench.cli.sides import BaseWithOption, LockOption, WithOption
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.core.errors import CountError, HistoryError, SetupError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.host.machine import measuring
 from duetbench.judge import revisions
+from duetbench.judge.comparison import Contrast
 from duetbench.judge.counted import BothSides
 from duetbench.judge.pairs import Sides
 from duetbench.judge.sides import Scope
@@ -97,7 +98,7 @@ def why_command(
             project = with_options(project, options, [python] if python else [])
             base, head = (*(names or []), None, None)[:2]
             pins = base_with or [], with_ or []
-            sides = sides_of(project, (base, head), [], pins, lock, None, scope)
+            sides = Contrast((base, head), pins=pins, lock=lock).prepare(project, scope)
             for pair in _once(sides, start=start):
                 keep(attribute(*pair, narrator))
     if as_json:

@@ -194,3 +194,17 @@ def _ignore(_folder: str, names: list[str]) -> set[str]:
     generated = {"__pycache__", "node_modules", "results"}
     hidden = {name for name in names if name[0] == "." and name != ".python-version"}
     return hidden | (generated & {*names})
+
+
+def lock_text(root: Path, name: str) -> str:
+    """Read a stack's lock, FILE or FILE@REV of a repository; UsageError if there is none."""
+    file, sign, revision = name.rpartition("@")
+    if sign and not Path(name).is_file():
+        text = git.ask_or_none(root, "show", f"{revision}:{file}")
+        if text is None:
+            raise UsageError(f"--lock {name}: {revision} has no file {file}")
+        return f"{text}\n"
+    try:
+        return Path(name).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--lock {name}: expected a lock file of a stack: {error}") from error

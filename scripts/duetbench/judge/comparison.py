@@ -1,0 +1,211 @@
+"""Compares as people ask for it: what differs, which cases can differ, and what that did to them.
+
+`session` does the measuring, of sides that are prepared. Here they are prepared, and the change
+between them decides what is worth measuring.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+from typing import Final
+
+from duetbench.core.errors import CountError, UsageError
+from duetbench.core.metrics import Concern
+from duetbench.core.model import Profile
+from duetbench.host import paths, topology
+from duetbench.judge import affected, counted, coverage, revisions, session, targets
+from duetbench.judge import sides as sides_
+from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.instruments import Real, Starts
+from duetbench.judge.pairs import Sides, starting
+from duetbench.judge.session import Question, empty_comparison
+from duetbench.judge.sides import Scope
+from duetbench.measure.instructions import counting
+from duetbench.project import setting
+from duetbench.project import settings as settings_
+from duetbench.project.project import Project
+from duetbench.project.setting import AS_DECLARED, SERVED, Setting
+from duetbench.project.settings import STACK
+from duetbench.store.comparison import Comparison, command
+
+DEFAULT_SEED: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """How base and head differ, in one way.
+
+    By default head is the files as they are, and base the revision where its branch left main.
+
+    Attributes:
+        revisions: Of the repository.
+        days: Packages as of two days; None: as locked.
+        pins: Packages in other versions, such as `granian==2.7.8`.
+        lock: Two lock files: FILE, or FILE@REV as of a revision.
+        pythons: Two interpreters. Those of a target are in its key.
+        settings: How the application is served.
+    """
+
+    revisions: tuple[str | None, str | None] = (None, None)
+    days: tuple[date | None, date | None] | None = None
+    pins: tuple[Sequence[str], Sequence[str]] = ((), ())
+    lock: tuple[str, str] | None = None
+    pythons: tuple[str, str] | None = None
+    settings: tuple[Setting, Setting] = (AS_DECLARED, AS_DECLARED)
+
+    def prepare(self, project: Project, scope: Scope) -> Sides:
+        """Prepare both sides; raises UsageError for more than one difference, and as `sides`."""
+        kinds = {
+            "BASE": self.revisions[0], "--stack-as-of": self.days, "--with": any(self.pins),
+            "--lock": self.lock, "--python": self.pythons,
+            " and ".join(setting.options(*self.settings)): any(self.settings),
+        }  # fmt: skip
+        chosen = [name for name, value in kinds.items() if value]
+        if len(chosen) > 1:
+            raise UsageError(f"{' and '.join(chosen)} were given: choose one kind of comparison")
+        repository = project
+        if project.target is not None and chosen and not self.revisions[0]:
+            project = self._deploy(project, scope)
+        if self.days is not None:
+            return sides_.of_dates(project, *self.days, scope)
+        if any(self.pins):
+            return sides_.of_packages(project, *self.pins, scope)
+        if self.lock is not None:
+            return self._of_locks(repository, project, *self.lock, scope)
+        if any(self.settings):
+            return sides_.of_settings(project, *self.settings, scope)
+        if self.pythons is not None:
+            # A copy of a target names its interpreters by the versions that were found.
+            both = self.pythons if project.target is None else tuple(project.settings.interpreters)
+            if len(both) != 2:
+                raise UsageError(
+                    f"--python: expected two different interpreters, found {both[0]} twice"
+                )
+            return sides_.of_interpreters(replace(project, extra_pythons=both), *both, scope)
+        return sides_.of_revisions(project, *self.revisions, scope)
+
+    def _deploy(self, project: Project, scope: Scope) -> Project:
+        """Copy a project whose target both sides share."""
+        base_lock, lock = self.lock or (None, None)
+        ways = self.settings if any(self.settings) else self.settings[:1]
+        pins = list(self.pins[1] or self.pins[0])
+        return targets.working(project, scope.narrator, scope.copies, lock, pins, ways, base_lock)
+
+    @staticmethod
+    def _of_locks(
+        repository: Project, project: Project, base: str, head: str, scope: Scope
+    ) -> Sides:
+        if project.target is None:
+            stack = Path(head.rpartition("@")[0] or head).stem
+            earlier, later = (revisions.lock_text(project.root, name) for name in (base, head))
+        else:
+            narrator, copies, stack = scope.narrator, scope.copies, STACK
+            earlier = targets.other_text(repository, project, narrator, copies, lock=base)
+            later = targets.text_of(project)
+        return sides_.of_locks(project, stack, (base, earlier), (head, later), scope)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Which cases are compared, for how long, and what matters.
+
+    Attributes:
+        select: Globs over the ids of cases; none: all.
+        seconds: Time budget; None: until all is decided.
+        everything: Cases that the change cannot affect, too.
+        start: Compare how servers start, without load.
+        counts_only: Count instructions, and load no server.
+        material: Smallest sizes that somebody acts on, instead of the repository's.
+        seed: Of the order of the duets.
+    """
+
+    select: tuple[str, ...] = ()
+    profile: Profile = "quick"
+    seconds: float | None = None
+    everything: bool = False
+    start: bool = False
+    counts_only: bool = False
+    material: Mapping[Concern, float] = field(default_factory=dict)
+    seed: int = DEFAULT_SEED
+
+    def require_sense(self, contrast: Contrast) -> None:
+        """Refuse what contradicts itself; raises UsageError, or CountError without Valgrind."""
+        if self.start and self.counts_only:
+            raise UsageError("--start and --counts-only were given: choose one")
+        if self.counts_only:
+            require_code("--counts-only", contrast)
+            if lacking := counting.missing():
+                raise CountError(lacking)
+
+
+def require_code(option: str, contrast: Contrast) -> None:
+    """Refuse an option about the code if both sides execute the same; raises UsageError."""
+    if any(contrast.settings) and setting.crossing(*contrast.settings) <= SERVED:
+        raise UsageError(f"{option}: both sides execute the same for a request: leave it out")
+
+
+def compare(
+    project: Project,
+    contrast: Contrast,
+    extent: Extent,
+    reporter: Reporter,
+    *,
+    words: Sequence[str] | None = None,
+    notes: tuple[str, ...] = (),
+    announce: Callable[[Question], object] = id,
+    then: Callable[[Comparison, Sides], object] = lambda _comparison, _sides: None,
+) -> Comparison:
+    """Compare on this machine, which nothing else may use meanwhile; save the result.
+
+    `words` are the options of a command that repeats it, and `notes` say what they lack. `announce`
+    is called when the sides are prepared, and `then` while they still exist.
+
+    Raises:
+        InterruptedComparison: It was interrupted; the partial result is saved.
+        DuetbenchError: As `Contrast.prepare` and `session.compare`.
+    """
+    extent.require_sense(contrast)
+    with revisions.copies() as copies:
+        logs = paths.state_dir() / "logs"
+        scope = Scope(extent.profile, extent.select, logs, reporter, copies)
+        both = contrast.prepare(project, scope)
+        reproduce = command(both.base.record, both.head.record, words or ()) if words else None
+        question = replace(
+            _question(project, both, extent),
+            reproduce=(reproduce,) if reproduce else (),
+            notes=notes if reproduce else (),
+        )
+        announce(question)
+        if question.sides.empty_reason:
+            comparison = empty_comparison(question)
+        else:
+            instruments = (Starts if extent.start else Real)(logs)
+            comparison = session.compare(question, reporter, instruments)
+        then(comparison, both)
+    return comparison
+
+
+def _question(project: Project, both: Sides, extent: Extent) -> Question:
+    """Choose what can differ, and find how much of the change the requests enter."""
+    diff = affected.difference(both)
+    touched = affected.find(both, diff, everything=extent.everything)
+    material = {**settings_.load(project.root).material, **extent.material}
+    if extent.start:
+        touched = replace(touched, pairs=starting(touched.pairs))
+        return Question(
+            touched, (), extent.seconds, extent.seed, material, start=True, lanes=topology.here()
+        )
+    covered, blind = coverage.observe(touched, diff)
+    executed = (pair.sides for pair in touched.pairs if not pair.executes_alike)
+    return Question(
+        touched,
+        counted.jobs(executed, both.head.project.units),
+        extent.seconds,
+        extent.seed,
+        material,
+        counts_only=extent.counts_only,
+        lanes=topology.here(),
+        coverage=covered,
+        no_coverage=blind,
+    )
