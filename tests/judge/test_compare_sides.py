@@ -14,6 +14,7 @@ from duetbench.judge import affected, revisions, sides
 from duetbench.judge.pairs import Sides
 from duetbench.judge.sides import Scope
 from duetbench.project.project import Project
+from duetbench.project.setting import AS_DECLARED, Setting
 from repos import (
     SHOP_CASE,
     borrow_cache,
@@ -316,13 +317,14 @@ def test_settings_are_compared_on_the_same_files(repository: Path, tmp_path: Pat
     """Of an experiment: each case once, as it is declared if it is, and what follows with it."""
     project, scope = Project(repository), want(tmp_path, "asgi-wsgi/*-json/py3.14/*")
 
-    def pairs(base: dict[str, str], head: dict[str, str]) -> list[tuple[str, str, str]]:
+    def pairs(base: Setting, head: Setting) -> list[tuple[str, str, str]]:
         both = affected.find(sides.of_settings(project, base, head, scope))
         assert (both.cross, both.head.record.kind) == (True, "setting")
-        assert (both.base.record.settings, both.head.record.settings) == (base, head)
+        recorded = (both.base.record.settings, both.head.record.settings)
+        assert recorded == tuple({"server": setting.server} for setting in (base, head))
         return [(pair.base.case.id, pair.case.id, pair.reason) for pair in both.pairs]
 
-    uvicorn, granian = {"server": "uvicorn"}, {"server": "granian"}
+    uvicorn, granian = Setting(server="uvicorn"), Setting(server="granian")
     one, two = JSON, JSON.replace("w1/c128", "w2/c256")
     reason = r"granian 2.8.7 instead of uvicorn 0.54.0"
     # The nights declare the first on uvicorn, too; WSGI is nothing that it serves.
@@ -331,21 +333,25 @@ def test_settings_are_compared_on_the_same_files(repository: Path, tmp_path: Pat
     back = "uvicorn 0.54.0 instead of granian 2.8.7"
     assert pairs(granian, uvicorn) == [(head, base, back) for base, head, _ in served]
 
-    both = sides.of_settings(project, {"workers": "1"}, {"workers": "2"}, scope)
+    both = sides.of_settings(project, Setting(workers=1), Setting(workers=2), scope)
     assert {(p.base.case.workers, p.case.workers, p.unequal) for p in both.pairs} == {(1, 2, True)}
     flask = [pair for pair in both.pairs if "wsgi-json" in pair.case.id]
     assert {(pair.base.case.slots, pair.case.slots) for pair in flask} == {(64, 128)}
     assert both.pairs[0].reason == "2 workers instead of 1 worker"
 
-    both = sides.of_settings(project, {}, {"env.JIT": "1"}, scope)
+    both = sides.of_settings(project, AS_DECLARED, Setting(env={"JIT": "1"}), scope)
     assert {(p.base.case.id, "JIT" in p.base.case.env) for p in both.pairs} >= {(one, False)}
     assert {pair.case.env["JIT"] for pair in both.pairs} == {"1"}
     assert both.pairs[0].reason == "JIT=1 instead of no JIT"
     assert not both.pairs[0].executes_alike
 
     for base, head, sentence in (
-        (granian, {"server": "hypercorn"}, "hypercorn: the lock of stack current has no hypercorn"),
-        ({"threads": "1"}, {"threads": "4"}, "selects no case of 1 thread or 4 threads"),
+        (
+            granian,
+            Setting(server="hypercorn"),
+            "hypercorn: the lock of stack current has no hypercorn",
+        ),
+        (Setting(threads=1), Setting(threads=4), "selects no case of 1 thread or 4 threads"),
     ):
         only = replace(scope, select=(f"{JSON}*",))
         with pytest.raises(UsageError, match=sentence):

@@ -14,6 +14,7 @@ from duetbench.judge import affected, revisions, sides, targets
 from duetbench.judge.sides import Scope
 from duetbench.measure import duet
 from duetbench.project.project import Project
+from duetbench.project.setting import Setting
 from duetbench.project.settings import Target
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
@@ -217,7 +218,7 @@ def test_gunicorn_gets_the_workers_that_the_repository_starts_it_with(
 @pytest.mark.real
 def test_two_servers_are_in_one_environment(project: Project, scope: Scope) -> None:
     """Both sides have the same packages, with what either server needs."""
-    servers = {"server": "uvicorn", "loop": "uvloop"}, {"server": "granian", "loop": "asyncio"}
+    servers = Setting(server="uvicorn", loop="uvloop"), Setting(server="granian", loop="asyncio")
     made = targets.working(project, QUIET, scope.copies, settings=servers)
     both = sides.of_settings(made, *servers, scope)
     (pair,) = both.pairs
@@ -231,7 +232,7 @@ def test_two_servers_are_in_one_environment(project: Project, scope: Scope) -> N
     assert both.base.record.label == f"uvicorn {versions['uvicorn']}, uvloop"
     assert both.head.record.label == f"granian {versions['granian']}, asyncio"
     with pytest.raises(UsageError, match="--threads 2: expected blocking threads for wsgi"):
-        sides.of_settings(made, {"threads": "2"}, {"threads": "4"}, scope)
+        sides.of_settings(made, Setting(threads=2), Setting(threads=4), scope)
 
 
 @pytest.mark.real

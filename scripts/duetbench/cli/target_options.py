@@ -20,7 +20,7 @@ from duetbench.host.console import Narrator
 from duetbench.project import setting, target
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
-from duetbench.project.setting import FIELDS, VARIABLE, Setting
+from duetbench.project.setting import OPTIONS, Setting
 from duetbench.project.settings import Target
 
 _OF_KEY: Final = {"requests": ("path", "request"), "headers": ("header",)}
@@ -124,7 +124,7 @@ _HELP_APP: Final = inspect.Parameter(
 
 def _of_sides() -> Iterator[inspect.Parameter]:
     """Yield the options of settings for a command that compares two."""
-    for name in FIELDS:
+    for name in OPTIONS:
         usual, option = get_args(_PARAMETERS[name].annotation)
         kind: Any = list[get_args(usual)[0]]  # type: ignore[misc]
         text = f"{option.help} Two values: BASE HEAD."
@@ -157,7 +157,7 @@ def split_values(words: Sequence[str]) -> list[str]:
         result.append(rest.pop(0))
         option, sign, _ = result[-1].partition("=")
         name = option.removeprefix("--")
-        if not option.startswith("--") or name not in {*FIELDS, "python"}:
+        if not option.startswith("--") or name not in {*OPTIONS, "python"}:
             continue
         if not sign and rest:
             result.append(rest.pop(0))
@@ -191,8 +191,8 @@ def _choice(options: dict[str, Any]) -> tuple[Setting, Setting]:
 
     Raises UsageError if a value is invalid, or both sides have the same.
     """
-    sides: tuple[dict[str, str], dict[str, str]] = ({}, {})
-    for name in FIELDS:
+    sides: tuple[dict[str, Any], dict[str, Any]] = ({"env": {}}, {"env": {}})
+    for name in OPTIONS:
         texts = [str(value) for value in options.pop(name) or ()]
         if len(texts) > 2 or len(texts) != len({*texts}):
             problem = f"expected one value, or two different ones, found {' '.join(texts)}"
@@ -201,19 +201,20 @@ def _choice(options: dict[str, Any]) -> tuple[Setting, Setting]:
             raise UsageError(f"--{name} {wrong[0]}: expected {setting.allowed_values(name)}")
         options[name] = None
         if len(texts) == 1:
-            options[name] = setting.values({name: texts[0]})[name]
+            options[name] = setting.value(name, texts[0])
         for side, text in zip(sides, texts[: 2 * (len(texts) == 2)], strict=False):
-            side[name] = text
+            side[name] = setting.value(name, text)
     for side, name in zip(sides, ("base_env", "head_env"), strict=True):
         for text in options.pop(name) or ():
             variable, sign, value = text.partition("=")
             if not sign or not variable.isidentifier():
                 option = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{option} {text}: expected NAME=VALUE, which reports show")
-            side[VARIABLE + variable] = value
-    if sides[0] == sides[1] and sides[0]:
-        raise UsageError(f"--base-env and --head-env: expected two different, found {sides[0]}")
-    return sides
+            side["env"][variable] = value
+    base, head = Setting(**sides[0]), Setting(**sides[1])
+    if base == head and base:
+        raise UsageError(f"--base-env and --head-env: expected two different, found {base.env}")
+    return base, head
 
 
 def _read(values: dict[str, Any]) -> Options:

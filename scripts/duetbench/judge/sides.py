@@ -266,13 +266,13 @@ def of_settings(project: Project, base: Setting, head: Setting, scope: Scope) ->
         if part.cases and not cases:
             case, names = lacking[0]
             raise UsageError(
-                f"{setting.label(own, other)}: the lock of stack {case.stack} has no {names}: add "
+                f"{own.label(other)}: the lock of stack {case.stack} has no {names}: add "
                 f"it to the stack's group in apps/pyproject.toml, and call `duetbench stack lock "
                 f"{case.stack}`"
             )
         version = {locks[case.stack].packages[case.server] for case in cases}
-        label = setting.label(own, other, version.pop() if len(version) == 1 else "")
-        record = part.record.model_copy(update={"label": label, "settings": dict(own)})
+        label = own.label(other, version.pop() if len(version) == 1 else "")
+        record = part.record.model_copy(update={"label": label, "settings": own.record()})
         sides.append(replace(part, record=record, cases=cases))
     before, after = sides
     reason = f"{after.record.label} instead of {before.record.label}"

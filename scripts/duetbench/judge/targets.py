@@ -31,7 +31,7 @@ from duetbench.project import (
 from duetbench.project.project import Deployment, Project
 from duetbench.project.schema import InterpreterSpec
 from duetbench.project.servers import GEVENT, SERVERS
-from duetbench.project.setting import AS_DECLARED, Setting, values, variables
+from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.settings import FOLDER, STACK, Interpreter, Target
 from duetbench.project.stacks import Stack
 
@@ -95,7 +95,7 @@ def deploy(
     declared, within = project.target, revisions.within(project.root)
     if like is not None and like.target is not None:
         declared = declared.model_copy(update={"loop": like.target.loop})
-    choices = [declared.model_copy(update=values(setting)) for setting in settings]
+    choices = [declared.model_copy(update=setting.values) for setting in settings]
     choice = choices[-1]
     lock = lock or lock_in(place, choice)
     if like is None:
@@ -121,7 +121,7 @@ def deploy(
         needs = _needs(server, ways, interface or "asgi")
         stack = lock_for(needs)
         if interface is None:
-            env = {"env": {**choice.env, **variables(settings[-1])}}
+            env = {"env": {**choice.env, **settings[-1].env}}
             draft = Deployment(project.root, by_name, imports, packages.label, {}, within)
             trial = Project(place, choice.model_copy(update=env), draft)
             if pins:

@@ -18,7 +18,7 @@ from duetbench.host.console import Narrator
 from duetbench.project import experiments, interpreters, settings, stacks, target
 from duetbench.project.experiments import Experiment
 from duetbench.project.schema import InterpreterSpec
-from duetbench.project.setting import AS_DECLARED, Setting, values, with_variables
+from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.settings import FOLDER, STACK, Interpreter, Settings, Target
 from duetbench.project.stacks import Stack
 from duetbench.store.comparison import PackageChange, differences
@@ -126,7 +126,7 @@ class Project:
             if self.deployment is not None:
                 return self.deployment.cases[profile]
             return tuple(case for e in self.experiments for case in e.cases[profile])
-        changes = values(setting)
+        changes = setting.values
         if self.deployment is None or self.target is None:
             cases = tuple(c for e in self.experiments for c in e.cases_with(profile, changes))
         else:
@@ -138,7 +138,7 @@ class Project:
                 server=str(changes.get("server", case.server)),
                 pythons=tuple(self.deployment.interpreters),
             )[profile]
-        return tuple(with_variables(case, setting) for case in cases)
+        return tuple(setting.apply(case) for case in cases)
 
     def pythons(self, stack: str) -> tuple[str, ...]:
         """List the usual interpreters of a stack; raises UsageError if there is no such stack."""

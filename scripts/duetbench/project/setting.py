@@ -1,35 +1,18 @@
 """A setting: how one side of a comparison is served differently from the other, as by its server.
 
-It maps names to texts. Names in `FIELDS` are options; `env.NAME` is a variable of the server.
+Options name a server, an event loop, or numbers; variables are those of the server.
 """
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Self
 
 from duetbench.core.model import Case
 from duetbench.core.units import count
 from duetbench.project.servers import SERVERS
 
-Setting = Mapping[str, str]
-
-AS_DECLARED: Final[Setting] = {}
-
-FIELDS: Final = {
-    "server": "server",
-    "loop": "loop",
-    "workers": "workers",
-    "threads": "threads",
-    "connections": "load.connections",
-}
-"""Name of an option → the field of a case that it sets."""
-
-VARIABLE: Final = "env."
-"""Prefix of the names of variables."""
-
-SERVED: Final = frozenset(FIELDS.values())
-"""Fields that say how an application is served, which do not change what a request executes."""
-
+_VARIABLE: Final = "env."  # prefix of the names of variables in records
 _COUNT: Final = re.compile(r"[1-9]\d{0,4}")
 _WORDS: Final = {
     "server": SERVERS.keys(),
@@ -37,67 +20,94 @@ _WORDS: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What differs from the declaration; None: nothing. `env` has variables of the server."""
+
+    server: str | None = None
+    loop: str | None = None
+    workers: int | None = None
+    threads: int | None = None
+    connections: int | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, record: Mapping[str, str]) -> Self:
+        """Read a setting as records have it: each option's text, and each variable's."""
+        variables = {
+            name.removeprefix(_VARIABLE): text
+            for name, text in record.items()
+            if name.startswith(_VARIABLE)
+        }
+        values: dict[str, Any] = {n: value(n, t) for n, t in record.items() if n in OPTIONS}
+        return cls(env=variables, **values)
+
+    def record(self) -> dict[str, str]:
+        """Return the setting as records have it."""
+        variables = {f"{_VARIABLE}{name}": text for name, text in self.env.items()}
+        return {**{name: str(value) for name, value in self.values.items()}, **variables}
+
+    def __bool__(self) -> bool:
+        return bool(self.values or self.env)
+
+    @property
+    def values(self) -> dict[str, str | int]:
+        """The values of options, by name."""
+        pairs = {name: getattr(self, name) for name in OPTIONS}
+        return {name: value for name, value in pairs.items() if value is not None}
+
+    def apply(self, case: Case) -> Case:
+        """Return a case with the setting's variables, which override private ones."""
+        private = tuple(name for name in case.env_names if name not in self.env)
+        return case.model_copy(update={"env": {**case.env, **self.env}, "env_names": private})
+
+    def label(self, other: "Setting", version: str = "") -> str:
+        """Name a side by its setting, `granian 2.8.7` or `2 workers`, beside another setting."""
+        return ", ".join(self._words(other, version))
+
+    def _words(self, other: "Setting", version: str) -> Iterator[str]:
+        for name, own in self.values.items():
+            if isinstance(own, int):
+                yield f"{count(own)} {name if own != 1 else name.removesuffix('s')}"
+            else:
+                yield f"{own} {version}".strip() if name == "server" else own
+        for name in dict.fromkeys((*self.env, *other.env)):
+            yield f"{name}={self.env[name]}" if name in self.env else f"no {name}"
+
+
+OPTIONS: Final = tuple(entry.name for entry in fields(Setting) if entry.name != "env")
+"""Names of options; each sets the field of that name, of a case or of its load."""
+
+_PLACES: Final = {name: name for name in OPTIONS} | {"connections": "load.connections"}
+
+SERVED: Final = frozenset(_PLACES.values())
+"""Fields that say how an application is served, which do not change what a request executes."""
+
+AS_DECLARED: Final = Setting()
+
+
 def allowed_values(name: str) -> str:
-    """Describe the allowed values of an option of `FIELDS`."""
+    """Describe the allowed values of an option."""
     return f"one of {', '.join(sorted(_WORDS[name]))}" if name in _WORDS else "a number from 1 on"
 
 
 def fits(name: str, text: str) -> bool:
-    """Whether a text is a valid value of an option of `FIELDS`."""
+    """Whether a text is a valid value of an option."""
     return text in _WORDS[name] if name in _WORDS else bool(_COUNT.fullmatch(text))
 
 
-def values(setting: Setting) -> dict[str, str | int]:
-    """Return the setting's options, with numbers as such."""
-    return {
-        name: text if name in _WORDS else int(text)
-        for name, text in setting.items()
-        if name in FIELDS
-    }
-
-
-def variables(setting: Setting) -> dict[str, str]:
-    """Return the setting's variables."""
-    return {
-        name.removeprefix(VARIABLE): text
-        for name, text in setting.items()
-        if name.startswith(VARIABLE)
-    }
+def value(name: str, text: str) -> str | int:
+    """Return an option's value: a name, or a number."""
+    return text if name in _WORDS else int(text)
 
 
 def options(*sides: Setting) -> tuple[str, ...]:
     """List the command-line options in which sides differ."""
-    names = dict.fromkeys(name for side in sides for name in side)
-    flags = ("--head-env" if name.startswith(VARIABLE) else f"--{name}" for name in names)
-    return tuple(dict.fromkeys(flags))
+    names = dict.fromkeys(f"--{name}" for side in sides for name in side.values)
+    return (*names, *(["--head-env"] if any(side.env for side in sides) else []))
 
 
 def crossing(*sides: Setting) -> frozenset[str]:
     """List the fields of a case in which sides with these settings differ."""
-    names = {name for side in sides for name in side}
-    return frozenset("env" if name.startswith(VARIABLE) else FIELDS[name] for name in names)
-
-
-def with_variables(case: Case, setting: Setting) -> Case:
-    """Return a case with the variables of a setting, which override private ones."""
-    own = variables(setting)
-    private = tuple(name for name in case.env_names if name not in own)
-    return case.model_copy(update={"env": {**case.env, **own}, "env_names": private})
-
-
-def label(setting: Setting, other: Setting, version: str = "") -> str:
-    """Name a side by its setting, `granian 2.8.7` or `2 workers`, beside another setting."""
-    return ", ".join(_words(setting, other, version))
-
-
-def _words(setting: Setting, other: Setting, version: str) -> Iterator[str]:
-    for name in dict.fromkeys((*setting, *other)):
-        text = setting.get(name)
-        if name.startswith(VARIABLE):
-            variable = name.removeprefix(VARIABLE)
-            yield f"no {variable}" if text is None else f"{variable}={text}"
-        elif text is not None and name in _WORDS:
-            yield f"{text} {version}".strip() if name == "server" else text
-        elif text is not None:
-            noun = name if text != "1" else name.removesuffix("s")
-            yield f"{count(int(text))} {noun}"
+    names = {_PLACES[name] for side in sides for name in side.values}
+    return frozenset({*names, *(["env"] if any(side.env for side in sides) else [])})

@@ -28,8 +28,8 @@ from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Machine
 from duetbench.core.units import Formatter, Interval, student
-from duetbench.project import setting
 from duetbench.project.published import CaseShape, Published, Shape
+from duetbench.project.setting import Setting
 from duetbench.show import formats
 from duetbench.show.page import ANSWERED, DECIDED, Answer, StatementVerdict
 from duetbench.store.comparison import CaseComparison, Comparison
@@ -221,7 +221,7 @@ def _cell(case: Case) -> Hashable:
 
 def _as_base(comparison: Comparison, case: Case) -> Case:
     """Return a comparison's case, which is as head serves it, as base does."""
-    fields = setting.values(comparison.base.settings)
+    fields = Setting.read(comparison.base.settings).values
     load = {"connections": fields.pop("connections", case.load.connections)}
     if comparison.base.kind == "interpreter":
         fields["python"] = next((python.name for python in comparison.base.interpreters), "")
