@@ -300,6 +300,10 @@ def test_the_sandbox_is_as_closed_as_measuring_allows(root: Path) -> None:
     text = unit.read_text()
     for line in ("DynamicUser=yes", "KillMode=control-group", "IPAddressDeny=any"):
         assert f"\n{line}\n" in text
+    own = "\nNetworkNamespacePath=/run/netns/duetbench\n"
+    assert own in text
+    assert own in (root / UNITS / "duetbench-packages@.socket").read_text()
+    assert own not in (root / UNITS / "duetbench-packages@.service").read_text()  # it goes out
     for bound in ("MemoryMax", "TasksMax", "RuntimeMaxSec", "LimitFSIZE"):
         assert re.search(rf"^{bound}=\d", text, re.MULTILINE)
 

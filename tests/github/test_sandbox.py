@@ -23,13 +23,13 @@ from typer.testing import CliRunner
 from duetbench.cli import app
 from duetbench.core.errors import ArtifactError, SetupError
 from duetbench.github import sandbox
+from duetbench.host import machine
 
 MAIN: Final = """\
 import json, os, pathlib, signal, sys, time
 script = pathlib.Path(os.environ["STAND_IN"]).read_text()
 exec(script)
 """
-REACHES: Final = "the sandbox reaches the network"
 
 
 @pytest.fixture
@@ -172,6 +172,17 @@ def test_a_verb_that_is_interrupted_hands_out_what_it_has(verb: Path, tmp_path: 
     assert (Path("out") / "a.partial.json").read_text() == "{}"
 
 
+def test_nobody_measures_beside_it(verb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The machine is held by this process, which shares its network with others."""
+    verb.write_text(
+        f"os.environ[{machine.LOCK!r}] = {os.environ[machine.LOCK]!r}\n"
+        "from duetbench.host.machine import measuring\n"
+        "with measuring(): print('free')\n"
+    )
+    assert run("run", "--results", "out") == 1
+    assert f"another duetbench is measuring on it (pid {os.getpid()} " in capsys.readouterr().out
+
+
 def test_no_line_of_it_is_a_command_to_the_runner(
     verb: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,18 +194,22 @@ def test_no_line_of_it_is_a_command_to_the_runner(
     assert others == ["::set-env name=LD_PRELOAD::/tmp/x.so", "", f"::{token}::"]
 
 
-def test_a_sandbox_with_a_way_out_measures_nothing(
+def test_a_sandbox_without_a_network_of_its_own_measures_nothing(
     verb: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A kernel without a filter of addresses, as the one that this test runs on, outside of it."""
+    """As on the machine that this test runs on, outside of the unit."""
     verb.write_text("open('out', 'w')")
     monkeypatch.setattr(sandbox, "_WALLED", WALLED)
-    code = run("detect", "--to", "out")
-    text = capsys.readouterr().out
-    if REACHES not in text:
-        pytest.skip("this machine has no network, or filters it")
-    assert code == 4
+    assert run("detect", "--to", "out") == 4
+    assert "the sandbox shares this machine's network" in capsys.readouterr().out
     assert not Path("out").exists()
+
+
+def test_a_network_of_its_own_is_recognised() -> None:
+    unshare = ["unshare", "--map-root-user", "--net"]
+    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this system gives processes no network of their own")
+    subprocess.run([*unshare, sys.executable, "-I", "-c", WALLED], check=True)
 
 
 WALLED: Final = sandbox._WALLED
