@@ -23,13 +23,13 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from duetbench.core.errors import ArtifactError, DuetbenchError, SetupError, UsageError
+from duetbench.core.errors import ArtifactError, SetupError, UsageError
 from duetbench.core.text import printable, without_control
 from duetbench.github import archives
 from duetbench.host import cache as artefact
@@ -47,16 +47,6 @@ READ: Final = frozenset({"--plan", "--from"})
 WRITTEN: Final = frozenset({"--results", "--to", "--output", "--why"})
 """Options that name a file or folder to write, which may exist already."""
 
-SOURCES: Final = Path(__file__).resolve().parents[2] / "runner"
-"""The files that prepare-runner.sh installs."""
-
-INSTALLED: Final = {
-    "job-started.sh": Path("/usr/local/lib/duetbench"),
-    "duetbench-network.service": Path("/etc/systemd/system"),
-    "duetbench-sandbox@.service": Path("/etc/systemd/system"),
-    "duetbench-sandbox.socket": Path("/etc/systemd/system"),
-    "duetbench-runner.service": Path("/etc/systemd/system"),
-}
 _MOST_LOG: Final = 4_000_000  # bytes of output passed on; a comparison prints a hundredth of it
 _MOST_SENT: Final = 20 * archives.MOST_PACKED
 """Bytes of all archives: a night's files of some 100 kB each go out a few hundred times."""
@@ -158,6 +148,12 @@ def _shared(cache: Path) -> Iterator[Path]:
             kinds = [entry] if artefact.facts(entry) is not None else [*entry.glob("*")]
             if not entry.name.startswith(".") and any(artefact.facts(k) is not None for k in kinds):
                 yield entry
+
+
+def require() -> None:
+    """Raise SetupError if this machine has no sandbox, or its user may not use it."""
+    with _connected():
+        pass
 
 
 @contextmanager
@@ -357,28 +353,3 @@ def _quoted() -> Iterator[None]:
     finally:
         sys.stdout.write(f"\n::{token}::\n")
         sys.stdout.flush()
-
-
-def problems(installed: Mapping[str, Path] = INSTALLED, owner: int = 0) -> tuple[str, ...]:
-    """Describe what this machine lacks as a runner, or where it differs from this checkout."""
-    messages = []
-    for name, folder in installed.items():
-        file = folder / name
-        try:
-            if file.read_bytes() != (SOURCES / name).read_bytes():
-                messages.append(f"{file} differs from this checkout's")
-            messages += [
-                f"{entry}: expected root as its owner, and no other account that can write to it"
-                for entry in (file, *file.parents)
-                if (status := entry.stat()).st_uid not in {0, owner}
-                or (status.st_mode & 0o022 and not status.st_mode & 0o1000)
-            ]
-        except OSError as error:
-            messages.append(f"{file}: {error.strerror}")
-    if not messages:
-        try:
-            with _connected():
-                pass
-        except DuetbenchError as error:
-            messages.append(str(error))
-    return tuple(messages)
