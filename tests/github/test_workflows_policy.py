@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 import typer.main
 
-from acting import PROJECT, load
+from acting import HOSTED, PROJECT, load
 from duetbench.cli import app
 from linting import actionlint, zizmor
 
@@ -68,6 +68,8 @@ def limits(_: str, text: str) -> Iterator[str]:
             yield f"{name}: timeout-minutes is {minutes!r}"
         before: list[Any] = []
         for step in job.get("steps", []):
+            if job["runs-on"] == HOSTED and step.get("with", {}).get("fetch-depth") == 0:
+                yield f"{name}: fetches the results of all nights; a large depth has one branch"
             always = "!cancelled()" in str(step.get("if"))
             if name in {"run", "confirm"} and called(step):
                 if before and not always:
@@ -88,7 +90,7 @@ def machines(name: str, text: str) -> Iterator[str]:
             if not triggers <= TAKEN:
                 yield f"{job_name}: calls what may use our machines, from {sorted(triggers)}"
             continue
-        if labels == "ubuntu-24.04":
+        if labels == HOSTED:
             continue
         if (name, job_name) not in OURS or labels[:2] != ["self-hosted", "duetbench"]:
             yield f"{job_name}: runs-on is {labels!r}"
@@ -232,6 +234,7 @@ CHECKOUT = (
     "      - uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1\n"
     "        with:\n          ref: ${{ %s }}\n      - run: duetbench doctor"
 )
+DEPTH = (CHECKOUT % "github.sha").replace("ref: ${{ github.sha }}", "fetch-depth: 0")
 DOWNLOAD = (
     "      - uses: actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c # v8.0.1\n"
     "        with:\n          %s\n      - run: duetbench doctor"
@@ -244,6 +247,7 @@ BAD = [
     ("limits", "    permissions:\n      issues: write\n", ""),
     ("limits", "    timeout-minutes: 10\n", ""),
     ("limits", "timeout-minutes: 5", "name: Measure"),
+    ("limits", "      - run: duetbench doctor", DEPTH),
     ("limits", "      - uses: actions/upload-artifact", f"{ROOM}      - uses: actions/upload-art"),
     ("machines", "  run:\n", "  other:\n"),
     ("machines", "duetbench ci sandbox -- run", "duetbench run"),
