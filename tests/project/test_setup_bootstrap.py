@@ -50,9 +50,17 @@ def uv_cache() -> str:
     return done.stdout.strip()
 
 
+WATCHED = """
+import os, runpy
+exists = os.path.exists
+os.sync = lambda: print("written:", exists(".venv/bin/duetbench"), exists(".venv/duetbench-made"))
+runpy.run_path("scripts/bootstrap.py", run_name="__main__")
+"""
+
+
 def start(checkout: Path, tmp_path: Path) -> Popen[str]:
     return Popen(
-        [PYTHON, "scripts/bootstrap.py"],
+        [PYTHON, "-c", WATCHED],
         cwd=checkout,
         env=environment(tmp_path),
         stdout=subprocess.PIPE,
@@ -78,6 +86,7 @@ def test_it_makes_the_environment_once_and_then_only_checks(checkout: Path, tmp_
     """Two at once both end well, and then nothing is said, or changed."""
     heard = "".join(map(said, [start(checkout, tmp_path), start(checkout, tmp_path)]))
     assert heard.count("making .venv") == 1
+    assert heard.count("written: True False") == 1  # to the disk, before the stamp says so
     assert heard.count("another set-up is at work: waiting for it") == 1
     assert works(checkout)
     venv = checkout / ".venv"
