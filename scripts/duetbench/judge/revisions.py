@@ -75,7 +75,7 @@ def working(root: Path) -> Revision:
     """Record the checkout with uncommitted changes, without ignored files and results."""
     head = resolve(root, "HEAD")
     with tempfile.TemporaryDirectory() as folder:
-        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+        index = {"GIT_INDEX_FILE": str(Path(folder) / "index"), **git.elsewhere(root)}
         git.ask(root, "read-tree", head.tree, env=index)
         git.ask(root, "add", "--all", "--", ":/", ":(exclude)results", env=index)
         tree = git.ask(root, "write-tree", env=index)
