@@ -10,7 +10,8 @@
 #        of those that TESTS names one, which begins at once); what failed beside others is tried
 #        once more alone, by name and in sight
 # check  lint, format, types (of the JavaScript too), and which folder imports which
-# lock   requirements.txt, the harness's own lock, as pyproject.toml asks for it now; UPGRADE=1: newest
+# lock   requirements.txt, the harness's own lock, as pyproject.toml asks for it now; UPGRADE=1: the
+#        newest releases that are a week old
 # dist   wheel and source archive, in dist/; TAG= is the version's tag, without which the changelog is
 #        not looked at
 # try    what is in dist/ is started once as a user would, with the newest packages
@@ -80,7 +81,7 @@ check: harness scripts/typescript/node_modules
 
 lock: harness
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
-	--all-extras --group dev $(if $(UPGRADE),--upgrade) pyproject.toml --output-file requirements.txt
+	--all-extras --group dev $(if $(UPGRADE),--upgrade --exclude-newer '7 days') pyproject.toml --output-file requirements.txt
 
 dist: harness
 	@rm -rf dist

@@ -90,6 +90,7 @@ def make_environment(uv: Path) -> None:
     run(*pip, "--require-hashes", "--build-constraints", LOCK, "-r", LOCK)
     # Its build backend is among the locked packages, so this needs no network.
     run(*pip, "--offline", "--no-build-isolation", "--editable", ROOT)
+    os.sync()  # after a power cut, an environment with a stamp has all its contents
     STAMP.write_text(digest)
 
 

@@ -53,6 +53,9 @@ put 644 /etc/duetbench/policy <<END
 repository='$repository' repository_id='$repository_id' ref='refs/heads/$branch'
 events='$(words "$events")' workflows='$(words "$workflows")'
 END
+put 644 /etc/duetbench/words <<END
+repository=$repository ${repository_id:+repository_id=$repository_id }branch=$branch packages=${packages:-none} ${group:+group=$group }workflows=$workflows events=$events
+END
 units=/etc/systemd/system
 for file in "$from"/*.service "$from"/*.socket; do put 644 "$units/${file##*/}" <"$file"; done
 sockets='' number=0 hosts='127.0.0.1 localhost'
@@ -64,6 +67,11 @@ for host in $(words "$packages"); do
     put 644 "$units/duetbench-packages@$host.socket.d/50-address.conf"
 done
 echo "$hosts" | put 644 /etc/duetbench/hosts
+for old in "$root$units"/duetbench-packages@?*.socket.d; do # of hosts of an earlier time
+  name=${old##*/} name=${name%.d}
+  case "$sockets " in *" $name "*) continue ;; esac
+  [ ! -d "$old" ] || { act systemctl disable --now "$name" && rm -r "$old"; }
+done
 
 # What keeps figures steady: one clock, no updates at night, with four cores one for the system.
 for timer in apt-daily apt-daily-upgrade; do
@@ -80,6 +88,8 @@ if [ "$cores" -ge 4 ]; then
 fi
 act systemctl daemon-reload
 # shellcheck disable=SC2086 # several sockets
+act systemctl try-restart duetbench-sandbox.socket $sockets
+# shellcheck disable=SC2086
 act systemctl enable duetbench-clock.service duetbench-sandbox.socket duetbench-runner.service $sockets
 url=https://github.com/$repository settings=https://github.com/$repository/settings
 [ -z "$group" ] || url=${url%/*} settings=https://github.com/organizations/${repository%/*}/settings

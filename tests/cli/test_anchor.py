@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from duetbench.github import incoming
 from duetbench.project.project import Project
 from duetbench.project.settings import anchor_file, load_anchor
 from duetbench.store import files, points
+from duetbench.store.comparison import Duet
 from duetbench.store.night import NightPlan
 from duetbench.store.points import Points
 from duetbench.trend import anchored
@@ -174,6 +176,27 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
     commit(scene.root, "Something else")
     done = scene.call("anchor", "run", *given)
     assert (done.code, "check that commit out" in done.err) == (2, True)
+
+
+def test_points_are_saved_after_every_duet(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """So they are there whatever ends the program. Two cases get five duets each."""
+    scene.anchored("first")
+    plan, saved = tmp_path / "night.json", list[list[int]]()
+    play = FakeInstruments.duets
+
+    def look(instruments: FakeInstruments, *given: Any, **how: Any) -> tuple[Duet, ...]:
+        files = [one for one in read(scene) if one.shard == 1]
+        saved.append([case.points[0].duets for one in files for case in one.cases])
+        return play(instruments, *given, **how)
+
+    monkeypatch.setattr(FakeInstruments, "duets", look)
+    assert scene.call("ci", "plan", "--output", plan).code == 0
+    words = ("--plan", plan, "--shard", "1", "--results", scene.results)
+    assert scene.call("anchor", "run", *words).code == 0
+    assert len(saved) == 10
+    assert (saved[0], sorted(saved[-1])) == ([], [4, 5])
 
 
 def test_what_the_anchor_did_not_have_has_no_point_yet(scene: Scene) -> None:

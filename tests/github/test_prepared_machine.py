@@ -11,7 +11,8 @@ from typing import Final
 
 import pytest
 
-from duetbench.github import sandbox
+from bench import invoke
+from duetbench.github import readiness, sandbox
 from steps import NIGHT
 
 ROOT: Final = Path(__file__).parents[2]
@@ -220,6 +221,15 @@ def test_it_can_be_repeated(root: Path) -> None:
     assert [(root / name).stat().st_mode & 0o777 for name in folders] == [0o700, 0o700, 0o755]
 
 
+def test_a_host_that_is_no_longer_named_has_no_way(root: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(root, tmp_path / "machine"))
+    done = prepare(copy, "packages=files.example")
+    units = [path.name for path in (copy / UNITS).glob("duetbench-packages@*.d")]
+    assert units == ["duetbench-packages@files.example.socket.d"]
+    gone = "$ systemctl disable --now duetbench-packages@index.example.socket\n"
+    assert done.stdout.count("disable") == done.stdout.count(gone) == 1
+
+
 def test_what_was_asked_for_is_written(tmp_path: Path) -> None:
     copy, root = tmp_path / "checkout" / "scripts", tmp_path / "root"
     shutil.copytree(ROOT / "scripts" / "runner", copy / "runner")
@@ -300,29 +310,93 @@ def test_the_sandbox_is_as_closed_as_measuring_allows(root: Path) -> None:
     text = unit.read_text()
     for line in ("DynamicUser=yes", "KillMode=control-group", "IPAddressDeny=any"):
         assert f"\n{line}\n" in text
+    own = "\nNetworkNamespacePath=/run/netns/duetbench\n"
+    assert own in text
+    assert own in (root / UNITS / "duetbench-packages@.socket").read_text()
+    assert own not in (root / UNITS / "duetbench-packages@.service").read_text()  # it goes out
     for bound in ("MemoryMax", "TasksMax", "RuntimeMaxSec", "LimitFSIZE"):
         assert re.search(rf"^{bound}=\d", text, re.MULTILINE)
 
 
-def test_what_differs_from_the_checkout_is_found(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copy = tmp_path / "machine"
-    shutil.copytree(root, copy)
+@pytest.fixture
+def copy(root: Path, tmp_path: Path) -> Path:
+    """A machine that is prepared, whose files a test may change."""
     tmp_path.chmod(0o755)
-    monkeypatch.setenv(sandbox.VARIABLE, str(tmp_path / "no-socket"))
-    installed = {name: copy / folder.relative_to("/") for name, folder in sandbox.INSTALLED.items()}
+    return Path(shutil.copytree(root, tmp_path / "machine"))
 
-    def problems() -> tuple[str, ...]:
-        return sandbox.problems(installed, owner=os.geteuid())
 
-    (only,) = problems()
-    assert "this machine has no sandbox" in only
+def differences(copy: Path) -> list[tuple[str, str]]:
+    found = readiness.machine(copy, owner=os.geteuid())
+    return [(level, text.replace(f"{copy}/", "")) for level, text in found]
+
+
+@pytest.mark.parametrize(
+    ("file", "level"),
+    [
+        (f"{UNITS}/duetbench-sandbox@.service", "error"),
+        (f"{UNITS}/duetbench-network.service", "error"),
+        (f"{UNITS}/duetbench-packages@index.example.socket.d/50-address.conf", "error"),
+        ("etc/duetbench/hosts", "error"),
+        ("etc/duetbench/policy", "warning"),
+        ("usr/local/lib/duetbench/job-started.sh", "warning"),
+        (f"{UNITS}/apt-daily.timer.d/50-duetbench.conf", "warning"),
+    ],
+)
+def test_what_differs_from_the_checkout_is_found(copy: Path, file: str, level: str) -> None:
+    """Every file that the script writes for the machine's words, but for comments."""
+    assert differences(copy) == []
+    with (copy / file).open("a") as opened:
+        opened.write("# in your own words\n")
+    assert differences(copy) == []
+    with (copy / file).open("a") as opened:
+        opened.write("more\n")
+    assert differences(copy) == [(level, f"{file} differs from this checkout's")]
+    (copy / file).unlink()
+    assert differences(copy) == [(level, f"{file}: No such file or directory")]
+
+
+def test_who_may_write_to_it_and_what_was_added_is_found(copy: Path) -> None:
     hook = copy / "usr/local/lib/duetbench/job-started.sh"
     hook.chmod(0o777)
-    assert f"{hook}: expected root as its owner" in problems()[0]
-    hook.chmod(0o755)
-    hook.write_text("#!/bin/sh\nexit 0\n")
-    assert f"{hook} differs from this checkout's" in problems()[0]
-    hook.unlink()
-    assert f"{hook}: No such file" in problems()[0]
+    addition = f"{UNITS}/duetbench-sandbox@.service.d/override.conf"
+    (copy / addition).parent.mkdir(exist_ok=True)
+    (copy / addition).write_text("[Service]\nEnvironment=UV_INDEX_URL=https://index.example\n")
+    wrong, added = differences(copy)
+    assert wrong[0] == "error"
+    assert wrong[1].startswith("usr/local/lib/duetbench/job-started.sh: expected root as its owner")
+    assert added == ("notice", f"{addition}: an addition of this machine's")
+
+
+def test_a_machine_that_nobody_has_prepared(copy: Path) -> None:
+    words = copy / "etc/duetbench/words"
+    words.write_text("repository=OWNER/NAME packages=none\n")
+    (level, text), *_ = differences(copy)
+    assert level == "error"
+    assert "expected your own value, not a placeholder" in text
+    words.unlink()
+    reason = "etc/duetbench/words: No such file or directory"
+    assert differences(copy) == [("error", f"this machine is not prepared as a runner: {reason}")]
+
+
+def test_a_job_shows_how_its_machine_differs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the job's page. With another sandbox than the checkout's, nothing is started."""
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    started = list[str]()
+    monkeypatch.setattr(sandbox, "run", lambda _, words: started.extend(words))
+    found = [readiness.Difference("warning", "/etc/x differs"), readiness.Difference("notice", "y")]
+    monkeypatch.setattr(readiness, "machine", lambda: found)
+    words = ("ci", "sandbox", "--", "run", "--to", "out")
+    done = invoke(capsys, monkeypatch, words)
+    assert (done.code, started) == (0, ["run", "--to", "out"])
+    remedy = "; to install it, run scripts/prepare-runner.sh (docs/runners.md)"
+    lines = [f"::warning title=duetbench::/etc/x differs{remedy}"]
+    lines += ["::notice title=duetbench::y"]
+    assert done.out.splitlines() == lines
+    found.append(readiness.Difference("error", "/etc/z: 100 %\nwrong"))
+    done = invoke(capsys, monkeypatch, words)
+    assert (done.code, len(started)) == (4, 3)
+    assert done.out.splitlines()[2] == f"::error title=duetbench::/etc/z: 100 %25%0Awrong{remedy}"
+    assert "nothing was started: /etc/z" in done.err
+    assert invoke(capsys, monkeypatch, ("ci", "runner")).code == 1

@@ -6,6 +6,7 @@ unit's, what this tests is the script that it gets and what is made of the answe
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -13,23 +14,22 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Final
 
 import pytest
-from typer.testing import CliRunner
 
-from duetbench.cli import app
+from acting import PROJECT, load
 from duetbench.core.errors import ArtifactError, SetupError
 from duetbench.github import sandbox
+from duetbench.host import machine
 
 MAIN: Final = """\
 import json, os, pathlib, signal, sys, time
 script = pathlib.Path(os.environ["STAND_IN"]).read_text()
 exec(script)
 """
-REACHES: Final = "the sandbox reaches the network"
 
 
 @pytest.fixture
@@ -119,35 +119,77 @@ def test_what_runs_on_does_not_hold_anybody_up(verb: Path) -> None:
     assert Path("c.json").read_text() == "x"
 
 
+FORGED: Final = """\
+import io, struct, sys, tarfile
+def frame(kind, content): sys.stdout.buffer.write(struct.pack(">cI", kind, len(content)) + content)
+def files(*names):
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        for name in names: archive.addfile(tarfile.TarInfo(name))
+    frame(b"f", data.getvalue())
+"""
+
+
 @pytest.mark.parametrize(
-    ("script", "reason"),
+    ("forged", "script", "reason"),
     [
-        ("os.mkdir('out'); os.symlink('/etc', 'out/runs')", "'out/runs' is not a plain file"),
-        ("open('out', 'wb').truncate(90_000_000)", "sent more than 33,000,000 bytes"),
-        ("os.mkdir('out'); open('out/.bashrc', 'w')", "the name 'out/.bashrc'"),
-        ("os.write(1, b'\\0000\\0garbage' * 100)", "expected a tar archive"),
+        (False, "os.mkdir('out'); os.symlink('/etc', 'out/runs')", "'out/runs' is not a plain"),
+        (False, "open('out', 'wb').truncate(90_000_000)", "sent more than 33,000,000 bytes"),
+        (True, "files('out/.bashrc'); frame(b'c', b'0')", "the name 'out/.bashrc'"),
+        (True, "frame(b'f', b'garbage' * 100); frame(b'c', b'0')", "expected a tar archive"),
+        (True, "files('other.json'); frame(b'c', b'0')", "other.json, which the command was not"),
+        (True, "files('out/a'); files('out/../b'); frame(b'c', b'0')", "the name 'out/../b'"),
+        (True, "frame(b'c', b'-1')", "sent no exit code"),
+        (True, "print('sh: 1: python: not found')", "sent 'sh: 1: python: not found"),
     ],
 )
-def test_what_is_no_set_of_plain_files_stays_outside(verb: Path, script: str, reason: str) -> None:
+def test_what_is_no_set_of_plain_files_stays_outside(
+    verb: Path, monkeypatch: pytest.MonkeyPatch, forged: bool, script: str, reason: str
+) -> None:
+    """Whoever wrote the code may have the connection as well."""
     verb.write_text(script)
-    with pytest.raises(ArtifactError, match=reason.replace("(", r"\(")):
+    if forged:
+        monkeypatch.setattr(sandbox, "_SERVE", (sys.executable, "-I", "-c", FORGED + script))
+    with pytest.raises(ArtifactError, match=re.escape(reason)):
         run("run-it", "--to", "out")
-    assert not any(Path().rglob("*"))
+    assert {str(path) for path in Path().rglob("*")} <= {"out", "out/a"}
 
 
-def test_a_forged_answer_writes_only_what_the_verb_was_to_write(verb: Path) -> None:
-    """Whoever wrote the code has the connection as well."""
+@pytest.mark.usefixtures("verb")
+@pytest.mark.parametrize(("archives", "refused"), [(3, False), (4, True)])
+def test_what_it_sends_is_bounded_in_all(
+    monkeypatch: pytest.MonkeyPatch, archives: int, refused: bool
+) -> None:
+    """An archive of a file has 10,240 bytes."""
+    script = f"{FORGED}for _ in range({archives}): files('out')\nframe(b'c', b'0')"
+    monkeypatch.setattr(sandbox, "_SERVE", (sys.executable, "-I", "-c", script))
+    monkeypatch.setattr(sandbox, "_MOST_SENT", 3 * 10_240)
+    with pytest.raises(ArtifactError) if refused else nullcontext():
+        run("run-it", "--to", "out")
+
+
+def test_files_come_out_while_the_verb_runs(verb: Path) -> None:
+    """Whatever ends the sandbox, what was written is outside: as it was, and without drafts."""
     verb.write_text(
-        "import io, tarfile\n"
-        "data = io.BytesIO()\n"
-        "with tarfile.open(fileobj=data, mode='w') as archive:\n"
-        "    archive.addfile(tarfile.TarInfo('other.json'))\n"
-        "os.write(1, b'\\x000\\x00' + data.getvalue())\n"
+        f"outside = pathlib.Path({str(Path.cwd() / 'out')!r})\n"
+        "def write(*names):\n"
+        "    for name in names: pathlib.Path('out', name).write_text(name)\n"
+        "def expect(*names):\n"
+        "    ends = time.monotonic() + 30\n"
+        "    while {path.name for path in outside.glob('*')} != {*names}:\n"
+        "        if time.monotonic() > ends: raise SystemExit(9)\n"
+        "        time.sleep(0.01)\n"
+        "os.mkdir('out')\n"
+        "write('a.partial.json', '.draft')\n"
+        "expect('a.partial.json')\n"
+        "write('a.json')\n"
+        "os.unlink('out/a.partial.json')\n"
+        "expect('a.json')\n"
         "os.kill(os.getppid(), signal.SIGKILL)\n"
     )
-    with pytest.raises(ArtifactError, match=r"other\.json, which the command was not to write"):
-        run("compare", "--output", "c.json")
-    assert not any(Path().rglob("*"))
+    with pytest.raises(SetupError, match="the sandbox ended before the command"):
+        run("run", "--results", "out")
+    assert [path.name for path in Path("out").iterdir()] == ["a.json"]
 
 
 def test_a_verb_that_is_interrupted_hands_out_what_it_has(verb: Path, tmp_path: Path) -> None:
@@ -172,6 +214,65 @@ def test_a_verb_that_is_interrupted_hands_out_what_it_has(verb: Path, tmp_path: 
     assert (Path("out") / "a.partial.json").read_text() == "{}"
 
 
+COMMAND: Final = f"""\
+#!{sys.executable} -I
+import sys
+from pathlib import Path
+from duetbench.github import sandbox
+from duetbench.host.signals import interruptible
+sandbox._VERB, sandbox._WALLED = ({sys.executable!r}, "-I", "-c", {MAIN!r}), ""
+with interruptible():
+    sandbox.run(Path("/checkout"), sys.argv[4:])
+"""
+
+
+def test_a_cancelled_step_saves_what_it_has(verb: Path, tmp_path: Path) -> None:
+    """GitHub's runner sends SIGINT to the step's shell alone; SIGTERM and SIGKILL come later."""
+    verb.write_text(
+        "def save(*_): sys.exit(os.mkdir('measured') or open('measured/a', 'w').close())\n"
+        "signal.signal(signal.SIGTERM, save)\n"
+        "print('began', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    command = tmp_path / "duetbench"
+    command.write_text(COMMAND)
+    command.chmod(0o755)
+    jobs = load((PROJECT / ".github" / "workflows" / "shard.yml").read_text("utf-8"))["jobs"]
+    (script,) = [s["run"] for s in jobs["run"]["steps"] if " anchor run " in s.get("run", "")]
+    Path("step.sh").write_text(script)
+    Path("night.json").touch()
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "SHARD": "1"}
+    shell = subprocess.Popen(
+        ["bash", "-e", "step.sh"],
+        env=env,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert shell.stdout is not None
+    assert shell.stdout.readline() == "began\n"
+    for number, seconds in ((signal.SIGINT, 7.5), (signal.SIGTERM, 2.5), (signal.SIGKILL, 60)):
+        os.kill(shell.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            shell.wait(seconds)
+            break
+    with suppress(ProcessLookupError):  # what the shell has left, if this fails
+        os.killpg(shell.pid, signal.SIGKILL)
+    assert shell.returncode == 128 + signal.SIGINT
+    assert Path("measured/a").is_file()
+
+
+def test_nobody_measures_beside_it(verb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The machine is held by this process, which shares its network with others."""
+    verb.write_text(
+        f"os.environ[{machine.LOCK!r}] = {os.environ[machine.LOCK]!r}\n"
+        "from duetbench.host.machine import measuring\n"
+        "with measuring(): print('free')\n"
+    )
+    assert run("run", "--results", "out") == 1
+    assert f"another duetbench is measuring on it (pid {os.getpid()} " in capsys.readouterr().out
+
+
 def test_no_line_of_it_is_a_command_to_the_runner(
     verb: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,18 +284,22 @@ def test_no_line_of_it_is_a_command_to_the_runner(
     assert others == ["::set-env name=LD_PRELOAD::/tmp/x.so", "", f"::{token}::"]
 
 
-def test_a_sandbox_with_a_way_out_measures_nothing(
+def test_a_sandbox_without_a_network_of_its_own_measures_nothing(
     verb: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A kernel without a filter of addresses, as the one that this test runs on, outside of it."""
+    """As on the machine that this test runs on, outside of the unit."""
     verb.write_text("open('out', 'w')")
     monkeypatch.setattr(sandbox, "_WALLED", WALLED)
-    code = run("detect", "--to", "out")
-    text = capsys.readouterr().out
-    if REACHES not in text:
-        pytest.skip("this machine has no network, or filters it")
-    assert code == 4
+    assert run("detect", "--to", "out") == 4
+    assert "the sandbox shares this machine's network" in capsys.readouterr().out
     assert not Path("out").exists()
+
+
+def test_a_network_of_its_own_is_recognised() -> None:
+    unshare = ["unshare", "--map-root-user", "--net"]
+    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this system gives processes no network of their own")
+    subprocess.run([*unshare, sys.executable, "-I", "-c", WALLED], check=True)
 
 
 WALLED: Final = sandbox._WALLED
@@ -204,9 +309,8 @@ def test_a_machine_without_a_sandbox_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(sandbox.VARIABLE, str(tmp_path / "none"))
-    result = CliRunner().invoke(app, ["ci", "sandbox", "--", "run", "--results", "out"])
-    assert isinstance(result.exception, SetupError)
-    assert "this machine has no sandbox" in str(result.exception)
+    with pytest.raises(SetupError, match="this machine has no sandbox"):
+        run("run", "--results", "out")
 
 
 def test_the_script_is_read_whole_and_names_are_quoted(verb: Path, tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
+import yaml
 
-from acting import PROJECT, Stage, need
+from acting import HOSTED, PROJECT, Stage, load, need
 from detecting import detect
 from duetbench.core.model import Run, StackRecord, Status, Verdict
 from duetbench.github.lock_branch import BRANCH
@@ -21,8 +22,8 @@ from duetbench.store.points import AnchoredPoint, CasePoints, Points
 from duetbench.trend.reading import of_points
 from duetbench.trend.table import tables
 from foreign import MACHINES, commands, conclusion, points
-from repos import commit, git
-from staging import set_stage
+from repos import commit, git, write
+from staging import keep, set_stage, theatre
 from synthetic import make_case
 from tiny_index import Index
 
@@ -184,22 +185,80 @@ def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None
     (record,) = recorded(stage, "nights").values()
     assert record["status"] == "complete"
 
-    # Published at once: the site, and then the issues, whose links lead to its pages.
+    # Without Pages its job says so, and the rest goes on: an issue, and what the machine confirms.
+    stage.variables["STANDIN_NO_PAGES"] = "1"
     done = stage.act("publish.yml", "schedule", SCHEDULED)
-    published = dict.fromkeys(("detect", "site"), "success")
     confirming = dict.fromkeys((f"confirm/{MACHINE.id}", "keep"), "success")
-    assert done.results == {**published, **confirming}, done.text
-    site = stage.site(done.number)
+    assert done.results == {"detect": "success", "site": "failure", **confirming}, done.text
+    assert "Get Pages site failed" in done.text
     (issue,) = stage.github.state.issues
     assert (issue["state"], f"/c/{CHANGE.id}/" in issue["body"]) == ("open", True)
-    for page in ("", f"c/{CHANGE.id}/", "data/", "docs/"):
+    assert [*recorded(stage, "packages")["alpha"]["versions"]] == ["2.0"]
+    assert recorded(stage, "changes")[result.id] == json.loads(result.model_dump_json())
+    assert list(recorded(stage, "comparisons")) == [result.evidence]
+
+    # With it: the site, and then the issues, whose links lead to its pages.
+    del stage.variables["STANDIN_NO_PAGES"]
+    done = stage.act("publish.yml", "schedule", SCHEDULED)
+    assert done.results == dict.fromkeys(("detect", "site"), "success"), done.text
+    site = stage.site(done.number)
+    assert [one["state"] for one in stage.github.state.issues] == ["open", "open"]
+    for page in ("", f"c/{CHANGE.id}/", f"c/{result.id}/", "data/", "docs/"):
         assert (site / page / "index.html").is_file(), page
     front = (site / "index.html").read_text("utf-8")
     assert "short" in front
     assert 'href="./docs/"' in front
     assert stage.git("ls-tree", "--name-only", "gh-pages").split() == ["results"]
-    assert [*recorded(stage, "packages")["alpha"]["versions"]] == ["2.0"]
 
-    # What the machine has confirmed, as it came.
-    assert recorded(stage, "changes")[result.id] == json.loads(result.model_dump_json())
-    assert list(recorded(stage, "comparisons")) == [result.evidence]
+
+PUBLISHED: Final = (
+    ("schedule", "main", "", True),
+    ("workflow_dispatch", "main", "", True),
+    ("workflow_dispatch", "mine", "", False),
+    ("workflow_run", "main", "schedule", True),
+    ("workflow_run", "main", "workflow_dispatch", True),
+    ("workflow_run", "main", "pull_request", False),
+    ("workflow_run", "main", "pull_request_review", False),
+)
+"""What starts Publish: event, branch, event of the night that has ended; and whether it works."""
+
+
+def test_the_night_of_a_fork_starts_and_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Act evaluates the group and the condition of its first job, for a matrix of what starts it.
+
+    The runs of a night that is not ours have a group of their own.
+    """
+    need("act")
+    publish = load((PROJECT / ".github" / "workflows" / "publish.yml").read_text("utf-8"))
+    condition = publish["jobs"]["detect"]["if"]
+    told = f"{publish['concurrency']['group']}, ${{{{ ({condition}) && 'works' || 'nothing' }}}}"
+    for name, given in (
+        ("github.event.workflow_run.event", "matrix.of"),
+        ("github.event_name", "matrix.event"),
+        ("github.ref ", "matrix.ref "),
+        ("github.event.repository.default_branch", "'main'"),
+    ):
+        assert name in told
+        told = told.replace(name, given)
+    rows = [
+        {"event": event, "ref": f"refs/heads/{branch}", **({"of": of} if of else {})}
+        for event, branch, of, _ in PUBLISHED
+    ]
+    echo = "echo ${{ matrix.event }} ${{ matrix.ref }} ${{ matrix.of }} $TOLD"
+    job = {
+        "runs-on": HOSTED,
+        "strategy": {"matrix": {"include": rows}},
+        "steps": [{"run": echo, "env": {"TOLD": told}}],
+    }
+    with theatre(tmp_path, monkeypatch) as (stage, _):
+        workflow = yaml.safe_dump({"on": "push", "jobs": {"look": job}})
+        write(stage.tree, ".github/workflows/look.yml", workflow)
+        keep(stage.tree)
+        done = stage.act("look.yml", "push", {})
+    lines = set(done.text.splitlines())
+    for event, branch, of, works in PUBLISHED:
+        group = "publish" if works or not of else f"publish{done.number}"
+        words = (event, f"refs/heads/{branch}", of, f"{group},", "works" if works else "nothing")
+        assert f"[look] {' '.join(filter(None, words))}" in lines

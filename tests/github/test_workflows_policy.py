@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 import typer.main
 
-from acting import PROJECT, load
+from acting import HOSTED, PROJECT, load
 from duetbench.cli import app
 from linting import actionlint, zizmor
 
@@ -45,7 +45,7 @@ def steps(document: Document) -> Iterator[tuple[str, Document]]:
 
 def called(step: Document) -> list[str]:
     """The words of a verb of ours, with or without the group that workflows' verbs are in."""
-    words = shlex.split(step.get("run", ""))
+    words = shlex.split(step.get("run", "").removeprefix("exec "))
     return words[1 + (words[1:2] == ["ci"]) :] if words[:1] == ["duetbench"] else []
 
 
@@ -68,8 +68,10 @@ def limits(_: str, text: str) -> Iterator[str]:
             yield f"{name}: timeout-minutes is {minutes!r}"
         before: list[Any] = []
         for step in job.get("steps", []):
+            if job["runs-on"] == HOSTED and step.get("with", {}).get("fetch-depth") == 0:
+                yield f"{name}: fetches the results of all nights; a large depth has one branch"
             always = "!cancelled()" in str(step.get("if"))
-            if name in {"run", "confirm"} and step.get("run", "").startswith("duetbench "):
+            if name in {"run", "confirm"} and called(step):
                 if before and not always:
                     yield f"{name}: after a step that fails, another that could go on does not"
                 before.append(step.get("timeout-minutes"))
@@ -88,7 +90,7 @@ def machines(name: str, text: str) -> Iterator[str]:
             if not triggers <= TAKEN:
                 yield f"{job_name}: calls what may use our machines, from {sorted(triggers)}"
             continue
-        if labels == "ubuntu-24.04":
+        if labels == HOSTED:
             continue
         if (name, job_name) not in OURS or labels[:2] != ["self-hosted", "duetbench"]:
             yield f"{job_name}: runs-on is {labels!r}"
@@ -104,6 +106,8 @@ def machines(name: str, text: str) -> Iterator[str]:
             setup = step.get("with", {}).get("target") == "setup" or called(step) == ["setup"]
             if set(called(step)[:1]) & IN_THE_SANDBOX or setup:
                 yield f"{job_name}: {step} runs others' packages as the runner's user"
+            if called(step)[:1] == ["sandbox"] and not step["run"].startswith("exec "):
+                yield f"{job_name}: its shell keeps signals from {step}"
         if not triggers <= TAKEN and triggers != CALLED:
             yield f"{job_name}: is started by {sorted(triggers - TAKEN)}"
 
@@ -143,7 +147,7 @@ def verbs(_: str, text: str) -> Iterator[str]:
     document = load(text)
     for job, step in steps(document):
         script = step.get("run", "").strip()
-        command = script.split()[:1]
+        command = script.removeprefix("exec ").split()[:1]
         if "jobs" in document and script:
             if command not in [["duetbench"], ["make"], ["git"], ["true"]]:
                 yield f"{job}: {command} is no verb"
@@ -201,7 +205,7 @@ jobs:
       - timeout-minutes: 5
         env:
           SHARD: ${{ matrix.shard }}
-        run: duetbench ci sandbox -- run --profile "$SHARD"
+        run: exec duetbench ci sandbox -- run --profile "$SHARD"
       - uses: actions/upload-artifact@043fb46d1a93c77aae656e7c1c64a875d1fc6a0a # v7.0.1
         if: ${{ !cancelled() }}
   tell:
@@ -224,12 +228,13 @@ jobs:
     with:
       commit: ${{ needs.plan.outputs.commit }}
 """
-ROOM = "      - timeout-minutes: 1\n        run: duetbench ci sandbox -- inprocess\n"
+ROOM = "      - timeout-minutes: 1\n        run: exec duetbench ci sandbox -- inprocess\n"
 DOCTOR = "run: duetbench doctor --json"
 CHECKOUT = (
     "      - uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1\n"
     "        with:\n          ref: ${{ %s }}\n      - run: duetbench doctor"
 )
+DEPTH = (CHECKOUT % "github.sha").replace("ref: ${{ github.sha }}", "fetch-depth: 0")
 DOWNLOAD = (
     "      - uses: actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c # v8.0.1\n"
     "        with:\n          %s\n      - run: duetbench doctor"
@@ -242,9 +247,11 @@ BAD = [
     ("limits", "    permissions:\n      issues: write\n", ""),
     ("limits", "    timeout-minutes: 10\n", ""),
     ("limits", "timeout-minutes: 5", "name: Measure"),
+    ("limits", "      - run: duetbench doctor", DEPTH),
     ("limits", "      - uses: actions/upload-artifact", f"{ROOM}      - uses: actions/upload-art"),
     ("machines", "  run:\n", "  other:\n"),
     ("machines", "duetbench ci sandbox -- run", "duetbench run"),
+    ("machines", "exec duetbench", "duetbench"),
     ("machines", "-- run --profile", "-- anchor run --profile"),
     ("machines", "/actions/setup\n", "/actions/setup\n        with:\n          target: setup\n"),
     ("machines", "ubuntu-24.04", "[self-hosted, duetbench]"),

@@ -1,5 +1,6 @@
 """Artefacts are whole or absent, whoever is killed, and however many make them."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -51,6 +52,25 @@ def start_maker(
     return subprocess.Popen(
         [sys.executable, "-u", "-c", MAKER, str(folder), TOOL, str(gate)], stdout=output, text=True
     )
+
+
+def test_a_stamp_follows_what_it_stands_for_to_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut, whatever has a stamp is whole."""
+    written = list[list[str]]()
+
+    def sync() -> None:
+        written.append([path.name for path in tmp_path.glob(".making-*/*")])
+
+    monkeypatch.setattr(os, "sync", sync)
+
+    def build(staging: Path) -> dict[str, int]:
+        (staging / "half").write_text("done")
+        return {}
+
+    assert cache.make(tmp_path / "thing", build=build, say=print)
+    assert written == [["half"]]
 
 
 def tool_of(maker: subprocess.Popen[str], gate: Path) -> psutil.Process:

@@ -135,19 +135,22 @@ def test_what_is_not_committed_is_compared_without_being_changed(
     write(repository, "results/runs/two.json", "{}\n")
     (repository / "README.md").unlink()
     before = git(repository, "status", "--porcelain")
+    git(repository, "config", "core.fsmonitor", f"touch {repository / '.git' / 'ran'};")
+    inside = set((repository / ".git").rglob("*"))  # which may be read-only
 
     head = revisions.working(repository)
     assert (head.label, head.dirty) == ("working tree", True)
     assert head.commit == git(repository, "rev-parse", "HEAD")
     changed = revisions.changed_files(repository, "HEAD^{tree}", head.tree)
     assert changed == ("README.md", app, "apps/asgi-wsgi/helper.py")
-    assert git(repository, "status", "--porcelain") == before
+    assert git(repository, "-c", "core.fsmonitor=false", "status", "--porcelain") == before
 
     both = revised(repository, None, None, scope)  # on main: against its own commit
     assert (both.base.record.commit, both.base.record.dirty) == (head.commit, False)
     assert both.head.record.dirty
     assert "STAGED" in (both.head.root / app).read_text()
     assert not (both.head.root / "README.md").exists()
+    assert set((repository / ".git").rglob("*")) == inside
 
 
 def left_main(root: Path) -> str:

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from subprocess import Popen
 
@@ -12,6 +13,9 @@ import pytest
 
 from bench import eventually
 from duetbench.host import command, paths
+from repos import write
+from staging import HARNESS
+from tiny_index import serving
 
 ROOT = paths.project_root()
 # Python itself, not that of .venv: an environment made from an environment would depend on it.
@@ -50,9 +54,17 @@ def uv_cache() -> str:
     return done.stdout.strip()
 
 
+WATCHED = """
+import os, runpy
+exists = os.path.exists
+os.sync = lambda: print("written:", exists(".venv/bin/duetbench"), exists(".venv/duetbench-made"))
+runpy.run_path("scripts/bootstrap.py", run_name="__main__")
+"""
+
+
 def start(checkout: Path, tmp_path: Path) -> Popen[str]:
     return Popen(
-        [PYTHON, "scripts/bootstrap.py"],
+        [PYTHON, "-c", WATCHED],
         cwd=checkout,
         env=environment(tmp_path),
         stdout=subprocess.PIPE,
@@ -78,6 +90,7 @@ def test_it_makes_the_environment_once_and_then_only_checks(checkout: Path, tmp_
     """Two at once both end well, and then nothing is said, or changed."""
     heard = "".join(map(said, [start(checkout, tmp_path), start(checkout, tmp_path)]))
     assert heard.count("making .venv") == 1
+    assert heard.count("written: True False") == 1  # to the disk, before the stamp says so
     assert heard.count("another set-up is at work: waiting for it") == 1
     assert works(checkout)
     venv = checkout / ".venv"
@@ -96,6 +109,21 @@ def test_it_makes_the_environment_once_and_then_only_checks(checkout: Path, tmp_
     assert not stamp.exists()
     assert "installing the harness's locked packages" in said(start(checkout, tmp_path))
     assert works(checkout)
+
+
+def test_the_lock_takes_releases_that_are_a_week_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command of the Makefile, on an index with releases of eight days and of six."""
+    words = ["make", "--dry-run", "--old-file=harness", "lock", "UPGRADE=1", f"BIN={tmp_path}"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    (tmp_path / "uv").symlink_to(command.uv())
+    write(tmp_path, "pyproject.toml", HARNESS)
+    with serving(monkeypatch, tmp_path / "cache") as index:
+        for version, days in (("1.0", 8), ("2.0", 6)):
+            index.add("alpha", version, f"{datetime.now(UTC) - timedelta(days):%Y-%m-%d}")
+        subprocess.run(["sh", "-c", done.stdout], cwd=tmp_path, check=True)
+    assert (tmp_path / "requirements.txt").read_text().startswith("alpha==1.0 ")
 
 
 def test_an_old_python_is_refused_with_the_remedy() -> None:

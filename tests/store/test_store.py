@@ -1,5 +1,6 @@
 """Where run files live, and that nothing that was saved is ever lost."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,20 @@ def test_a_run_is_found_by_path_id_or_enough_of_it(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match=text):
             run_files.find(folder, name)
+
+
+def test_a_power_cut_leaves_a_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its data are on the disk before it has its name, and then so is the name."""
+    path, written = tmp_path / "a.json", list[tuple[Path, bool]]()
+
+    def fsync(handle: int) -> None:
+        written.append((Path(f"/proc/self/fd/{handle}").readlink(), path.exists()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    files.replace(path, b"{}")
+    (draft, named), last = written
+    assert (draft.parent, draft.suffix, named) == (tmp_path, ".tmp", False)
+    assert last == (tmp_path, True)
 
 
 def test_a_full_disk_leaves_what_was_saved(tmp_path: Path) -> None:

@@ -84,13 +84,16 @@ def run_command(
         commit = assigned.commit and assigned.commit[:12]
         profile, globs = assigned.plan.profile, [case.id for case in assigned.plan.cases]
         seed = assigned.plan.seed
+
+    def keep(measured: Points) -> Path:  # what a sandbox hands out, whatever ends it
+        marks = {} if assigned is None else assigned.marks(measured.id)
+        return files.save(folder, measured.model_copy(update=marks))
+
     measured, interruption = _measure(
         project, load_anchor(root), profile, globs, console,
-        precision=NIGHTLY, seed=seed, limit=budget_seconds(budget), commit=commit,
+        precision=NIGHTLY, seed=seed, limit=budget_seconds(budget), commit=commit, keep=keep,
     )  # fmt: skip
-    if assigned is not None:
-        measured = measured.model_copy(update=assigned.marks(measured.id))
-    _save(folder, measured, console)
+    _show(keep(measured), measured, console)
     if interruption is not None:
         raise interruption
     if measured.missing and (assigned is None or not measured.cases):
@@ -144,7 +147,8 @@ def renew_command(
         if interruption is not None:
             raise interruption
         update = {"origin": "renewal", "label": f"{points.RENEWED}{name}"}
-        _save(folder, renewal.model_copy(update=update), console)
+        renewal = renewal.model_copy(update=update)
+        _show(files.save(folder, renewal), renewal, console)
         chained = not renewal.missing
     files.replace(anchor_file(root), anchor_text(renewed).encode())
     console.say(f"{anchor_file(root)}: commit it; later nights are measured against {name}")
@@ -166,7 +170,6 @@ def _measure(
         return anchored.measure(project, anchor, scope, reporter, Real, **how)
 
 
-def _save(folder: Path, measured: Points, console: Console) -> None:
-    path = files.save(folder, measured)
+def _show(path: Path, measured: Points, console: Console) -> None:
     print_points(console, measured)
     console.say(f"saved: {path}")

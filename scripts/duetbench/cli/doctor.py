@@ -16,7 +16,7 @@ from duetbench.cli.options import JsonOption
 from duetbench.core import units
 from duetbench.core.errors import DuetbenchError, ServiceError, SetupError
 from duetbench.core.model import Frozen, Machine
-from duetbench.github import readiness, sandbox
+from duetbench.github import readiness
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
 from duetbench.host import command, counters, git, machine, paths, topology
@@ -183,8 +183,8 @@ def _on_github(project: Project) -> Iterator[Finding]:
                 yield Finding(what=f"GitHub: {what}", state=state, detail=text)
         except ServiceError as error:  # the rest of the table needs no network
             yield Finding(what="GitHub", state="missing", detail=str(error))
-    for problem in sandbox.problems():
-        detail = f"{problem}; only a runner needs it: scripts/prepare-runner.sh (docs/runners.md)"
+    for _, text in readiness.machine():
+        detail = f"{text}; only a runner needs it: scripts/prepare-runner.sh (docs/runners.md)"
         yield Finding(what="runner", state="absent", detail=detail)
 
 

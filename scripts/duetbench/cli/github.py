@@ -8,8 +8,17 @@ from typing import Annotated, Final
 from typer import Argument, Exit, Option
 
 from duetbench.cli.options import ResultsOption
-from duetbench.core.errors import UsageError
-from duetbench.github import actions, archives, comments, event, incoming, issues, sandbox
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.github import (
+    actions,
+    archives,
+    comments,
+    event,
+    incoming,
+    issues,
+    readiness,
+    sandbox,
+)
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
 from duetbench.github.archives import Acceptance
@@ -121,10 +130,14 @@ def sandbox_command(
     runner's files, to the machine's cache (except for reading) and to networks; no process that it
     starts stays. Files that it reads (--plan, --from) are copied in, and files that it writes
     (--results, --to, --output, --why) are copied out; all are names in this folder. Exit codes are
-    those of the command, and 4 if its output cannot be used.
+    those of the command, and 4 if its output cannot be used, or the sandbox is not the one of this
+    checkout.
     """
-    for problem in sandbox.problems():
-        errors().say(f"warning: {problem}; {_REMEDY}")
+    found = list(readiness.machine())
+    for level, text in found:
+        actions.annotate(level, text if level == "notice" else f"{text}; {_REMEDY}")
+    if grave := [text for level, text in found if level == "error"]:
+        raise SetupError(f"nothing was started: {grave[0]}; {_REMEDY}")
     with interruptible():
         code = sandbox.run(paths.project_root(), words)
     if code:
@@ -137,11 +150,15 @@ def runner_command() -> None:
     $ duetbench ci runner
 
     Run it as the runner's user. Exit code 1: something is missing, or differs from this checkout.
+    What you have added is only named.
     """
-    problems = sandbox.problems()
-    for problem in problems or ("this machine is prepared as a runner",):
-        Console().say(problem)
-    if problems:
+    found = list(readiness.machine())
+    for level, text in found:
+        Console().say(f"{level}: {text}")
+    if all(level == "notice" for level, _ in found):
+        sandbox.require()
+        Console().say("this machine is prepared as a runner")
+    else:
         errors().say(_REMEDY)
         raise Exit(1)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from duetbench.core.errors import UsageError
+from duetbench.host.console import Console, errors
 
 BOT: Final = "github-actions[bot]"
 """The account that writes with a job's own token. Nobody can register a name with brackets."""
@@ -110,6 +111,15 @@ def outputs(values: Mapping[str, str]) -> None:
         lines = (f"{name}<<{fence}\n{value}\n{fence}\n" for name, value in values.items())
         with Path(path).open("a", encoding="utf-8") as file:
             file.writelines(lines)
+
+
+def annotate(level: str, text: str) -> None:
+    """Show a notice, warning or error on the job's page; outside of a workflow, on the terminal."""
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+        Console().say(f"::{level} title=duetbench::{escaped}")
+    else:
+        errors().say(f"{level}: {text}")
 
 
 def summary(markdown: str) -> None:

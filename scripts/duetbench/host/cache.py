@@ -116,6 +116,7 @@ def make(
             started = time.monotonic()
             stamp = dict(build(staging))
             stamp["seconds"] = round(time.monotonic() - started, 1)
+            os.sync()  # after a power cut, an artefact with a stamp has all its contents
             with (staging / STAMP).open("w") as file:
                 json.dump(stamp, file, indent=1, sort_keys=True)
                 file.flush()

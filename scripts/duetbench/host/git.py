@@ -6,13 +6,17 @@ shows.
 
 from __future__ import annotations
 
+import atexit
 import base64
 import os
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -33,11 +37,15 @@ _OF_HOOKS: Final = frozenset(
 )
 """Variables that git sets for its hooks; they would select another repository."""
 
+_OBJECTS: Final = "GIT_OBJECT_DIRECTORY"
+_MORE_OBJECTS: Final = "GIT_ALTERNATE_OBJECT_DIRECTORIES"
+
 _SETTINGS: Final = {
+    # No hook or monitor of a repository runs, and nobody's repository is tidied up.
     "core.hooksPath": "/dev/null",
-    # Git tidies up before it ends, as the folder may be gone afterwards.
-    "gc.autoDetach": "false",
-    "maintenance.autoDetach": "false",
+    "core.fsmonitor": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
     # Git gives up a dead connection: less than a kilobyte per second for a minute.
     "http.lowSpeedLimit": "1000",
     "http.lowSpeedTime": "60",
@@ -168,11 +176,29 @@ def ask_or_none(root: Path, *arguments: str) -> str | None:
         return None
 
 
+@cache
+def _own_objects() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="duetbench-objects-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def elsewhere(root: Path) -> Mapping[str, str]:
+    """The environment in which git writes objects to a folder of this process.
+
+    So a repository can be read-only. All later calls of this process find these objects.
+    """
+    objects = root / ask(root, "rev-parse", "--git-path", "objects")
+    return {_OBJECTS: str(_own_objects()), _MORE_OBJECTS: str(objects.resolve())}
+
+
 def run(
     arguments: Sequence[str], environment: Mapping[str, str] | None = None, stdin: bytes = b""
 ) -> bytes:
     """Run git with a larger environment; return its output, or raise GitError or HopelessError."""
     inherited = {name: value for name, value in os.environ.items() if name not in _OF_HOOKS}
+    if _own_objects.cache_info().currsize:
+        inherited[_MORE_OBJECTS] = str(_own_objects())
     settings = [word for key, value in _SETTINGS.items() for word in ("-c", f"{key}={value}")]
     verb = next((a for a in arguments if a[:1] != "-" and a.replace("-", "").isalpha()), "")
     try:

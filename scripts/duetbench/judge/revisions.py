@@ -20,6 +20,7 @@ from typing import Final
 
 from duetbench.core.errors import UsageError
 from duetbench.host import git, paths, proc
+from duetbench.project.target_locks import require_text
 
 MAIN: Final = ("main", "master")
 """Names of default branches, for a clone that does not say which it has."""
@@ -75,7 +76,7 @@ def working(root: Path) -> Revision:
     """Record the checkout with uncommitted changes, without ignored files and results."""
     head = resolve(root, "HEAD")
     with tempfile.TemporaryDirectory() as folder:
-        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+        index = {"GIT_INDEX_FILE": str(Path(folder) / "index"), **git.elsewhere(root)}
         git.ask(root, "read-tree", head.tree, env=index)
         git.ask(root, "add", "--all", "--", ":/", ":(exclude)results", env=index)
         tree = git.ask(root, "write-tree", env=index)
@@ -205,6 +206,7 @@ def lock_text(root: Path, name: str) -> str:
             raise UsageError(f"--lock {name}: {revision} has no file {file}")
         return f"{text}\n"
     try:
+        require_text(Path(name), f"--lock {name}")
         return Path(name).read_text("utf-8")
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise UsageError(f"--lock {name}: expected a lock file of a stack: {error}") from error

@@ -103,7 +103,7 @@ def standard_error(duets: CaseDuets, metric: str) -> float:
 class Head:
     """A stack that is measured against the anchor, with the journal of its duets.
 
-    `lost`: cases that cannot be measured, with the reason.
+    `lost`: cases that cannot be measured, with the reason. `added` is called after every duet.
     """
 
     name: str
@@ -113,6 +113,7 @@ class Head:
     lost: tuple[Missing, ...] = ()
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
+    added: Callable[[], object] = bool
     by_case: dict[str, Pair] = field(init=False)
     counts: dict[str, Instructions | None] = field(init=False, default_factory=dict)
 
@@ -129,6 +130,7 @@ class Head:
         """Add a duet; it is in the journal when this returns."""
         self._take(duet)
         self.journal.add(["duet", duet.model_dump(mode="json")])
+        self.added()
 
     def _take(self, duet: Duet) -> None:
         self.seconds += duet.seconds
@@ -368,10 +370,12 @@ def measure(
     seed: int,
     limit: float | None,
     commit: str | None = None,
+    keep: Callable[[Points], object] = bool,
 ) -> tuple[Points, InterruptedRun | None]:
     """Measure the checkout against an anchor; with its `commit`, without uncommitted changes.
 
-    The points are of all duets before an interruption, which is returned as well.
+    The points are of all duets before an interruption, which is returned as well. `keep` gets the
+    points so far after every duet.
 
     Raises:
         HistoryError: The anchor's commit cannot be fetched.
@@ -391,6 +395,7 @@ def measure(
             again = case.model_copy(update={"id": f"{CANARY}{case.id}"})
             sides = SideCase(case, both.base.testbed), SideCase(again, both.base.testbed)
             head.by_case[again.id] = Pair(*sides, label=label)
+    head.added = lambda: keep(points_of(anchor, head, "night", began, began))
     ends = math.inf if limit is None else time.monotonic() + limit
     try:
         with measuring():
