@@ -29,7 +29,7 @@ CALLED: Final = {"workflow_call"}
 """What starts a workflow that only others of ours call; whoever calls it is held to the same."""
 
 LONGEST: Final = 200  # minutes of a job
-IN_THE_SANDBOX: Final = {"run", "anchor", "inprocess", "detect", "bisect", "compare"}
+IN_THE_SANDBOX: Final = {"run", "measure", "anchor", "inprocess", "detect", "bisect", "compare"}
 """Verbs that run others' packages: on machines of ours only as `duetbench ci sandbox -- VERB`."""
 
 CHECKED_OUT: Final = {"", "${{ needs.plan.outputs.commit }}", "${{ needs.detect.outputs.commit }}"}

@@ -195,7 +195,9 @@ def test_a_night_from_its_plan_to_the_history(
     assert '"shard":2' in told.read_text()
     (first,) = (shard for shard in night.shards if shard.plan.cases[0].id == "badapps/right")
 
-    done = bench(*("run", "--plan", plan, "--shard", str(first.number)), "--results", bench.results)
+    done = bench(
+        *("ci", "measure", "--plan", plan, "--shard", str(first.number)), "--results", bench.results
+    )
     assert done.code == 0, done
     run = bench.saved_run()
     assert (run.night, run.shard, run.launches) == (night.id, first.number, 1)
@@ -234,8 +236,8 @@ def test_a_night_from_its_plan_to_the_history(
     record = files.read(NightRecord, path, check_name=True)
     assert record.status == "complete"
 
-    done = bench("run", "--plan", plan, "--shard", "1", "--select", "badapps/right")
-    assert (done.code, "--select: the plan of --resume" in done.err) == (2, True)
+    done = bench("ci", "measure", "--plan", plan)
+    assert (done.code, "--plan and --shard belong together" in done.err) == (2, True)
     done = bench("ci", "history", "push", empty)
     assert (done.code, f"{empty}: expected a results folder" in done.err) == (2, True)
     empty.mkdir()

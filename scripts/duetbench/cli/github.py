@@ -124,7 +124,7 @@ def sandbox_command(
 ) -> None:
     """Run a command of duetbench, with its options, in this machine's sandbox.
 
-    $ duetbench ci sandbox -- run --plan night.json --shard 1 --results measured
+    $ duetbench ci sandbox -- ci measure --plan night.json --shard 1 --results measured
 
     For untrusted code: commits of pull requests, and releases. The command has no access to the
     runner's files, to the machine's cache (except for reading) and to networks; no process that it

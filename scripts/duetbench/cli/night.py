@@ -1,4 +1,4 @@
-"""`duetbench ci plan`: share a night's cases out over the machines."""
+"""`duetbench ci plan` and `measure`: share a night's cases out, and measure a machine's share."""
 
 import json
 from datetime import UTC, datetime
@@ -10,10 +10,16 @@ from typer import Option
 from duetbench.cli.options import (
     SECONDS,
     SELECT,
+    PlanOption,
     ProfileOption,
+    ResultsOption,
+    ShardOption,
+    clean_up,
+    machine,
     repository,
 )
-from duetbench.core.errors import NothingMeasuredError
+from duetbench.cli.run import execute, report
+from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.core.units import utc_now
 from duetbench.github import actions
 from duetbench.host.console import Console, duration
@@ -21,14 +27,19 @@ from duetbench.measure import runner
 from duetbench.project import plan as planning
 from duetbench.project.settings import anchor_file, load_anchor
 from duetbench.store import files, run_files
-from duetbench.store.night import NightPlan
+from duetbench.store.night import NightPlan, assignment
 from duetbench.trend import nights
 
 
 def plan_command(
     output: Annotated[
         Path,
-        Option("--output", "-o", metavar="FILE", help="Write the night's plan, for `run --plan`."),
+        Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the night's plan, for `ci measure`.",
+        ),
     ],
     profile: ProfileOption = "nightly",
     select: Annotated[
@@ -55,7 +66,7 @@ def plan_command(
     $ duetbench ci plan --output night.json
     $ duetbench ci plan --output night.json --select 'asgi-wsgi/*'
 
-    A machine launches the shard's cases (`duetbench run --plan`). If an anchor is declared, it also
+    A machine launches the shard's cases (`duetbench ci measure`). If an anchor is declared, it also
     measures them against it (`duetbench anchor run --plan`). Each day has another order, so that a
     night that ends early does not always lack the same cases.
     """
@@ -86,3 +97,26 @@ def plan_command(
         if turns:
             console.say(f"against the anchor {planning.without_duets(turns)}")
     console.say(f"{output}: night {night.id}")
+
+
+def measure_command(
+    plan_file: PlanOption = None, shard: ShardOption = None, results: ResultsOption = None
+) -> None:
+    """Measure a machine's share of a night: launch its cases, and record the figures.
+
+    $ duetbench ci measure --plan night.json --shard 1 --results measured
+
+    A failed launch is a result, too: each has its reason, and the site shows cases that fail night
+    after night. Exit code 0: all cases were launched.
+    """
+    assigned = assignment(plan_file, shard)
+    if assigned is None:
+        raise UsageError("expected --plan and --shard")
+    console = Console()
+    project = repository(console)
+    clean_up(console)
+    with machine(say=console.say):
+        run, path = execute(
+            assigned.plan, project, results or project.results, console, begin=assigned.begin
+        )
+    report(run, path, console)

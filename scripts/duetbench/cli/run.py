@@ -4,7 +4,7 @@ import json
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
@@ -19,13 +19,11 @@ from duetbench.cli.options import (
     LaunchesOption,
     MarkdownOption,
     OutputOption,
-    PlanOption,
     ProfileOption,
     ResultsOption,
     SecondsOption,
     SeedOption,
     SelectOption,
-    ShardOption,
     WaitOption,
     clean_up,
     console_for,
@@ -60,7 +58,6 @@ from duetbench.project.project import Project
 from duetbench.show import page as pages
 from duetbench.show.run import as_markdown, print_cases, print_page
 from duetbench.store import files, run_files
-from duetbench.store.night import Assignment, assignment
 from duetbench.trend.summary import summarise
 
 KEPT_LOGS: Final = 20
@@ -77,8 +74,6 @@ def run_command(
         str | None, Option("--resume", metavar="RUN", help="Continue this run, or 'latest'.")
     ] = None,
     seconds: SecondsOption = None,
-    plan_file: PlanOption = None,
-    shard: ShardOption = None,
     results: ResultsOption = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Only show cases, launches and the expected time.")
@@ -99,24 +94,23 @@ def run_command(
     $ duetbench run --select 'asgi-wsgi/*/py3.14t/*' --launches 3
 
     The run file is saved after every launch. Ctrl-C keeps what was measured; `--resume latest`
-    continues. With --plan and --shard, the run is a machine's part of a night: a failed launch is a
-    result. --dry-run shows what would be done, and how long it would take. A case whose optional
+    continues. --dry-run shows what would be done, and how long it would take. A case whose optional
     interpreter is not available here is recorded as not measured. Exit code 0: all launches were
-    valid, or it is a complete shard. 1: some failed, the others are recorded. 3: none was usable.
+    valid. 1: some failed, the others are recorded. 3: none was usable.
     """
     output = document(output, as_json=as_json)
     console = console_for({"--output": output, "--markdown": markdown})
     project = repository(console)
     results = results or project.results
     ended_sessions = [] if dry_run else clean_up(console)
-    earlier, assigned = _earlier(resume, results), assignment(plan_file, shard)
+    earlier = _earlier(resume, results)
     pythons, narrator = [python] if python else [], Narrator(console)
     project = with_options(project, options, pythons)
     with (
         nullcontext() if dry_run else machine(wait, console.say),
         deploy(project, narrator) as project,
     ):
-        plan = _plan_of(context, earlier, assigned)
+        plan = _plan_of(context, earlier)
         if plan is None:
             plan = planning.make_plan(
                 project.cases, profile, list(select or ()), launches, seed, seconds
@@ -124,46 +118,72 @@ def run_command(
         if dry_run:
             _show(console, plan, project, output, cases=details)
             return
-        missing = runner.unattainable(plan.cases, project.settings_for, project.lock, narrator)
-        attainable = [case for case in plan.cases if case.id not in missing]
-        testbed = runner.assemble(project, attainable, paths.state_dir() / "logs", narrator)
-        if earlier is not None:
-            runner.require_resumable(earlier, testbed, project.repository)
-        start = earlier or runner.header(plan, testbed, project.repository)
-        if assigned is not None:
-            start = assigned.begin(start)
-        files.require_room(results)
         notes = {
             f"{len(ended_sessions)} sessions of a killed run were ended first": ended_sessions,
             f"--seconds {seconds or 0:g}: loads shorter or longer than the profile's": seconds,
         }
         new = tuple(note for note, holds in notes.items() if holds)
-        start = start.model_copy(update={"notes": start.notes + new})
-        try:
-            finished, path = _measure(plan, start, testbed, results, console, missing)
-        except InterruptedRun as interruption:
-            interruption.advice = _advice(project, start, results, options, pythons)
-            raise
-    if assigned is None or output or markdown or details:  # a shard is one of many; see its night
-        summary = summarise(finished)
-        page = pages.make_page(summary)
-        text = as_markdown(page)
-        actions.summary(text)  # for the page of the job, in GitHub Actions
-        put(text, markdown)
-        put(finished.model_dump_json(indent=1) + "\n", output)
-        if details:
-            print_page(console, page)
-        else:
-            print_cases(console, summary)
-    performed = [launch for result in finished.results for launch in result.launches]
+
+        def begin(run: Run) -> Run:
+            return run.model_copy(update={"notes": run.notes + new})
+
+        def advise(run: Run) -> str:
+            return _advice(project, run, results, options, pythons)
+
+        finished, path = execute(
+            plan, project, results, console, begin=begin, advise=advise, earlier=earlier
+        )
+    summary = summarise(finished)
+    page = pages.make_page(summary)
+    text = as_markdown(page)
+    actions.summary(text)  # for the page of the job, in GitHub Actions
+    put(text, markdown)
+    put(finished.model_dump_json(indent=1) + "\n", output)
+    if details:
+        print_page(console, page)
+    else:
+        print_cases(console, summary)
+    if report(finished, path, console, _in(project, results)):
+        raise Exit(1)
+
+
+def execute(
+    plan: Plan,
+    project: Project,
+    results: Path,
+    console: Console,
+    *,
+    begin: Callable[[Run], Run],
+    advise: Callable[[Run], str] = lambda _: "",
+    earlier: Run | None = None,
+) -> tuple[Run, Path]:
+    """Launch a plan's cases on this machine; return the finished run and its file.
+
+    `begin` completes the header of the run, and `advise` says how an interrupted one continues.
+    """
+    narrator = Narrator(console)
+    missing = runner.unattainable(plan.cases, project.settings_for, project.lock, narrator)
+    attainable = [case for case in plan.cases if case.id not in missing]
+    testbed = runner.assemble(project, attainable, paths.state_dir() / "logs", narrator)
+    if earlier is not None:
+        runner.require_resumable(earlier, testbed, project.repository)
+    start = begin(earlier or runner.header(plan, testbed, project.repository))
+    files.require_room(results)
+    try:
+        return _measure(plan, start, testbed, results, console, missing)
+    except InterruptedRun as interruption:
+        interruption.advice = advise(start)
+        raise
+
+
+def report(run: Run, path: Path, console: Console, where: str = "") -> int:
+    """Print how many launches of a run are valid, and how to read it; return how many failed."""
+    performed = [launch for result in run.results for launch in result.launches]
     failed = sum(launch.status is Status.FAILED for launch in performed)
     console.say(f"{len(performed) - failed} of {len(performed)} launches valid")
     place = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    console.say(f"Saved {place}; read it: duetbench show {finished.id}{_in(project, results)}")
-    # A shard with failed launches is complete: each has its reason, and the site shows cases that
-    # fail night after night.
-    if failed and assigned is None:
-        raise Exit(1)
+    console.say(f"Saved {place}; read it: duetbench show {run.id}{where}")
+    return failed
 
 
 def _earlier(resume: str | None, results: Path) -> Run | None:
@@ -178,19 +198,14 @@ def _earlier(resume: str | None, results: Path) -> Run | None:
     return files.read(Run, path)
 
 
-def _plan_of(context: Context, earlier: Run | None, assigned: Assignment | None) -> Plan | None:
-    """Return the plan of an earlier run or a shard; UsageError if options contradict it."""
+def _plan_of(context: Context, earlier: Run | None) -> Plan | None:
+    """Return the plan of an earlier run, if there is one; UsageError if options contradict it."""
     own = ("select", "launches", "seconds", "profile", "seed")
-    has_plan = earlier is not None or assigned is not None
-    stray = [f"--{name}" for name in own if has_plan and is_set(context, name)]
-    stray += ["--plan"] if earlier is not None and assigned is not None else []
-    if stray:
+    if stray := [f"--{name}" for name in own if earlier is not None and is_set(context, name)]:
         raise UsageError(
-            f"{', '.join(stray)}: the plan of --resume or --plan says what is measured: leave it "
-            "out, or start a new run"
+            f"{', '.join(stray)}: the plan of --resume says what is measured: leave it out, or "
+            "start a new run"
         )
-    if assigned is not None:
-        return assigned.plan
     return planning.of_run(earlier) if earlier is not None else None
 
 

@@ -50,6 +50,7 @@ PANELS: Final = {
 
 CI: Final[Table] = {
     "plan": ("night", "Divide a night's cases among the machines that measure them."),
+    "measure": ("night", "Measure a machine's share of a night."),
     "history": ("history", "The results of all nights, on a branch of their own."),
     "accept": ("github", "Check artifacts of measuring machines, and copy the valid ones."),
     "detect": ("detect", "Find series that moved for good, and confirm them by duets."),

@@ -134,7 +134,7 @@ def script(root: Path, words: Sequence[str], inputs: Iterable[str], written: Seq
                 lines.append(f"mkdir -p {shlex.quote(str(file.parent))}")
                 lines.append(f"base64 -d >{where} <<'END'\n{text.decode()}END")
     # Creating an environment also runs code of its packages, so it happens in the sandbox.
-    setup = [[*_VERB, "setup"]] if words[0] == "run" else []
+    setup = [[*_VERB, "setup"]] if words[:2] == ["ci", "measure"] else []
     commands = [[*_PYTHON, _WALLED], *setup, [*_VERB, *words]]
     return _SCRIPT.format(
         lines="\n".join(lines), serve=shlex.join([*_SERVE, json.dumps([commands, written])])
