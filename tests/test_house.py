@@ -18,12 +18,12 @@ _ROOT: Final = _PACKAGE.parents[1]
 _MODULES: Final = sorted(_PACKAGE.rglob("*.py"))
 
 LINES: Final = {
-    "harness": (43_150, "scripts", ("*.py",)),
+    "harness": (43_250, "scripts", ("*.py",)),
     "site": (2_572, "scripts", ("*.js", "*.css", "*.j2")),
     "tests": (33_400, "tests", ("*.py",)),
 }
 """Upper bounds of lines by kind of source. They go down; whoever needs more names what goes."""
-MODULES: Final = 199
+MODULES: Final = 201
 REACH: Final = {"run": (74, 15_300), "compare": (116, 26_450)}
 """Modules and lines that a verb's module imports, directly or not."""
 CHAIN: Final = 14
@@ -31,7 +31,7 @@ CHAIN: Final = 14
 
 CAPABILITIES: Final = {
     "why": ("judge.why", "cli.why"),
-    "bisect": ("trend.culprits", "trend.bisect", "cli.bisect"),
+    "bisect": ("trend.culprits", "trend.bisect", "cli.bisect", "cli.changes"),
     "backfill": ("trend.backfill", "cli.backfill"),
     "asv": ("measure.asv_plugin", "measure.asv_runs", "cli.inprocess"),
 }

@@ -1,4 +1,4 @@
-"""What `duetbench doctor --github` finds: a repository that is ready, and what may lack."""
+"""What `duetbench ci doctor` finds: a repository that is ready, and what may lack."""
 
 import json
 from typing import Any, Final
@@ -116,7 +116,7 @@ def test_the_doctor_shows_it(
 ) -> None:
     from typer import Exit
 
-    from duetbench.cli.doctor import doctor_command
+    from duetbench.cli.readiness import doctor_command
 
     github_server.reset()
     github_server.state.settings = changed("repository", has_issues=False)
@@ -128,7 +128,7 @@ def test_the_doctor_shows_it(
 
     def rows() -> dict[str, dict[str, str]]:
         with pytest.raises(Exit):
-            doctor_command(on_github=True, as_json=True)
+            doctor_command(as_json=True)
         told = capsys.readouterr()
         assert told.err == "asking GitHub about owner/name\n"
         return {one["what"]: one for one in json.loads(told.out)["findings"]}

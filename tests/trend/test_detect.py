@@ -319,11 +319,11 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     assert "no candidate on this machine" in done.out
     assert command("ci", "detect", "--from", file).code == 2
     assert command("ci", "detect", "--elsewhere").code == 2
-    done = command("bisect")
+    done = command("ci", "bisect")
     assert (done.code, "no change on this machine" in done.out) == (0, True)
-    done = command("bisect", "change-20-a")
+    done = command("ci", "bisect", "change-20-a")
     assert (done.code, f"was confirmed on {MACHINE}" in done.err) == (2, True)
-    assert "no change 'x'; there are: change-20-a" in command("bisect", "x").err
+    assert "no change 'x'; there are: change-20-a" in command("ci", "bisect", "x").err
     done = command("bisect", "--lock", "a", "b")
     expected = "expected --select with the case to measure"
     assert (done.code, expected in done.err) == (2, True), done

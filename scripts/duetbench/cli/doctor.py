@@ -1,26 +1,21 @@
 """`duetbench doctor`: what this machine has, and how that affects figures."""
 
-import os
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 from rich.table import Table
 from rich.text import Text
-from typer import Exit, Option
+from typer import Exit
 
 from duetbench.cli.options import JsonOption
 from duetbench.core import units
-from duetbench.core.errors import DuetbenchError, ServiceError, SetupError
+from duetbench.core.errors import DuetbenchError, SetupError
 from duetbench.core.model import Frozen, Machine
-from duetbench.github import readiness
-from duetbench.github.actions import Context
-from duetbench.github.api import GitHub
-from duetbench.host import command, counters, git, machine, paths, topology
-from duetbench.host.console import Console, errors, print_json
+from duetbench.host import command, counters, machine, paths, topology
+from duetbench.host.console import Console, print_json
 from duetbench.project import interpreters, stacks, tools
 from duetbench.project.project import Project
 
@@ -51,27 +46,21 @@ class Diagnosis(Frozen):
 
 
 def doctor_command(
-    on_github: Annotated[
-        bool,
-        Option("--github", help="Check the settings on GitHub that nights and /bench need."),
-    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show interpreters, tools, stacks, cores, and other conditions that affect figures.
 
     $ duetbench doctor
-    $ GITHUB_TOKEN=$(gh auth token) duetbench doctor --github
-
-    With --github, it also shows which settings nights still need in the repository on GitHub:
-    labels of runners, Pages, permissions, and schedules and issues, which are off in a fork. The
-    repository is that of origin, or GITHUB_REPOSITORY. Some are shown to administrators only.
+    $ duetbench doctor --json
 
     Exit code 0: everything needed is here. 1: something is missing or wrong, with advice.
     """
     project = Project.here()
-    remote = tuple(_on_github(project)) if on_github else ()  # first: it may lack a token
-    diagnosis = diagnose(project)
-    diagnosis = diagnosis.model_copy(update={"findings": diagnosis.findings + remote})
+    report(diagnose(project), "run `duetbench setup`", as_json=as_json)
+
+
+def report(diagnosis: Diagnosis, remedy: str, *, as_json: bool) -> None:
+    """Print a diagnosis; raises Exit if something is lacking."""
     console = Console()
     if as_json:
         print_json(diagnosis.model_dump(mode="json"))
@@ -88,7 +77,6 @@ def doctor_command(
             for row in rows:  # as plain text: no mark-up, and checksums and paths are not cut
                 table.add_row(*(Text(cell, _STYLES.get(cell, ""), overflow="fold") for cell in row))
             console.print(table)
-        remedy = "see above" if on_github else "run `duetbench setup`"
         not_ready = f"Not ready to measure: {', '.join(diagnosis.lacking)}; {remedy}"
         console.say(not_ready if diagnosis.lacking else "Ready to measure")
     if diagnosis.lacking:
@@ -162,30 +150,6 @@ def _findings(project: Project) -> Iterator[Finding]:
     else:
         detail = f"not required; {tools.WHY_VALGRIND}: {tools.VALGRIND_REMEDY}"
         yield Finding(what=tools.VALGRIND, state="absent", detail=detail)
-
-
-def _on_github(project: Project) -> Iterator[Finding]:
-    """Check the repository on GitHub, and this machine as its runner."""
-    origin = git.ask_or_none(project.root, "remote", "get-url", "origin") or ""
-    named = re.search(r"[:/]([\w-]+/[\w.-]+?)(\.git)?/?$", origin)
-    known = {"GITHUB_REPOSITORY": named[1]} if named else {}
-    workflows = {path.name for path in project.root.glob(".github/workflows/*.yml")}
-    context = Context.of({**known, **os.environ})
-    errors().say(f"asking GitHub about {context.repository}")
-    with GitHub(context, patience=_PATIENCE_S) as github:
-        checks = readiness.checks(github, workflows, sorted(project.settings.fleet))
-        try:
-            for what, right, detail in checks:
-                state: Literal["ok", "missing", "absent"] = "ok" if right else "missing"
-                text = "as required" if right else detail
-                if right is None:
-                    state, text = "absent", f"the token may not see it; check it yourself: {detail}"
-                yield Finding(what=f"GitHub: {what}", state=state, detail=text)
-        except ServiceError as error:  # the rest of the table needs no network
-            yield Finding(what="GitHub", state="missing", detail=str(error))
-    for _, text in readiness.machine():
-        detail = f"{text}; only a runner needs it: scripts/prepare-runner.sh (docs/runners.md)"
-        yield Finding(what="runner", state="absent", detail=detail)
 
 
 def _interpreter(project: Project, name: str) -> str:

@@ -35,7 +35,7 @@ VARIABLES: Final = {
     "DUETBENCH_SECONDS": "`--seconds` of `duetbench ci plan`.",
     "DUETBENCH_OHA_RELEASES": "Address of oha's releases; empty: build it from source.",
     "DUETBENCH_CPYTHON_ARCHIVE": "Path or address of CPython's source, if no mirror has it.",
-    "GITHUB_TOKEN": "Token for GitHub: `duetbench ci`, and `duetbench doctor --github`.",
+    "GITHUB_TOKEN": "Token for GitHub: `duetbench ci`, and `duetbench ci doctor`.",
     "GITHUB_REPOSITORY": "Repository on GitHub, OWNER/NAME; Actions sets it.",
     "UV_NO_BUILD": "1 refuses packages that are not wheels; `backfill` sets it unless it is 0.",
     "XDG_CACHE_HOME": "Parent of duetbench's cache; default: ~/.cache.",

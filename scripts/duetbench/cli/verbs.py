@@ -26,7 +26,7 @@ VERBS: Final[Table] = {
     "show": ("show", "Show a run, a comparison, or points of a trend."),
     "export": ("show", "Write a run, a comparison or points as a table, one row per figure."),
     "init": ("init", "Write into pyproject.toml how this repository's application is measured."),
-    "doctor": ("doctor", "Show what is missing here or on GitHub, and how to fix it."),
+    "doctor": ("doctor", "Show what is missing here, and how to fix it."),
     "setup": ("setup", "Install interpreters, load generator and environments, or check them."),
     "ci": ("verbs", "Commands for workflows: pull requests, nights, your own machines."),
     "dev": ("verbs", "For developers of duetbench itself."),
@@ -54,12 +54,14 @@ CI: Final[Table] = {
     "history": ("history", "The results of all nights, on a branch of their own."),
     "accept": ("github", "Check artifacts of measuring machines, and copy the valid ones."),
     "detect": ("detect", "Find series that moved for good, and confirm them by duets."),
+    "bisect": ("changes", "Find the releases that caused changes."),
     "announce": ("github", "Keep one issue per confirmed change."),
     "slash": ("github", "Answer a comment that says `/bench COMMIT`, and start the comparison."),
     "sides": ("pull_request", "Find what to compare a pull request or a push with."),
     "compare": ("pull_request", "Compare both sides, and find an upgrade's cause."),
     "report": ("pull_request", "Comment on a pull request with the results."),
     "sandbox": ("github", "Run a command where untrusted code may run: docs/runners.md."),
+    "doctor": ("readiness", "Show which settings nights need on GitHub."),
     "runner": ("github", "Check whether this machine is prepared as a runner."),
 }
 """The commands of `duetbench ci`."""
