@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bare import QUIET
-from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import command
 from duetbench.host.console import Console, Narrator
 from duetbench.project import settings, stacks, target_locks, wheels
@@ -178,6 +178,19 @@ def test_the_first_of_several_locks_is_read(tmp_path: Path) -> None:
         UsageError, match=r"has requirements-a\.txt, requirements-b\.txt: which one"
     ):
         target_locks.lock_of(other)
+
+
+@pytest.mark.parametrize("name", ["uv.lock", "poetry.lock", "requirements.txt", "pylock.toml"])
+def test_a_lock_that_is_none_is_named_as_its_project_names_it(
+    tmp_path: Path, python: Interpreter, name: str
+) -> None:
+    (tmp_path / name).write_bytes(b"\xff\0")
+    with pytest.raises(UsageError, match=f"^{name}: expected a list of packages, found bytes"):
+        given(tmp_path, python)
+    (tmp_path / name).write_text("no lock\n")
+    with pytest.raises((DeclarationError, SetupError)) as caught:
+        given(tmp_path, python)
+    assert str(tmp_path) not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from duetbench.host.console import Console, write
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.project.project import Project
+from duetbench.project.stacks import require_text
 from duetbench.store import files
 
 DEFAULT_SEED: Final = 1
@@ -166,8 +167,9 @@ def lock_text(root: Path, name: str) -> str:
             raise UsageError(f"--lock {name}: {revision} has no file {file}")
         return f"{text}\n"
     try:
+        require_text(Path(name), f"--lock {name}")
         return Path(name).read_text("utf-8")
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise UsageError(f"--lock {name}: expected a lock file of a stack: {error}") from error
 
 

@@ -173,7 +173,8 @@ def run(
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
     if code := process.returncode:
-        raise SetupError(f"{what} failed (exit code {code}): {_explanation(log)}. Log: {log}")
+        words = _explanation(log).replace(f"{cwd}/", "")  # nobody knows a copy's path
+        raise SetupError(f"{what} failed (exit code {code}): {words}. Log: {log}")
 
 
 def read_log(path: Path) -> str:

@@ -49,7 +49,8 @@ def read(file: Path, root: Path, target: Target, values: Mapping[str, str]) -> t
             lines = list(_of_poetry(tomllib.loads(text), read_pyproject(root), target, values))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         problem = f"{type(error).__name__}: {error}"
-        raise DeclarationError(str(file), "file", problem, f"a {file.name} of its tool") from error
+        allowed = f"a {file.name} of its tool"
+        raise DeclarationError(file.name, "file", problem, allowed) from error
     return tuple(sorted(dict.fromkeys(lines)))
 
 

@@ -152,15 +152,16 @@ def lines(root: Path, file: Path, target: Target, python: Interpreter, narrator:
     """Read the lines of a project's lock, in which packages may be folders and git commits.
 
     Raises DeclarationError for an invalid file, SetupError if uv finds no such packages, and
-    UsageError for an unknown kind of file.
+    UsageError for an unknown kind of file, or one that is no text.
     """
     label = _label(root, file)
+    stacks.require_text(file, label, empty=True)  # of a project without requirements
     options = [word for extra in target.extras for word in ("--extra", extra)]
     if file.name == UV:
         options += [word for group in target.groups for word in ("--group", group)]
         return _of_uv(root, options, python)
     if file.stem.partition(".")[0] == "pylock" and file.suffix == ".toml":
-        return _of_pylock(file, target, python)
+        return _of_pylock(root, file, target, python)
     if file.name in other_locks.LOCKS:
         return _of_others(root, file, target, python, narrator)
     why = "finding what has no version"
@@ -212,11 +213,12 @@ def _of_uv(root: Path, options: Sequence[str], python: Interpreter) -> str:
         return stacks.one_line_per_package(out.read_text("utf-8"))
 
 
-def _of_pylock(file: Path, target: Target, python: Interpreter) -> str:
+def _of_pylock(root: Path, file: Path, target: Target, python: Interpreter) -> str:
     try:
         lock = Pylock.from_dict(tomllib.loads(file.read_text("utf-8")))
     except (OSError, ValueError, PylockValidationError) as error:
-        raise DeclarationError(str(file), "file", str(error), "a pylock.toml (PEP 751)") from error
+        allowed = "a pylock.toml (PEP 751)"
+        raise DeclarationError(_label(root, file), "file", str(error), allowed) from error
     values: dict[str, Any] = {
         **stacks.markers(python.version),
         "extras": frozenset(target.extras),
