@@ -15,9 +15,10 @@ from typer.testing import CliRunner
 
 import duetbench.cli
 from duetbench import __version__
-from duetbench.cli import app, reference
+from duetbench.cli import CLOSED_PIPE, app, reference
 from duetbench.cli.verbs import APPLICATION, CI, DEV, PANELS, VERBS, Verb
 from duetbench.core.errors import EXIT_CODES, DuetbenchError
+from duetbench.host import signals
 
 LARGE: Final = {"asv", "httpx", "jinja2", "numpy", "scipy"}
 """Each takes longer to import than all that a small verb does."""
@@ -172,6 +173,8 @@ def test_exit_codes_are_one_table() -> None:
     for code, meaning in EXIT_CODES.items():
         assert f"| {code} | {meaning} |\n" in page
         assert f"{code}: {meaning}" in said
+    known = {int(code) for key in EXIT_CODES for code in key.split(", ")}
+    assert known == {*range(6), CLOSED_PIPE, *(128 + number for number in signals.HANDLED)}
     kinds: list[type[DuetbenchError]] = [DuetbenchError, *DuetbenchError.__subclasses__()]
     unusual = {kind.__name__: kind.exit_code for kind in kinds if kind.exit_code != 4}
     assert unusual == {

@@ -1,5 +1,6 @@
 """Options that tell a target, and `init`, which keeps one."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -50,10 +51,24 @@ def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
             ("compare", "--server", "uvicorn", "granian", "--counts-only"),
             "--counts-only: both sides",
         ),
+        (("show", ":bug:"), "no result has the name ':bug:'"),  # and is no picture
         (("why", "--server", "uvicorn", "granian"), "found two: only `duetbench compare` compares"),
     ):
         done = bench(*arguments)
         assert (done.code, sentence in done.err) == (2, True), done
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize(
+    "words",
+    [("compare", "--app", "a:b"), ("show",), ("run", "--app", "a:b", "--python"),
+     ("run", "--app", "a:b", "--packages")],
+)  # fmt: skip
+def test_a_long_name_is_refused_and_cut(bench: Bench, words: tuple[str, ...]) -> None:
+    done = bench(*words, "begin" + 5000 * "x" + "end")
+    assert done.code == 2, done
+    assert re.search("beginx+…x+end", done.err)
+    assert len(done.err) < 1000
 
 
 @pytest.mark.usefixtures("shop")

@@ -75,6 +75,7 @@ def test_shares_are_of_all_that_a_path_stands_for(
         ("POST /orders @none.json", "POST /orders @none.json: expected a file "),
         ("/zoë", "expected a path, percent-encoded, and its share of the requests or none"),
         ("/a 0", "found '/a 0'"),
+        (f"/{'x' * 60_000}", "expected a path of at most 60,000 characters, found 60,001: /xxx"),
         ("/{1..200}/{1..200}", "expected at most 10,000 paths of one endpoint, found 10,001"),
     ],
 )

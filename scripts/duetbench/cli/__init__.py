@@ -1,5 +1,7 @@
 """The commands: arguments in, sentences out."""
 
+import errno
+import re
 import shlex
 import sys
 import traceback
@@ -11,11 +13,14 @@ import typer
 
 from duetbench.cli.verbs import PANELS, VERBS, group_of
 from duetbench.core import __version__
-from duetbench.core.errors import EXIT_CODES, FAILED, DuetbenchError
+from duetbench.core.errors import EXIT_CODES, FAILED, DuetbenchError, UsageError
 from duetbench.host.signals import InterruptedRun, interruptible
 
 CLOSED_PIPE: Final = 141
 """Exit code if the reader of a pipe has ended (`… | head -1`): 128 + SIGPIPE, as of other tools."""
+
+_LONG: Final = re.compile(r"(\S{200})\S{101,}(\S{100})")
+"""A name that somebody has given, and that is longer than any of a file or a package."""
 
 _CODES = "\n".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
 _TRENDS = ", ".join(name for name in VERBS if name not in chain(*PANELS.values()))
@@ -76,7 +81,7 @@ def main() -> None:
 
         where = f"{error.filename}: " if error.filename else ""
         _say(f"{where}{error.strerror or error}; {remedy(error)}")
-        sys.exit(FAILED)
+        sys.exit(UsageError.exit_code if error.errno == errno.ENAMETOOLONG else FAILED)
     except Exception as error:
         if hint := lacking(error, sys.argv[1:]):
             _say(hint)
@@ -97,4 +102,4 @@ def lacking(error: Exception, words: Sequence[str]) -> str | None:
 def _say(sentence: str) -> None:
     from duetbench.host.console import errors  # noqa: PLC0415 - only an error needs rich
 
-    errors().say(f"duetbench: {sentence}")
+    errors().say("duetbench: " + _LONG.sub(r"\1…\2", sentence))

@@ -19,7 +19,8 @@ EXIT_CODES: Final[Mapping[str, str]] = {
     "3": "incomplete: nothing usable was measured, or something stayed undecided",
     "4": "failed: set-up, network, disk, or an error in duetbench",
     "5": "the machine is busy: another measurement runs, or --wait was not long enough",
-    "130, 143": "interrupted by Ctrl-C or a signal; what was measured is kept",
+    "129, 130, 143": "interrupted: the terminal closed, Ctrl-C, SIGTERM; what was measured is kept",
+    "141": "the program that read the output has ended",
 }
 """The meaning of exit codes, for every command. docs/reference.md and `--help` print it."""
 

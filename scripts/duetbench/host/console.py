@@ -39,7 +39,7 @@ class Console(rich.console.Console):
     """
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**{"highlight": False, **settings})
+        super().__init__(**{"highlight": False, "emoji": False, **settings})
         fixed = "width" in settings or os.environ.get("COLUMNS", "").isdigit()
         if not (fixed or self.is_terminal):
             self.width = PLAIN_WIDTH

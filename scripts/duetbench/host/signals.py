@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+HANDLED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that interrupt a run."""
+
 _AGAIN_S: Final = 0.05
 """Seconds after which a signal that arrived in a finaliser is sent again; it has ended by then."""
 
@@ -45,7 +47,7 @@ def interruptible() -> Iterator[None]:
     """
 
     def on_signal(signum: int, _frame: FrameType | None) -> None:
-        for number in _SIGNALS:
+        for number in HANDLED:
             signal.signal(number, signal.SIG_IGN)
         # asyncio would warn about lost tasks, which nobody needs to know.
         logging.getLogger("asyncio").disabled = True
@@ -61,7 +63,7 @@ def interruptible() -> Iterator[None]:
         threading.Timer(_AGAIN_S, os.kill, (os.getpid(), args.exc_value.signal)).start()
 
     # Ignored signals stay ignored, as nohup requires.
-    handled = [n for n in _SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
+    handled = [n for n in HANDLED if signal.getsignal(n) is not signal.SIG_IGN]
     before = {n: signal.signal(n, on_signal) for n in handled}
     # An exception inside a finaliser goes no further, and later signals would be ignored.
     earlier, sys.unraisablehook = sys.unraisablehook, on_unraisable

@@ -20,7 +20,7 @@ from typing import Final
 
 from duetbench.core.errors import UsageError
 from duetbench.host import git, paths, proc
-from duetbench.project.target_locks import require_text
+from duetbench.project.stacks import require_text
 
 MAIN: Final = ("main", "master")
 """Names of default branches, for a clone that does not say which it has."""

@@ -93,6 +93,17 @@ def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> 
     return Stack(name, lock, digest, packages, home)
 
 
+def require_text(file: Path, name: str, *, empty: bool = False) -> None:
+    """Refuse a file that is no text, or is empty; raises UsageError, which calls it `name`."""
+    try:
+        if file.read_text("utf-8").strip() or empty:
+            return
+        found = "an empty file"
+    except ValueError:
+        found = "bytes that are no text (UTF-8)"
+    raise UsageError(f"{name}: expected a list of packages, found {found}")
+
+
 def parse(text: str, file: str, version: str) -> dict[str, str]:
     """Read name → version from a lock's text, for a Python of this version on this platform.
 

@@ -148,17 +148,6 @@ def _label(root: Path, file: Path) -> str:
     return os.path.relpath(file, root) if file.is_relative_to(workspace(root)) else file.name
 
 
-def require_text(file: Path, name: str, *, empty: bool = False) -> None:
-    """Refuse a file that is no text, or is empty; raises UsageError, which calls it `name`."""
-    try:
-        if file.read_text("utf-8").strip() or empty:
-            return
-        found = "an empty file"
-    except ValueError:
-        found = "bytes that are no text (UTF-8)"
-    raise UsageError(f"{name}: expected a list of packages, found {found}")
-
-
 def lines(root: Path, file: Path, target: Target, python: Interpreter, narrator: Narrator) -> str:
     """Read the lines of a project's lock, in which packages may be folders and git commits.
 
@@ -166,7 +155,7 @@ def lines(root: Path, file: Path, target: Target, python: Interpreter, narrator:
     UsageError for an unknown kind of file, or one that is no text.
     """
     label = _label(root, file)
-    require_text(file, label, empty=True)  # of a project without requirements
+    stacks.require_text(file, label, empty=True)  # of a project without requirements
     options = [word for extra in target.extras for word in ("--extra", extra)]
     if file.name == UV:
         options += [word for group in target.groups for word in ("--group", group)]

@@ -39,6 +39,7 @@ _ROOM: Final = 500_000  # bytes: several times the size of a night's file
 _REMEDIES: Final = {
     errno.ENOSPC: "the disk is full: free some space",
     errno.EACCES: "no permission: make the folder writable for you",
+    errno.ENAMETOOLONG: "choose a shorter name",
     errno.EROFS: "the file system is read-only: remount it, or use another checkout",
 }
 
