@@ -2,7 +2,7 @@
 
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -160,7 +160,7 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
     assert found.accepted == (made.path,)
 
     first, *_ = made.cases
-    itself = first.model_copy(update={"case": f"{points.CANARY}{first.case}"})
+    itself = replace(first, case=f"{points.CANARY}{first.case}")
     files.save(sent / "shard-1", made.model_copy(update={"cases": (*made.cases, itself)}))
     assert incoming.night(night, sent, tmp_path / "again", locks, now).refused == {}
 

@@ -33,7 +33,7 @@ def history(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
 def test_an_impossible_figure_in_the_history_costs_its_file_alone(
     figure: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It got in when nobody looked; site and `detect` name it, and go on with the others."""
+    """It got in when nobody looked; the site names it, and `detect` needs no runs."""
     results, bad = history(tmp_path, monkeypatch)
     document = json.loads(bad.read_bytes())
     document["results"][0]["launches"][0]["metrics"]["throughput"] = json.loads(figure)
@@ -46,10 +46,7 @@ def test_an_impossible_figure_in_the_history_costs_its_file_alone(
     for words in (("ci", "detect"), ("site", "--no-asv", "-o", tmp_path / "site")):
         done = invoke(capsys, monkeypatch, words)
         assert done.code == 0
-        assert (
-            f"{MACHINES[1].id}/2026/{bad.name}: expected a run file of format 2"
-            in done.out + done.err
-        )
+    assert f"{MACHINES[1].id}/2026/{bad.name}: expected a run file of format 2" in done.out
     front = (tmp_path / "site" / "index.html").read_text("utf-8")
     assert "expected throughput to be" in front
 

@@ -7,6 +7,7 @@ import tarfile
 import tracemalloc
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -140,8 +141,10 @@ def pointed(**changes: Any) -> Attack:
 
 def of_point(**changes: Any) -> Attack:
     head, *others = points().cases
-    point = head.points[0].model_copy(update=changes)
-    return pointed(cases=(head.model_copy(update={"points": (point,)}), *others))
+    point = replace(head.points[0])
+    for name, value in changes.items():
+        object.__setattr__(point, name, value)  # what no constructor accepts
+    return pointed(cases=(replace(head, points=(point,)), *others))
 
 
 def asv(**changes: Any) -> Attack:

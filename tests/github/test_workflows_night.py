@@ -71,7 +71,7 @@ def history_with_a_step() -> tuple[Points, ...]:
     for number in range(-16, 0):
         when = datetime.now(UTC) + timedelta(days=number)
         level, version = (1.0, "0.8") if number < -6 else (1.2, "0.9")
-        cpu = AnchoredPoint(metric=CPU, ratio=level, se=0.004, anchor=1e-4, duets=9)
+        cpu = AnchoredPoint(metric=CPU, ratio=level, se=0.004, anchor=1e-4, duets=9, excluded=0)
         stack = StackRecord(name="current", digest=version[-1] * 64, packages={"alpha": version})
         case = CasePoints(case="short/one", stack="current", python="3.14", points=(cpu,))
         id_ = f"{when:%Y%m%dT%H%M%SZ}-night-0a1b2c"

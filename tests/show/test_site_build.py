@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,29 @@ def test_raw_files_are_those_of_the_results(whole: Path) -> None:
         assert [table["run"][-1] for table in document["tables"]] == [run.id]
     (raw,) = (site / "raw/asv").rglob(f"{asv_files.COMMIT[:8]}-*.json")
     assert json.loads(raw.read_text())["commit_hash"] == asv_files.COMMIT
+
+
+def test_raw_files_older_than_a_machine_s_newest_three_months_are_in_archives(
+    tmp_path: Path,
+) -> None:
+    """August's are, and pages link the archive; September's to November's have their own."""
+    kept = []
+    for month in (8, 8, 9, 10, 11):
+        run = site_builds.a_run(1, started=f"2026-{month:02d}-{len(kept) + 1:02d}T03:00:00+00:00")
+        kept.append(run_files.finalise(tmp_path / "results", run))
+    sites.build_site(tmp_path)
+    site, archive = tmp_path / "site", f"runs/{runs.MACHINE.id}-202608.zip"
+    with zipfile.ZipFile(site / archive) as packed:
+        assert {name: packed.read(name) for name in packed.namelist()} == {
+            path.name: path.read_bytes() for path in kept[:2]
+        }
+    named = [archive, *(f"runs/{path.name}" for path in kept[2:])]
+    index = json.loads((site / "index.json").read_bytes())
+    assert sorted(index["runs"]) == sorted(named)
+    (data,) = (json.loads(path.read_bytes()) for path in site.rglob("data.json"))
+    assert data["tables"][0]["file"] == {"of": named, "at": [0, 0, 1, 2, 3]}
+    assert "in an archive for each month" in text_of(tmp_path, "data")
+    assert sites.build_site(tmp_path).written == 0
 
 
 def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) -> None:

@@ -136,7 +136,9 @@ def test_starts_without_load_have_a_table_of_their_own(tmp_path: Path) -> None:
     case = "start-up/routes/current/py3.14"
     for points, value in ((FIRST, 1.0), (SECOND, 1.0), (THIRD, 1.5)):
         figures = tuple(
-            AnchoredPoint(metric=metric, ratio=value * more, se=0.01, anchor=0.3, duets=20)
+            AnchoredPoint(
+                metric=metric, ratio=value * more, se=0.01, anchor=0.3, duets=20, excluded=0
+            )
             for metric, more in (("start_cpu", 1.0), ("import_time", value**0.25))
         )
         starts = CasePoints(case=case, stack="current", python="3.14", points=figures)

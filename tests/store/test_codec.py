@@ -81,6 +81,9 @@ def test_what_is_not_a_run_file_is_refused() -> None:
         (whole.replace(b"1234.57", b"NaN"), "found nan"),
         (whole.replace(b"1234.57", b"1e999"), "found 1e999"),
         (whole.replace(b'"seed":1', b'"seed":1,"seed":2'), "'seed' twice"),
+        (whole.replace(b'"seed":1', b'"seed":1,"seed":1').replace(b"0.1.0", b"\\u0022:"), "twice"),
+        (whole.replace(b'"message":"hi"', b'"message":1e999'), "found 1e999"),
+        (whole.replace(b'"message":"hi"', b'"message":NaN'), "found nan"),
         (b"[" * 100_000, "recursion"),
     ):
         assert text in refused(content).lower()

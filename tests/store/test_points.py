@@ -17,7 +17,9 @@ from duetbench.store.points import AnchoredPoint, Points
 )
 def test_the_interval_is_wider_where_duets_are_few(duets: int, width: float) -> None:
     """Student's t as tables have it; one count is no sample of one."""
-    point = AnchoredPoint(metric="throughput", ratio=2.0, se=0.01, anchor=1.0, duets=duets)
+    point = AnchoredPoint(
+        metric="throughput", ratio=2.0, se=0.01, anchor=1.0, duets=duets, excluded=0
+    )
     half = math.exp(width * 0.01)
     assert point.interval.ends == pytest.approx((2 / half, 2 * half), rel=1e-5)
 

@@ -13,7 +13,7 @@ OTHER: Final = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
 
 
 def ratio(value: float, se: float = 0.003, duets: int = 11, metric: str = CPU) -> AnchoredPoint:
-    return AnchoredPoint(metric=metric, ratio=value, se=se, anchor=2e-4, duets=duets)
+    return AnchoredPoint(metric=metric, ratio=value, se=se, anchor=2e-4, duets=duets, excluded=0)
 
 
 def of(case: str, *points: AnchoredPoint) -> CasePoints:

@@ -57,6 +57,7 @@ def night_of(number: int, cases: Mapping[str, NightCase], **changes: Any) -> Nig
         "stacks": {},
         "packages": {},
         "cases": cases,
+        "metrics": COLUMNS,
         "figures": block,
     }
     return Night(**{**values, **changes})

@@ -144,7 +144,9 @@ def points(number: int = 1, **changes: Any) -> Points:
     shard = night().shard(number)
     assert shard is not None
     first, second = (case.id for case in shard.plan.cases)
-    cpu = AnchoredPoint(metric="server_cpu_per_request", ratio=1.02, se=0.005, anchor=1e-4, duets=6)
+    cpu = AnchoredPoint(
+        metric="server_cpu_per_request", ratio=1.02, se=0.005, anchor=1e-4, duets=6, excluded=0
+    )
     cases = [CasePoints(case=first, stack="current", python="3.14", points=(cpu,))]
     fields: dict[str, Any] = {
         "id": f"20261120T100000Z-night-0a1b2c-s{number}",

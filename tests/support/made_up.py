@@ -161,9 +161,9 @@ def write(history: History, folder: Path) -> None:
         files.save(folder, record)
 
 
-def read(results: Path) -> Sources:
+def read(results: Path, *, with_runs: bool = True) -> Sources:
     """Read results as `trend.reading.read` does, and add the synthetic nights."""
-    sources = read_results(results)
+    sources = read_results(results, with_runs=with_runs)
     path = results / _FILE
     if not path.is_file():
         return sources

@@ -202,9 +202,16 @@ def release_points(
             python=python,
             points=(
                 AnchoredPoint(
-                    metric="server_cpu_per_request", ratio=ratio, se=se, anchor=1e-4, duets=11
+                    metric="server_cpu_per_request",
+                    ratio=ratio,
+                    se=se,
+                    anchor=1e-4,
+                    duets=11,
+                    excluded=0,
                 ),
-                AnchoredPoint(metric="instructions", ratio=ratio, se=1e-5, anchor=3e5, duets=1),
+                AnchoredPoint(
+                    metric="instructions", ratio=ratio, se=1e-5, anchor=3e5, duets=1, excluded=0
+                ),
             ),
         )
         for case, python, (ratio, se) in ((JSON, "3.14", cpu["gil"]), (FREE, "3.14t", cpu["free"]))

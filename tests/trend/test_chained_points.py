@@ -10,7 +10,7 @@ from duetbench.core.model import Missing
 from duetbench.store.points import CANARY, Points
 from duetbench.trend.candidates import steps
 from duetbench.trend.reading import coverage, of_points, trend_points
-from duetbench.trend.table import COLUMNS, Table, tables
+from duetbench.trend.table import Table, tables
 
 
 def table_of(*files: Points) -> Table:
@@ -66,7 +66,7 @@ def test_nights_have_ratios_with_intervals_at_the_time_of_the_stack() -> None:
     )  # fmt: skip
     earlier = a_file(3, of(OTHER, ratio(1.0)))
     (_, night), _ = of_points([earlier, found])
-    mean, low, high, launches = night.figures[0, COLUMNS.index(CPU)].tolist()
+    mean, low, high, launches = night.figures[0, night.metrics.index(CPU)].tolist()
     assert (night.kind, night.profile, night.as_of) == ("anchored", "A", "2026-11-04")
     assert night.time == datetime(2026, 11, 4, tzinfo=UTC).timestamp()
     assert mean == pytest.approx(1.1)

@@ -1,6 +1,7 @@
 """Nights: shared out over machines, measured shard by shard, and what came of them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,11 +131,11 @@ def test_what_has_no_point_is_recorded_and_leaves_the_night_complete() -> None:
         f"shard 2 ({B}): 1 of 1 cases have no anchored point; the first reason: 'no points of "
         "this shard arrived'"
     )
-    point = foreign.points().cases[0].model_copy(update={"case": "experiment/a"})
-    counted = point.points[0].model_copy(update={"metric": "instructions"})
+    point = replace(foreign.points().cases[0], case="experiment/a")
+    counted = replace(point.points[0], metric="instructions")
     why = found.model_copy(
         update={
-            "cases": (point.model_copy(update={"points": (counted,)}),),
+            "cases": (replace(point, points=(counted,)),),
             "missing": (Missing(case="experiment/a", reason="60 s"),),
         }
     )

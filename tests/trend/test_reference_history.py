@@ -4,6 +4,7 @@ The recordings were made by an earlier implementation, and change only together 
 steps of in-process seconds are left out: asv searches those.
 """
 
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -12,8 +13,8 @@ import pytest
 
 from duetbench.trend import reading
 from duetbench.trend.candidates import of_table
-from duetbench.trend.reading import Sources, of_points
-from duetbench.trend.table import COLUMNS, tables
+from duetbench.trend.reading import Sources
+from duetbench.trend.table import tables
 
 ROOT: Final = Path(__file__).parents[2]
 RECORDED: Final = ROOT / "tests" / "data" / "reference"
@@ -22,12 +23,12 @@ RECORDED: Final = ROOT / "tests" / "data" / "reference"
 def point_lines(sources: Sources) -> list[str]:
     """A line per point: machine, run, metric, ratio, low, high, duets, case."""
     lines = []
-    for night in of_points(sources.points)[0]:
+    for night in filter(attrgetter("ratio"), sources.nights):
         cases = list(night.cases)
         for row, column in zip(*np.nonzero(~np.isnan(night.figures[..., 0])), strict=True):
             *figures, duets = night.figures[row, column]
             lines.append(
-                f"{night.machine} {night.run} {COLUMNS[column]} "
+                f"{night.machine} {night.run} {night.metrics[column]} "
                 + " ".join(f"{float(f'{figure:.6g}'):.5g}" for figure in figures)
                 + f" {int(duets)} {cases[row]}"
             )

@@ -110,7 +110,7 @@ def _detect(
     project: Project,
 ) -> tuple[Candidates, tuple[Change, ...], tuple[Change, ...], frozenset[str]]:
     """Return candidates, undone records, other records narrowed further, and active machines."""
-    sources = reading.read(project.results)
+    sources = reading.read(project.results, with_runs=False)
     for problem in (*sources.problems, *sources.notes):
         errors().say(f"note: {problem}")
     ratio_tables = [table for table in tables(sources.nights) if table.ratio]
@@ -125,8 +125,9 @@ def _detect(
     for record in undone:
         narrowed.pop(record.id, None)
     # Ids begin with the time of the measurement.
-    nights_by_run = sorted(sources.nights, key=lambda night: night.run)
-    latest = {night.machine: night.run for night in nights_by_run}
+    names = {night.run: night.machine for night in sources.nights}
+    names |= {run: path.parts[-3] for run, path in sources.runs.items()}
+    latest = {machine: run for run, machine in sorted(names.items())}
     return detected, undone, tuple(narrowed.values()), nights.present(latest)
 
 

@@ -15,6 +15,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -275,12 +276,16 @@ class Launch(Frozen):
 
     @field_validator("metrics")
     @classmethod
-    def _possible_and_rounded(cls, metrics: dict[str, float]) -> dict[str, float]:
+    def _possible_and_rounded(
+        cls, metrics: dict[str, float], info: ValidationInfo
+    ) -> dict[str, float]:
         if unknown := sorted(metrics.keys() - METRICS):
             raise ValueError(f"unknown metrics {unknown}; the registry is metrics.py")
         wrong = [reason for name in metrics if (reason := METRICS[name].wrong(metrics[name]))]
         if wrong:
             raise ValueError(f"{'; '.join(wrong[:3])}: no launch gives that")
+        if info.mode == "json":
+            return metrics  # whoever wrote the file has rounded them
         return {
             name: row.rounded(metrics[name]) for name, row in METRICS.items() if name in metrics
         }
@@ -293,6 +298,13 @@ class Launch(Frozen):
         if self.status is Status.OK and (failing or not self.metrics):
             raise ValueError("a launch with a fail flag, or without metrics, is not ok")
         return self
+
+    @property
+    def failure(self) -> str:
+        """Why it failed; empty if it did not."""
+        return "; ".join(
+            f"{flag.name}: {flag.detail}" for flag in self.flags if flag.severity == "fail"
+        )
 
 
 class Machine(Frozen):
@@ -391,6 +403,11 @@ class CaseResult(Frozen):
     def usable(self) -> tuple[Launch, ...]:
         """The launches that did not fail."""
         return tuple(launch for launch in self.launches if launch.status is Status.OK)
+
+    @property
+    def status(self) -> Literal["measured", "failed", "not measured"]:
+        """Whether there is a usable launch, or at least a launch."""
+        return "measured" if self.usable else "failed" if self.launches else "not measured"
 
 
 class RunStatus(StrEnum):

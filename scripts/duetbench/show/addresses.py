@@ -1,5 +1,6 @@
 """The address of every kind of page, relative to the site's root. Published addresses never change.
 
+Raw files of a night alone move once, into the archive of their month.
 An address is a URL path as in a link, percent-encoded, without a leading slash:
 `b/asgi-wsgi/asgi-json/py3.14t/w2/c256/`. The path names the subject, the query the way to show it.
 Pure.
@@ -16,6 +17,7 @@ CHANGES: Final = "c/"
 COMPARISONS: Final = "cmp/"
 WHY: Final = "why/"
 RUNS: Final = "runs/"
+POINTS: Final = "points/"
 PACKAGES: Final = "p/"
 EXPERIMENTS: Final = "x/"
 SIDES: Final = "x/side-by-side/"
@@ -47,16 +49,16 @@ _LONGEST: Final = 200
 _TRAPS: Final = frozenset({INDEX, "con", "nul", "aux", "prn"})
 
 
-def _raw(folder: str, name: str) -> str:
-    return f"{folder}{quote(name)}.json"
+def raw(folder: str, name: str, suffix: str = "json") -> str:
+    """Return the address of a file of results, unchanged, or of an archive with such files."""
+    return f"{folder}{quote(name)}.{suffix}"
 
 
-run_file = partial(_raw, RUNS)
-"""The run file itself, unchanged."""
-points_file = partial(_raw, "points/")
-change_file = partial(_raw, CHANGES)
-comparison_file = partial(_raw, COMPARISONS)
-attribution_file = partial(_raw, WHY)
+run_file = partial(raw, RUNS)
+points_file = partial(raw, POINTS)
+change_file = partial(raw, CHANGES)
+comparison_file = partial(raw, COMPARISONS)
+attribution_file = partial(raw, WHY)
 
 
 def file(address: str) -> str:

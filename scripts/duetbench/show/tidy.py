@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from duetbench.core.metrics import INSTRUCTIONS, METRICS, WITNESSES
-from duetbench.core.model import Case, Flag, Frozen, Run
+from duetbench.core.model import Case, Flag, Run
 from duetbench.store.comparison import SIDES, Comparison, set_material
 from duetbench.store.points import Points
 
@@ -115,7 +115,7 @@ def _points(points: Points) -> Iterator[Row]:
             }
 
 
-def _fields(record: Frozen, *names: str) -> Row:
+def _fields(record: object, *names: str) -> Row:
     values = ((name, getattr(record, name)) for name in names)
     # An enumeration becomes its value.
     return {

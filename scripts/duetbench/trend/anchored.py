@@ -182,6 +182,7 @@ class Head:
             se=round(count.spread * RANGE, 7),
             anchor=round(count.base),
             duets=1,
+            excluded=0,
         )
         return [point]
 

@@ -70,7 +70,8 @@ def steps(table: Table, inside: Collection[str] = ()) -> Iterator[TableStep]:
         ours = case.startswith(CANARY)  # a move of the anchor against itself is the instrument's
         if not ours and (case in inside or not case.startswith(INPROCESS)):
             for metric in (*JUDGED, INSTRUCTIONS):
-                yield from _of_series(table, row, table.metrics.index(metric))
+                if metric in table.metrics:
+                    yield from _of_series(table, row, table.metrics.index(metric))
 
 
 def _of_series(table: Table, row: int, column: int) -> Iterator[TableStep]:

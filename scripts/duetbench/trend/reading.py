@@ -7,11 +7,15 @@ The files of points of one stack are joined, and related to one anchor: a point 
 anchor is divided by the ratio of the new anchor to the old one, which duets of a renewal measured.
 """
 
+import gc
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Run
@@ -35,7 +39,8 @@ class Sources:
     dismissed: tuple[Change, ...] = ()  # candidates that no duets confirmed
     problems: tuple[str, ...] = ()  # files that could not be read, in sentences
     night_records: tuple[NightRecord, ...] = ()
-    # All points, of single releases too; those of dated stacks are also in `nights`, chained.
+    # All files of points: of single releases whole, of dated stacks, which are chained in `nights`,
+    # with the anchor's copies.
     points: tuple[Points, ...] = ()
     packages: tuple[PackageRecord, ...] = ()
     notes: tuple[str, ...] = ()  # other facts for readers, in sentences
@@ -43,9 +48,16 @@ class Sources:
     attributions: tuple[Attribution, ...] = ()
 
 
-def read(results: Path) -> Sources:
-    """Read all of `results/`."""
-    results = results.absolute()
+def read(results: Path, *, with_runs: bool = True) -> Sources:
+    """Read all of `results/`; without runs, these are only listed, and have no nights."""
+    gc.disable()  # of millions of new objects none is garbage
+    try:
+        return _read(results.absolute(), with_runs=with_runs)
+    finally:
+        gc.enable()
+
+
+def _read(results: Path, *, with_runs: bool) -> Sources:
     problems: list[str] = []
 
     places: dict[str, Path] = {}
@@ -65,18 +77,20 @@ def read(results: Path) -> Sources:
         once(path, points.id)
         return points
 
-    runs = files.read_each(run_files.runs(results), run, problems)
+    anchored = files.read_each(files.paths(Points, results), points_at, problems)
+    anchored.sort(key=lambda points: (points.started, points.id))
+    ratios, unchained = of_points(anchored)
+    anchored[:] = map(_without_nights, anchored)
+    runs = run_files.runs(results)
+    of_runs = files.read_each(runs, run, problems) if with_runs else [(path, None) for path in runs]
     changes = files.read_all(Change, results, problems)
     comparisons = files.read_all(Comparison, results, problems)
     records = files.read_all(NightRecord, results, problems)
-    anchored = files.read_each(files.paths(Points, results), points_at, problems)
     attributions = files.read_all(Attribution, results, problems)
     packages = files.read_all(PackageRecord, results, problems)
-    anchored.sort(key=lambda points: (points.started, points.id))
-    ratios, unchained = of_points(anchored)
     return Sources(
-        nights=(*(night for _, night in runs), *ratios),
-        runs={path.stem: path for path, _ in runs},
+        nights=(*(night for _, night in of_runs if night), *ratios),
+        runs={path.stem: path for path, _ in of_runs},
         changes=tuple(change for change in changes if change.confirmed),
         dismissed=tuple(change for change in changes if not change.confirmed),
         # The site shows them, and its readers do not know the folders of this machine.
@@ -88,6 +102,14 @@ def read(results: Path) -> Sources:
         comparisons=tuple(sorted(comparisons, key=lambda record: (record.started, record.id))),
         attributions=tuple(sorted(attributions, key=lambda record: (record.when, record.id))),
     )
+
+
+def _without_nights(points: Points) -> Points:
+    """Return points without what is in the nights, which of years would fill the memory."""
+    if points.release is not None:
+        return points
+    canaries = tuple(case for case in points.cases if case.case.startswith(CANARY))
+    return points.model_copy(update={"cases": canaries})
 
 
 def of_points(points: Iterable[Points]) -> tuple[tuple[Night, ...], tuple[str, ...]]:
@@ -126,6 +148,7 @@ def _night(stack: Points, places: Mapping[str, NightCase]) -> Night:
     intervals = {
         case.case: {point.metric: point.interval for point in case.points} for case in stack.cases
     }
+    metrics, block = figures([intervals.get(case, {}) for case in cases])
     return Night(
         run=stack.id,
         kind="anchored",
@@ -139,7 +162,8 @@ def _night(stack: Points, places: Mapping[str, NightCase]) -> Night:
         stacks={lock.name: lock.digest for lock in stack.stacks},
         packages={lock.name: lock.packages for lock in stack.stacks},
         cases=cases,
-        figures=figures([intervals.get(case, {}) for case in cases]),
+        metrics=metrics,
+        figures=block,
         as_of=f"{stack.when:%Y-%m-%d}" if stack.origin == "backfill" else None,
     )
 
@@ -212,10 +236,8 @@ def _chain(points: Points, renewals: Sequence[Points]) -> Points:
             for case in renewal.cases
             for point in case.points
         }
-        cases = (
-            case.model_copy(update={"points": tuple(_divide(case, links))}) for case in points.cases
-        )
-        usable = tuple(case for case in cases if case.points)
+        divided = ((case, tuple(_divide(case, links))) for case in points.cases)
+        usable = tuple(replace(case, points=left) for case, left in divided if left)
         points = points.model_copy(update={"anchor": new, "cases": usable})
     return points
 
@@ -223,15 +245,15 @@ def _chain(points: Points, renewals: Sequence[Points]) -> Points:
 def _divide(
     case: CasePoints, links: Mapping[tuple[str, str], AnchoredPoint]
 ) -> Iterator[AnchoredPoint]:
-    """Yield a case's points, each divided by its link; points without a link are left out."""
+    """Yield a case's points, each divided by its link; without a possible ratio it is left out."""
     for point in case.points:
         if (link := links.get((case.case, point.metric))) is not None:
-            yield point.model_copy(
-                update={
-                    "ratio": point.ratio / link.ratio,
-                    "se": math.hypot(point.se, link.se),
-                    "anchor": point.anchor * link.ratio,
+            with suppress(ValidationError):
+                yield replace(
+                    point,
+                    ratio=point.ratio / link.ratio,
+                    se=math.hypot(point.se, link.se),
+                    anchor=point.anchor * link.ratio,
                     # The less certain of the two limits the degrees of freedom.
-                    "duets": min(point.duets, link.duets),
-                }
-            )
+                    duets=min(point.duets, link.duets),
+                )

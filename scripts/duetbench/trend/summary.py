@@ -8,15 +8,16 @@ A failed launch has no figures and is left out.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import chain
 from typing import Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, CaseResult, Commands, Frozen, Run, Status
+from duetbench.core.model import Case, CaseResult, Commands, Frozen, Launch, Run, Status
 from duetbench.core.units import Interval, student
 
 ENOUGH_LAUNCHES: Final = 3
@@ -85,25 +86,17 @@ def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
     """Summarise one case of which `expected` launches were planned."""
     good = result.usable
     failures = tuple(
-        Failure(
-            round=launch.round,
-            reason="; ".join(
-                f"{flag.name}: {flag.detail}" for flag in launch.flags if flag.severity == "fail"
-            ),
-        )
+        Failure(round=launch.round, reason=launch.failure)
         for launch in result.launches
         if launch.status is Status.FAILED
     )
-    figures = {
-        name: [launch.metrics[name] for launch in good if name in launch.metrics]
-        for name in METRICS
-    }
+    figures = zip(METRICS, estimates(samples_of([good], METRICS))[0].tolist(), strict=True)
     return CaseSummary(
         case=result.case,
-        status="measured" if good else "failed" if failures else "not measured",
+        status=result.status,
         expected=max(expected, len(result.launches)),
         measured=len(good),
-        metrics={name: estimate(samples) for name, samples in figures.items() if samples},
+        metrics={name: _interval(*figure) for name, figure in figures if figure[-1]},
         warnings=_warnings(result, len(good)),
         failures=failures,
         commands=result.commands,
@@ -113,17 +106,43 @@ def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
 
 def estimate(values: Sequence[float]) -> Interval:
     """Return mean and 95 % t interval of one figure per launch, of at least one launch."""
-    sample = np.asarray(values, dtype=float)
-    logarithmic = bool((sample > 0).all())
-    scale = np.log(sample) if logarithmic else sample
-    mean = float(scale.mean())
-    if len(sample) < 2:
-        return Interval(float(sample[0]))
-    half = student(len(sample) - 1) * float(scale.std(ddof=1)) / math.sqrt(len(sample))
-    low, high = mean - half, mean + half
-    if logarithmic:
-        mean, low, high = math.exp(mean), math.exp(low), math.exp(high)
-    return Interval(mean, low, high, len(sample))
+    return _interval(*estimates(np.array(values, dtype=float)).tolist())
+
+
+def _interval(mean: float, low: float, high: float, number: float) -> Interval:
+    return Interval(mean, low, high, int(number)) if number > 1 else Interval(mean)
+
+
+def samples_of(
+    cases: Sequence[Sequence[Launch]], metrics: Collection[str]
+) -> npt.NDArray[np.float64]:
+    """Return the figures of the launches of cases: launches × cases × metrics, NaN for none."""
+    block = np.full((max(map(len, cases), default=0) or 1, len(cases), len(metrics)), math.nan)
+    for row, launches in enumerate(cases):
+        for place, launch in enumerate(launches):
+            block[place, row] = [launch.metrics.get(name, math.nan) for name in metrics]
+    return block
+
+
+def estimates(samples: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return mean, ends of the 95 % t interval, and number of many figures at once.
+
+    The first axis of `samples` are launches, NaN where they have no such figure; the last one of
+    the result are the four. Ends are NaN for a single launch, and a mean for none.
+    """
+    known = ~np.isnan(samples)
+    number = known.sum(axis=0)
+    logarithmic = ((samples > 0) | ~known).all(axis=0)
+    students = np.array([math.nan, math.nan, *map(student, range(1, len(samples)))])
+    with np.errstate(all="ignore"):
+        scale = np.where(logarithmic, np.log(samples), samples)
+        mean = np.where(known, scale, 0).sum(axis=0) / number
+        squares = np.where(known, (scale - mean) ** 2, 0).sum(axis=0)
+        half = students[number] * np.sqrt(squares / (number - 1) / number)
+        low, high = mean - half, mean + half
+        mean, low, high = np.where(logarithmic, np.exp((mean, low, high)), (mean, low, high))
+    mean = np.where(number == 1, np.where(known, samples, 0).sum(axis=0), mean)
+    return np.stack((mean, low, high, number), axis=-1)
 
 
 def values(run: Run, case: str, metric: str) -> list[float]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,9 @@ import numpy.typing as npt
 from duetbench.core.errors import DISTURBING
 from duetbench.core.metrics import HEADLINES, INSTRUCTIONS, METRICS
 from duetbench.core.model import CaseResult, InterpreterRecord, Machine, Run
-from duetbench.core.model import Status as LaunchStatus
 from duetbench.core.units import Interval
 from duetbench.store.comparison import PackageChange, differences
-from duetbench.trend.summary import CaseSummary, summarise_case
+from duetbench.trend.summary import estimates, samples_of
 
 TRENDS: Final = (
     *HEADLINES,
@@ -31,6 +30,7 @@ TRENDS: Final = (
 """Metrics of launches with a trend: one of their directions is better."""
 
 COLUMNS: Final = (*TRENDS, INSTRUCTIONS, "seconds")  # metrics of a table
+_PLACES: Final = {name: column for column, name in enumerate(COLUMNS)}
 
 PROFILES: Final = ("nightly", "published", "quick")
 """The first of these profiles that a machine has runs of makes its trend: loads of one profile
@@ -88,6 +88,7 @@ class Night:
     stacks: Mapping[str, str]  # name → digest of the lock, if known
     packages: Mapping[str, Mapping[str, str]]  # stack → package → version
     cases: Mapping[str, NightCase]  # by id, in the order of `figures`
+    metrics: tuple[str, ...]  # of `figures`, in their order: those that any case has
     figures: Figures  # cases × metrics × (figure, low, high, number of launches or duets), SI units
     as_of: str | None = None  # date of its stacks, if no commit has their locks
 
@@ -101,12 +102,11 @@ class Night:
 class Table:
     """All nights of one machine and kind, oldest first."""
 
-    metrics: ClassVar = COLUMNS
-
     machine: str
     kind: Kind
     nights: tuple[Night, ...]
     cases: tuple[str, ...]  # all cases ever measured, in order of appearance
+    metrics: tuple[str, ...]  # those that any night has, and the first one of all
     figures: Figures  # nights × cases × metrics × (figure, low, high, launches); NaN: none
     status: npt.NDArray[np.uint8]  # nights × cases: places in `STATES`
 
@@ -137,17 +137,25 @@ class Point:
         return self.case.reason or ("" if self.figure else "this run has no such figure")
 
 
-def figures(cases: Sequence[Mapping[str, Interval]]) -> Figures:
-    """Return the block of a night: the figures of each case by metric."""
+def figures(cases: Sequence[Mapping[str, Interval]]) -> tuple[tuple[str, ...], Figures]:
+    """Return the metrics of a night, and the block of its figures, of each case by metric."""
     block = np.full((len(cases), len(COLUMNS), 4), math.nan)
     block[..., 3] = 0
-    for row, intervals in enumerate(cases):
-        for column, name in enumerate(COLUMNS):
-            if (figure := intervals.get(name)) is not None:
-                ends = figure.ends or (math.nan, math.nan)
-                block[row, column] = (figure.estimate, *ends, figure.n)
-    clipped: Figures = np.clip(block, -_LARGEST, _LARGEST).astype(np.float32)
-    return clipped
+    known = [
+        (row, _PLACES[name], figure.estimate, *(figure.ends or (math.nan, math.nan)), figure.n)
+        for row, intervals in enumerate(cases)
+        for name, figure in intervals.items()
+        if name in _PLACES
+    ]
+    rows, columns, *parts = np.array(known).reshape(-1, 6).T
+    block[rows.astype(int), columns.astype(int)] = np.stack(parts, axis=1)
+    return _trimmed(block)
+
+
+def _trimmed(block: npt.NDArray[np.float64]) -> tuple[tuple[str, ...], Figures]:
+    used = np.flatnonzero(~np.isnan(block[..., 0]).all(axis=0))
+    clipped: Figures = np.clip(block[:, used], -_LARGEST, _LARGEST).astype(np.float32)
+    return tuple(COLUMNS[column] for column in used.tolist()), clipped
 
 
 def fingerprint(machine: Machine) -> str:
@@ -163,7 +171,8 @@ def builds(interpreters: Iterable[InterpreterRecord]) -> dict[str, str]:
 
 def of_run(run: Run) -> Night:
     """Return the night of a run; `summary` defines its figures and intervals."""
-    summaries = [summarise_case(result, run.launches) for result in run.results]
+    usable = [result.usable for result in run.results]
+    metrics, block = _trimmed(estimates(samples_of(usable, COLUMNS)))
     return Night(
         run=run.id,
         kind="load",
@@ -175,30 +184,24 @@ def of_run(run: Run) -> Night:
         interpreters=builds(run.interpreters),
         stacks={stack.name: stack.digest for stack in run.stacks},
         packages={stack.name: stack.packages for stack in run.stacks},
-        cases={
-            result.case.id: _case(result, summary)
-            for result, summary in zip(run.results, summaries, strict=True)
-        },
-        figures=figures([summary.metrics for summary in summaries]),
+        cases={result.case.id: _case(result) for result in run.results},
+        metrics=metrics,
+        figures=block,
     )
 
 
-def _case(result: CaseResult, summary: CaseSummary) -> NightCase:
-    case, status, reason = result.case, summary.status, ""
-    disturbed = sum(
-        any(flag.name in DISTURBING for flag in launch.flags)
-        for launch in result.launches
-        if launch.status is LaunchStatus.OK
-    )
+def _case(result: CaseResult) -> NightCase:
+    case, status, usable, reason = result.case, result.status, result.usable, ""
+    disturbed = sum(any(flag.name in DISTURBING for flag in launch.flags) for launch in usable)
     if status == "failed":
-        reason = "; ".join(dict.fromkeys(failure.reason for failure in summary.failures))
+        reason = "; ".join(dict.fromkeys(launch.failure for launch in result.launches))
     elif status == "not measured":
         reason = result.missing or "the run ended before it came to this case"
     return NightCase(
         python=case.python,
         stack=case.stack,
         definition=hashlib.sha256(case.model_dump_json().encode()).hexdigest()[:12],
-        status="disturbed" if 0 < summary.measured <= 2 * disturbed else status,
+        status="disturbed" if 0 < len(usable) <= 2 * disturbed else status,
         flags=tuple(sorted({str(flag.name) for start in result.launches for flag in start.flags})),
         reason=reason,
     )
@@ -218,15 +221,18 @@ def _table(machine: str, kind: Kind, nights: Sequence[Night]) -> Table:
     nights = [night for night in nights if profile in {None, night.profile}]
     nights.sort(key=lambda night: (night.time, night.run))
     cases = tuple(dict.fromkeys(case for night in nights for case in night.cases))
+    used = {COLUMNS[0]}.union(*(night.metrics for night in nights))
+    metrics = tuple(name for name in COLUMNS if name in used)
     row_of = {case: row for row, case in enumerate(cases)}
-    block = np.full((len(nights), len(cases), len(COLUMNS), 4), math.nan, dtype=np.float32)
+    column_of = {name: column for column, name in enumerate(metrics)}
+    block = np.full((len(nights), len(cases), len(metrics), 4), math.nan, dtype=np.float32)
     block[..., 3] = 0
     status = np.zeros(block.shape[:2], dtype=np.uint8)
     for place, night in enumerate(nights):
         rows = [row_of[case] for case in night.cases]
-        block[place, rows] = night.figures
+        block[place][np.ix_(rows, [column_of[name] for name in night.metrics])] = night.figures
         status[place, rows] = [STATES.index(case.status) for case in night.cases.values()]
-    return Table(machine, kind, tuple(nights), cases, block, status)
+    return Table(machine, kind, tuple(nights), cases, metrics, block, status)
 
 
 def points(

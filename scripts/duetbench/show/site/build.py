@@ -4,18 +4,29 @@ A second build gives the same bytes, except in asv's site, and writes only what 
 `addresses` defines where everything is.
 """
 
-from collections.abc import Callable, Iterator
+import io
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.host.console import Narrator
 from duetbench.show import addresses
 from duetbench.show.site import asv_site
 from duetbench.show.site.pages import case, evidence, experiment, front, packages
-from duetbench.show.site.pages.site import PageFile, Site, gather, render
+from duetbench.show.site.pages.site import (
+    Card,
+    PageFile,
+    Site,
+    gather,
+    group,
+    raw_files,
+    render,
+)
 from duetbench.trend import reading
 from duetbench.trend.reading import Sources
 
@@ -32,6 +43,7 @@ _SCHEMAS: Final = {
     "comparison.schema.json": "JSON Schema of comparisons",
 }
 _PARTIAL: Final = ".partial"
+_LEVEL: Final = 6  # of compression
 
 
 @dataclass(slots=True)
@@ -117,24 +129,18 @@ def build(
         downloads=_copy(folder, results, sources),
         documented=(output / addresses.file(addresses.DOCS)).is_file(),
     )
-    pages: dict[str, PageFile] = {}
-    for kind in KINDS:
-        try:
-            for page in kind(site):
-                # If two names share a digest, the first keeps the address.
-                pages.setdefault(page.path, page)
-        except Exception as problem:  # in what combines many files
-            name = kind.__module__.rpartition(".")[2]
-            site.broken.append(f"{name}: some pages are missing ({type(problem).__name__})")
     missing = [no_asv] if no_asv and with_asv else []
+    others = []
     if no_asv:
         how = "In a checkout with asv's results, `duetbench site` builds them"
         title = "This site has no pages of asv"
-        page = render(site, "missing.html.j2", addresses.ASV, title, reason=f"{no_asv}. {how}")
-        pages[page.path] = page
-    for page in pages.values():
-        folder.put(page.path, page.text.encode("utf-8", "replace"))
-    if cards := {page.card.page: page.card for page in pages.values() if page.card}:
+        others = [render(site, "missing.html.j2", addresses.ASV, title, reason=f"{no_asv}. {how}")]
+    made: dict[str, Card | None] = {}
+    for page in chain(*(_pages(kind, site) for kind in KINDS), others):
+        if page.path not in made:  # if two names share a digest, the first keeps the address
+            made[page.path] = page.card
+            folder.put(page.path, page.text.encode("utf-8", "replace"))
+    if cards := {card.page: card for card in made.values() if card}:
         from duetbench.show.site.cards import png  # noqa: PLC0415 - its extra may be missing
 
         for at, card in cards.items():
@@ -142,7 +148,7 @@ def build(
     elif base and not site.has_cards:
         missing.append("no social cards: they need Pillow, from the extra duetbench[cards]")
     return BuildReport(
-        pages=sum(name.endswith(".html") for name in pages),
+        pages=sum(name.endswith(".html") for name in made),
         written=folder.written,
         removed=folder.remove_others(),
         notes=(*site.sources.problems, *sources.notes, *missing, *site.broken),
@@ -174,12 +180,24 @@ KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (
 """Every kind of page; add the function of a new one here. The last one lists all failures."""
 
 
+def _pages(kind: Callable[[Site], Iterator[PageFile]], site: Site) -> Iterator[PageFile]:
+    """Make the pages of a kind up to a failure in what combines many files, which is told."""
+    try:
+        yield from kind(site)
+    except Exception as problem:
+        name = kind.__module__.rpartition(".")[2]
+        site.broken.append(f"{name}: some pages are missing ({type(problem).__name__})")
+
+
 def _copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:
     """Write the raw files; return what schemas and asv's files are, by address."""
-    for run, path in sources.runs.items():
-        folder.put(f"{addresses.RUNS}{run}.json", path.read_bytes())
+    paths = {record.id: results / record.path for record in sources.points} | sources.runs
+    places = group((place, paths[name]) for name, place in raw_files(sources).items())
+    for place, of_place in places.items():
+        own = place.endswith(".json")
+        data = of_place[0].read_bytes() if own else _archive(sorted(of_place))
+        folder.put(addresses.file(place), data)
     for address, records in (
-        (addresses.points_file, sources.points),
         (addresses.change_file, sources.changes),
         (addresses.comparison_file, sources.comparisons),
         (addresses.attribution_file, sources.attributions),
@@ -197,3 +215,13 @@ def _copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:
         folder.put(f"{addresses.RAW_ASV}{name}", path.read_bytes())
         downloads[f"{addresses.RAW_ASV}{quote(name)}"] = "asv's results as asv wrote them"
     return downloads
+
+
+def _archive(paths: Iterable[Path]) -> bytes:
+    """Return files in a zip file, which has the same bytes if they have."""
+    packed = io.BytesIO()
+    with ZipFile(packed, "w") as archive:
+        for path in paths:
+            # Without a time, it is that of the first day that the format knows.
+            archive.writestr(ZipInfo(path.name), path.read_bytes(), ZIP_DEFLATED, _LEVEL)
+    return packed.getvalue()

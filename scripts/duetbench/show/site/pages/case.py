@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from pydantic_core import to_json
+
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
 from duetbench.project import names
@@ -13,7 +15,7 @@ from duetbench.show import addresses, formats
 from duetbench.show.change import ChangeText, describe
 from duetbench.show.site import words
 from duetbench.show.site.pages import trends
-from duetbench.show.site.pages.site import PageFile, Site, group, guard, json_file, render
+from duetbench.show.site.pages.site import PageFile, Site, group, guard, render
 from duetbench.store.change import Change
 from duetbench.trend.table import Table
 
@@ -65,7 +67,7 @@ def _of_case(
         views=views,
         chart=trends.trend(case, tables[0]) if has_line else None,
         changes=[(text, _where(text, case)) for text in map(describe, changes)],
-        files=site.files_of(newest_run),
+        file=site.raw.get(newest_run, ""),
         summary=summary,
         facts=_declared_facts(summary.case) if summary else facts,
         command=words.point_command(header, case),
@@ -74,7 +76,7 @@ def _of_case(
     if tables:
         series = {table: trends.nights(table, case) for table in tables}
         document = trends.document(site, case, series, changes)
-        yield json_file(addresses.data_file(case), document)
+        yield PageFile(addresses.file(addresses.data_file(case)), to_json(document).decode())
 
 
 def _view(site: Site, table: Table, case: str) -> dict[str, Any]:
@@ -93,7 +95,7 @@ def _view(site: Site, table: Table, case: str) -> dict[str, Any]:
         "newest": newest,
         "cells": trends.cells(table, metric, newest),
         "header": newest.night,
-        "files": site.files_of(newest.night.run),
+        "file": site.raw.get(newest.night.run, ""),
         "lines": lines,
     }
 

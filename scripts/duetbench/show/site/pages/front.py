@@ -160,15 +160,19 @@ def _downloads(site: Site) -> Iterator[PageFile]:
         format=trends.FORMAT,
         example=addresses.data_file(min(cases)) if cases else "",
         schemas=[entry for entry in site.downloads.items() if entry[0].endswith("schema.json")],
+        archived=any(address.endswith(".zip") for address in site.raw.values()),
         raw_asv=sum(address.startswith(addresses.RAW_ASV) for address in site.downloads),
         metrics=list(METRICS.values()),
     )
+    raw = site.raw.values()
     index = {
         "format": trends.FORMAT,
         "feed": addresses.FEED,
         "cases": {case: addresses.data_file(case) for case in sorted(cases)},
-        "runs": [addresses.run_file(run) for run in site.runs],
-        "points": [addresses.points_file(name) for name in sorted(site.points)],
+        **{
+            folder.rstrip("/"): sorted({place for place in raw if place.startswith(folder)})
+            for folder in (addresses.RUNS, addresses.POINTS)
+        },
         "changes": [addresses.change_file(record.id) for record in site.changes],
         "comparisons": [addresses.comparison_file(name) for name in site.comparisons],
         "problems": [*site.sources.problems, *site.broken],

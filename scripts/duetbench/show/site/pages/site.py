@@ -47,6 +47,9 @@ def group(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
     return {key: tuple(values) for key, values in groups.items()}
 
 
+_MONTH: Final = len("202611")  # begins the id of a run, and of points
+_MONTHS: Final = 3  # whose raw files are not in an archive
+
 CARD_SIZE: Final = (1200, 630)
 """Pixels of a card, as social networks recommend."""
 
@@ -140,7 +143,7 @@ class Site:
         downloads: What further files are, by address.
         planned: All cases with a page: those that any night planned.
         packages: All packages under test, by name.
-        points: Ids of all files of anchored points.
+        raw: Addresses of the files of runs and points, or of the archives with them, by id.
         documented: Whether the site has the documentation, at `addresses.DOCS`.
         broken: Sentences on pages that could not be made so far.
     """
@@ -160,7 +163,7 @@ class Site:
     downloads: Mapping[str, str]
     planned: frozenset[str]
     packages: Mapping[str, ReleasedPackage]
-    points: frozenset[str]
+    raw: Mapping[str, str]
     documented: bool = False
     broken: list[str] = field(default_factory=list)
 
@@ -168,11 +171,6 @@ class Site:
     def has_cards(self) -> bool:
         """Whether pages have cards, which need the site's address, and Pillow."""
         return bool(self.base) and find_spec("PIL") is not None
-
-    @property
-    def runs(self) -> Mapping[str, Path]:
-        """Run id → its file, oldest first. Nights of points have none."""
-        return self.sources.runs
 
     @property
     def open_changes(self) -> tuple[Change, ...]:
@@ -206,13 +204,6 @@ class Site:
             or (comparison and record.comparison == comparison)
             or {(move.package, move.head) for move in record.packages} in releases
         ]
-
-    def files_of(self, run: str) -> list[str]:
-        """Return the addresses of a night's raw files, if it has any."""
-        if run in self.runs:
-            return [addresses.run_file(run)]
-        anchored = run in self.nights and self.nights[run].ratio
-        return [addresses.points_file(run)] if anchored and run in self.points else []
 
     @property
     def newest_tables(self) -> tuple[Table, ...]:
@@ -340,9 +331,27 @@ def gather(
         downloads=downloads,
         planned=frozenset(chain.from_iterable(night.cases for night in nights.values())),
         packages=_packages(sources, nights.values(), changes),
-        points=frozenset(point.id for point in sources.points),
+        raw=raw_files(sources),
         documented=documented,
     )
+
+
+def raw_files(sources: Sources) -> dict[str, str]:
+    """Return the addresses of the files of runs and points, or of the archives with them, by id.
+
+    A machine's newest months have files of their own.
+    """
+    paths = {record.id: Path(record.path) for record in sources.points} | sources.runs
+    raw = {}
+    for (kind, machine), names in group(
+        (path.parts[-4:-2], n) for n, path in paths.items()
+    ).items():
+        own = sorted({name[:_MONTH] for name in names})[-_MONTHS:]
+        for name in names:
+            month, folder = name[:_MONTH], f"{kind}/"
+            archive = addresses.raw(folder, f"{machine}-{month}", "zip")
+            raw[name] = addresses.raw(folder, name) if month in own else archive
+    return raw
 
 
 def severity(record: Change) -> tuple[bool, float]:

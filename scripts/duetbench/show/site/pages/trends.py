@@ -1,6 +1,5 @@
 """A case's series for readers and scripts: titles, table cells, and the page's data file."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -22,7 +21,7 @@ from duetbench.trend import table as history
 from duetbench.trend.summary import too_few
 from duetbench.trend.table import KINDS, STATES, Figures, Point, Table
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Version of the data files; it rises with every change of their meaning."""
 AROUND: Final = 45
 """Nights on a change's page, both before and after it; later nights do not alter the page."""
@@ -152,13 +151,14 @@ def _table(
         "interval": KINDS[table.kind],
         "run": [header.run for header in headers],
         "time": [header.time for header in headers],
-        "status": [STATES[code] for code in table.status[of, row].tolist()],
-        "note": [
+        "status": _pooled(STATES[code] for code in table.status[of, row].tolist()),
+        "note": _pooled(
             header.cases[case].reason or ", ".join(header.cases[case].flags) for header in headers
-        ],
-        "file": [next(iter(site.files_of(header.run)), "") for header in headers],
+        ),
+        "file": _pooled(site.raw.get(header.run, "") for header in headers),
+        "launches": (number := table.figures[of, row, :, 3].max(axis=1)).astype(int).tolist(),
         "metrics": [
-            _metric(table, metric, of, row)
+            _metric(table, metric, of, row, number)
             for metric in metrics(table, case)
             if only in {"", metric}
         ],
@@ -194,10 +194,21 @@ def _table(
     }
 
 
-def _metric(table: Table, metric: str, of: Nights, row: int) -> dict[str, Any]:
+def _pooled(values: Iterable[str]) -> dict[str, list[Any]]:
+    """Write each different value once, and for each night its place among them."""
+    places: dict[str, int] = {}
+    at = [places.setdefault(value, len(places)) for value in values]
+    return {"of": [*places], "at": at}
+
+
+def _metric(
+    table: Table, metric: str, of: Nights, row: int, usual: npt.NDArray[np.float32]
+) -> dict[str, Any]:
+    """Describe a metric's figures, with `launches` of its own if they are not the `usual` ones."""
     column, definition, ratio = table.metrics.index(metric), METRICS.get(metric), table.ratio
     ends = _DIGITS if ratio else _DIGITS - 1
     mean, low, high, launches = table.figures[of, row, column].T
+    own = (launches != usual)[~np.isnan(mean)].any()
     return {
         "name": metric,
         "title": title(metric, table),
@@ -205,17 +216,27 @@ def _metric(table: Table, metric: str, of: Nights, row: int) -> dict[str, Any]:
         "format": quantity(table, metric).script,
         "better": definition.better if definition else "lower",
         "mean": _round(mean, _DIGITS),
-        "low": _round(low, ends),
-        "high": _round(high, ends),
-        "launches": launches.astype(int).tolist(),
+        "low": _few(_round(low, ends)),
+        "high": _few(_round(high, ends)),
+        **({"launches": launches.astype(int).tolist()} if own else {}),
     }
+
+
+def _few(figures: list[float | None]) -> list[float | None] | dict[int, float]:
+    """Write figures by their places, if most are missing."""
+    known = {place: figure for place, figure in enumerate(figures) if figure is not None}
+    return known if 2 * len(known) < len(figures) else figures
 
 
 def _round(figures: Figures, digits: int) -> list[float | None]:
     """Round figures to some significant digits; None stands for a missing figure."""
-    return [
-        None if math.isnan(number) else float(f"{number:.{digits}g}") for number in figures.tolist()
-    ]
+    known = ~np.isnan(figures)
+    exact = np.where(known, figures, 0).astype(float)
+    size = np.floor(np.log10(np.abs(np.where(exact, exact, 1))))
+    shift = digits - 1 - size
+    scale, whole = 10 ** np.abs(shift), shift >= 0
+    rounded = np.where(whole, np.rint(exact * scale) / scale, np.rint(exact / scale) * scale)
+    return [one if there else None for one, there in zip(rounded.tolist(), known, strict=True)]
 
 
 def on_series(site: Site, record: Change, name: SeriesName) -> Change | None:

@@ -15,10 +15,12 @@ import { day, interval, named, quotient } from "./formats.js";
  * @property {string} title
  * @property {string} format
  * @property {(number | null)[]} mean
- * @property {(number | null)[]} low
- * @property {(number | null)[]} high
+ * @property {Ends} low
+ * @property {Ends} high
  */
 /** @typedef {{time: number, label: string, href?: string}} Happening */
+/** @typedef {(number | null)[] | Record<number, number>} Ends By night; an object if few nights have some. */
+/** @typedef {{of: string[], at: number[]}} Pooled The different texts, and each night's place among them. */
 /**
  * A case on one machine, as `pages/trends.py` writes it.
  * @typedef {object} Table
@@ -27,9 +29,9 @@ import { day, interval, named, quotient } from "./formats.js";
  * @property {string | null} anchor
  * @property {number[]} time
  * @property {string[]} run
- * @property {string[]} status
- * @property {string[]} note
- * @property {string[]} file
+ * @property {Pooled} status
+ * @property {Pooled} note
+ * @property {Pooled} file
  * @property {Metric[]} metrics
  * @property {number[]} gaps
  * @property {Happening[]} breaks
@@ -39,7 +41,7 @@ import { day, interval, named, quotient } from "./formats.js";
 /** @typedef {{format: number, case: string, tables: Table[]}} Document */
 /** @typedef {{source?: string, document?: Document}} Config */
 
-const FORMAT = 3;
+const FORMAT = 4;
 const ROWS = 150;
 const root = new URL(document.body.dataset.root ?? "./", document.baseURI);
 
@@ -60,6 +62,9 @@ async function load(address) {
 /** @param {string} [address] */
 const absolute = (address) => (address ? new URL(address, root).href : "");
 
+/** @param {Pooled} texts @param {number} night */
+const at = (texts, night) => texts.of[texts.at[night]];
+
 /** @param {Table} table @param {string} metric @param {string} name @param {number} slot @returns {Series} */
 function series(table, metric, name, slot) {
   const figures = table.metrics.find(({ name }) => name === metric);
@@ -70,10 +75,10 @@ function series(table, metric, name, slot) {
     mean: figures?.mean[place] ?? null,
     low: figures?.low[place] ?? null,
     high: figures?.high[place] ?? null,
-    hollow: table.status[place] !== "measured" && figures?.mean[place] != null,
+    hollow: at(table.status, place) !== "measured" && figures?.mean[place] != null,
     cut: edges.some((edge) => (table.time[place - 1] ?? Infinity) < edge && edge <= time),
-    note: [table.status[place] === "measured" ? "" : table.status[place], table.note[place]].filter(Boolean).join(": "),
-    href: absolute(table.file[place]),
+    note: [at(table.status, place), at(table.note, place)].filter((text) => text && text !== "measured").join(": "),
+    href: absolute(at(table.file, place)),
   }));
   return { name, slot, points };
 }
