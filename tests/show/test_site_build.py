@@ -186,7 +186,7 @@ def test_raw_files_older_than_a_machine_s_newest_three_months_are_in_archives(
     tmp_path: Path,
 ) -> None:
     """August's are, and pages link the archive; September's to November's have their own."""
-    kept = []
+    kept: list[Path] = []
     for month in (8, 8, 9, 10, 11):
         run = site_builds.a_run(1, started=f"2026-{month:02d}-{len(kept) + 1:02d}T03:00:00+00:00")
         kept.append(run_files.finalise(tmp_path / "results", run))
