@@ -14,10 +14,11 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 import made_up as histories
+import repos
 from disks import small_disk
 from duetbench.core.errors import HistoryError, RecordError
 from duetbench.core.model import RunStatus
-from duetbench.host.git import BRANCH, Patience, Remote, credentials, remote_of
+from duetbench.host.git import BRANCH, Patience, Remote, ask, credentials, remote_of
 from duetbench.store import files, history_branch, run_files
 from duetbench.store.change import Change
 from duetbench.store.files import MOST_BYTES
@@ -118,6 +119,41 @@ def test_a_remote_that_always_refuses(remote: Remote, tmp_path: Path) -> None:
         push(collect(source)[0], remote, subject="Night", patience=few)
     assert contents(source) == before
     assert (place_of(remote) / "counted").read_text().strip() == "3"
+
+
+GH013 = """error: GH013: Repository rule violations found for refs/heads/gh-pages.
+Review all repository rules at https://github.com/me/it/rules?ref=refs%2Fheads%2Fgh-pages
+
+- Changes must be made through a pull request.
+- Commits must have verified signatures.
+  Found 1 violation:
+
+  3f2a9c173f2a9c173f2a9c173f2a9c173f2a9c17
+"""
+
+
+def test_a_push_against_the_rules_of_github_says_which(remote: Remote) -> None:
+    """No further try: all that the server says is shown, before git's own words and the remedy."""
+    hook(remote, "pre-receive", f"cat >&2 <<'END'\n{GH013}END\nexit 1\n")
+    with pytest.raises(HistoryError) as problem:
+        sent(remote, file("alpha"))
+    said = str(problem.value)
+    assert " in 1 tries; " in said
+    reasons = " / ".join(line.strip() for line in GH013.splitlines() if line)
+    assert f"git push failed; it said: {reasons} / To file://" in said
+    assert "(pre-receive hook declined)" in said
+    assert "check the token's rights" in said
+
+
+def test_a_program_in_the_configuration_of_a_checkout_is_not_started(tmp_path: Path) -> None:
+    """Git would start it whenever it looks for changes."""
+    repos.git(tmp_path, "init", "--quiet")
+    (monitor := tmp_path / "monitor").write_text("#!/bin/sh\ntouch started\n")
+    monitor.chmod(0o755)
+    repos.git(tmp_path, "config", "core.fsmonitor", str(monitor))
+    for program, started in ((ask, False), (repos.git, True)):
+        program(tmp_path, "status")
+        assert (tmp_path / "started").exists() is started
 
 
 # Before the branch has moved nothing has arrived; afterwards all has, and nobody said so.
