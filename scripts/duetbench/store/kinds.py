@@ -56,10 +56,7 @@ class Kind:
             place = self.place.format(value)
         except (TypeError, KeyError, ValueError, RecursionError) as problem:
             raise RecordError(f"{name}: expected a file of asv's, found: {problem!r}") from problem
-        if place != path:
-            raise RecordError(
-                f"{name}: expected it at {place} below the results, by its content; move it there"
-            )
+        files.require_place(place, path, name)
         return value
 
 
