@@ -1,6 +1,7 @@
 """Files from other machines: what could come, and what becomes of it."""
 
 import io
+import math
 import re
 import subprocess
 import tarfile
@@ -197,7 +198,15 @@ ATTACKS: Final[dict[str, tuple[Attack, str]]] = {
     "a ratio beyond reason": (of_point(ratio=1e4), "less than or equal to 1000"),
     # asv's figures that are more.
     "figures of another commit": (asv(commit_hash="0" * 40), "expected it at asv/"),
-    "figures that cannot be": (asv(durations={"x": 1e300}), "a figure beyond 1e+18"),
+    "figures that cannot be": (asv(durations={"x": math.inf}), "less than or equal to 10000000000"),
+    "results without figures": (
+        asv(results={"gil.Cpu.time_tasks": "x"}),
+        "results.gil.Cpu.time_tasks: Input should be a valid list",
+    ),
+    "a result beyond reason": (
+        asv(results={"gil.Cpu.time_tasks": [[-math.inf, math.nan], [], "1"]}),
+        "gil.Cpu.time_tasks: result.0: a figure beyond 1e+18, found -inf",
+    ),
 }
 
 

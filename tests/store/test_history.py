@@ -13,6 +13,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
+import foreign
 import made_up as histories
 import repos
 from disks import small_disk
@@ -214,30 +215,21 @@ def test_only_whole_files_enter(remote: Remote, tmp_path: Path) -> None:
 
 def of_asv(folder: Path, seconds: float) -> Path:
     """A results folder as `duetbench inprocess --record` leaves it, with one of asv's files."""
-    place = folder / "asv" / "alpha-2c-000001"
-    place.mkdir(parents=True)
-    result = {
-        "commit_hash": "3f2a9c17" * 5,
-        "env_name": "duetbench-py3.14-stackone",
-        "params": {"machine": place.name},
-        "results": {"gil.Cpu.time_tasks": [[seconds], [], "1"]},
-    }
-    (place / "3f2a9c17-duetbench-py3.14-stackone.json").write_text(json.dumps(result))
-    (place / "3f2a9c17-load-runs-py3.14-stackone.json").write_text("{}")
-    (place / "machine.json").write_text(json.dumps({"machine": place.name}))
-    (folder / "asv" / "benchmarks.json").write_text("{}")
+    document = foreign.inside(durations={"<build>": seconds})
+    file = foreign.put_inside(folder.parent, folder.name, document)
+    file.with_name("3f2a9c17-load-runs-py3.14-stackcurrent.json").write_text("{}")
     return folder
 
 
 def test_a_commit_is_measured_inside_the_process_once(remote: Remote, tmp_path: Path) -> None:
     """A night without a new commit does it again: the first figures stay, none are refused."""
     first, again = of_asv(tmp_path / "one", 1.0), of_asv(tmp_path / "two", 2.0)
-    place = "asv/alpha-2c-000001"
-    figures, machine = f"{place}/3f2a9c17-duetbench-py3.14-stackone.json", f"{place}/machine.json"
+    place = f"asv/{foreign.MACHINES[0].id}"
+    end, machine = "py3.14-stackcurrent.json", f"{place}/machine.json"
+    figures, generated = f"{place}/3f2a9c17-duetbench-{end}", f"{place}/3f2a9c17-load-runs-{end}"
     files, _, others = collect(first)
     assert [entry.path for entry in files] == [figures, machine]
-    generated = f"{place}/3f2a9c17-load-runs-py3.14-stackone.json"
-    assert sorted(others) == [generated, "asv/benchmarks.json"]
+    assert sorted(others) == ["asv/benchmarks.json", generated]
     assert len(sent(remote, *files).added) == 2
     later = sent(remote, *collect(again)[0], file("beta"))
     assert (later.added, later.there) == (("runs/beta/2026/run.json",), (figures, machine))
@@ -254,10 +246,11 @@ def test_a_file_of_asv_belongs_where_it_says(tmp_path: Path) -> None:
     """Under another commit's name it would stand in the graphs where it does not belong."""
     folder = of_asv(tmp_path / "one", 1.0)
     (path,) = folder.glob("asv/*/*-duetbench-*.json")
-    moved = path.rename(path.with_name("00000000-duetbench-py3.14-stackone.json"))
+    moved = path.rename(path.with_name("00000000-duetbench-py3.14-stackcurrent.json"))
     with pytest.raises(RecordError, match="by its content"):
         collect(folder)
-    for spoilt in ("[]", "{", '{"params": 1, "commit_hash": "x"}'):
+    nameless = json.dumps(foreign.inside(params={"python": "3.14"}))
+    for spoilt in ("[]", "{", '{"params": 1, "commit_hash": "x"}', nameless):
         moved.write_text(spoilt)
         with pytest.raises(RecordError, match="expected a file of asv's"):
             collect(folder)

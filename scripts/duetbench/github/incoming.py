@@ -7,7 +7,6 @@ is accepted as a whole or not at all, and a bad one does not affect the others.
 """
 
 import json
-import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
@@ -26,7 +25,7 @@ from duetbench.store import run_files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import INPROCESS, Cause, Change
 from duetbench.store.comparison import Comparison
-from duetbench.store.kinds import final, kind_of
+from duetbench.store.kinds import AsvFile, AsvMachine, AsvResults, final, kind_of
 from duetbench.store.night import NightPlan
 from duetbench.store.points import CANARY, Points
 from duetbench.trend.nights import outcome, sentences
@@ -35,13 +34,12 @@ COMPARISON: Final = "comparison.json"
 UPGRADE: Final = "upgrade.json"
 WHY: Final = "attribution.json"
 
-_OF_NIGHTS: Final = (Run, Points, None)  # None: files of asv's
+_OF_NIGHTS: Final = (Run, Points, AsvResults, AsvMachine)
 _OF_CHANGES: Final = (Change, Comparison, Attribution)
 _CLOCKS: Final = timedelta(days=1)
 """Largest error of a clock. A run dated in the future would be the latest one until then."""
 
 _LIST: Final = "asv/benchmarks.json"
-_LARGEST: Final = 1e18
 _Kind = TypeVar("_Kind", bound=Artefact)
 
 
@@ -88,10 +86,10 @@ def night(
         machines = {value.machine.id for value in results}
         require("machines of a shard", 1, len(machines))
         for path, value in values.items():
-            if isinstance(value, dict):
+            if isinstance(value, AsvFile):
                 require("machine of asv's results", {path.split("/")[1]}, machines)
-                commit = value.get("commit_hash", plan.commit)
-                require("commit of asv's results", plan.commit, commit)
+            if isinstance(value, AsvResults):
+                require("commit of asv's results", plan.commit, value.commit_hash)
         arrived.extend(results)
         # If one machine had two shards, both files are good: the first one stays.
         accepted.update({**contents, **accepted})
@@ -244,29 +242,15 @@ def _parse(kind: type[_Kind], data: bytes) -> _Kind:
     return value
 
 
-def _stored(path: str, data: bytes, models: Collection[type[Artefact] | None]) -> Any:
+def _stored(path: str, data: bytes, models: Collection[type[Artefact] | type[AsvFile]]) -> Any:
     """Read a file of one of these kinds, at its place; raises RecordError or ArtifactError."""
     kind = kind_of(path)
     if kind is None or kind.model not in models:
-        names = (model.noun if model else "a file of asv's" for model in models)
+        names = dict.fromkeys(model.noun for model in models)
         raise ArtifactError(f"{printable(path)}, which is none of: {', '.join(names)}")
     value = kind.read(data, path, "the file")
-    document = json.loads(data)
-    files_.require_plain(document)
-    if kind.model is None:
-        _require_figures(document)
+    files_.require_plain(json.loads(data))
     return value
-
-
-def _require_figures(document: Any) -> None:
-    """Refuse figures of asv's that no time, size or count can be; NaN is asv's own."""
-    pending = [document]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, dict | list):
-            pending += value.values() if isinstance(value, dict) else value
-        elif isinstance(value, int | float) and not (math.isnan(value) or abs(value) < _LARGEST):
-            raise ArtifactError(f"a figure beyond {_LARGEST:g}")
 
 
 def _each(source: Path, check: Callable[[str, Files], None]) -> dict[str, str]:
