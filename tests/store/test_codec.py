@@ -82,6 +82,7 @@ def test_what_is_not_a_run_file_is_refused() -> None:
         (whole.replace(b"1234.57", b"1e999"), "found 1e999"),
         (whole.replace(b'"seed":1', b'"seed":1,"seed":2'), "'seed' twice"),
         (b"[" * 100_000, "recursion"),
+        ({**document(), "results": document()["results"] * 2}, "each case once"),
     ):
         assert text in refused(content).lower()
 
