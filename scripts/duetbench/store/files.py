@@ -36,11 +36,16 @@ MOST_CHARACTERS: Final = 4000
 
 _CONTROL: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _ROOM: Final = 500_000  # bytes: several times the size of a night's file
-_REMEDIES: Final = {
+REMEDIES: Final = {
     errno.ENOSPC: "the disk is full: free some space",
+    errno.EDQUOT: "the quota of the disk is used up: free some space",
+    errno.EFBIG: "raise the limit of file sizes (ulimit -f)",
+    errno.EIO: "check the disk",
     errno.EACCES: "no permission: make the folder writable for you",
+    errno.EPERM: "no permission: make the folder writable for you",
     errno.EROFS: "the file system is read-only: remount it, or use another checkout",
 }
+"""What to do if no file can be written; other errors are of a single one."""
 
 
 def encode(value: Artefact) -> bytes:
@@ -283,7 +288,7 @@ def require_room(folder: Path) -> None:
 
 def remedy(problem: OSError) -> str:
     """What to do if a file cannot be written."""
-    return _REMEDIES.get(problem.errno or 0, "check whether the folder is writable")
+    return REMEDIES.get(problem.errno or 0, "check whether the folder is writable")
 
 
 def only_match(candidates: Mapping[str, Path], name: str) -> Path | None:

@@ -26,6 +26,9 @@ ELSEWHERE: Final = "asv's site is built only from a checkout's own results"
 LEFT_OUT: Final = "asv's site was left out (--no-asv)"
 VENDOR: Final = Path(__file__).parent / "vendor"
 
+Put = Callable[[str, Callable[[], bytes]], None]
+"""Puts a file into the site: its name there, and a function that returns its bytes."""
+
 _REMOTE: Final = re.compile(
     r'<(?P<kind>script|link)\b[^>]*?\b(?:src|href)="(?P<address>(?:https?:)?//[^"]*)"[^>]*>'
 )
@@ -36,7 +39,7 @@ _ELEMENTS: Final = {
 }
 
 
-def bring(root: Path, results: Path, put: Callable[[str, bytes], None], narrator: Narrator) -> str:
+def bring(root: Path, results: Path, put: Put, narrator: Narrator) -> str:
     """Put the files of `asv/` into the site.
 
     Returns:
@@ -56,7 +59,7 @@ def bring(root: Path, results: Path, put: Callable[[str, bytes], None], narrator
             return f"asv's site could not be built ({type(problem).__name__}): {problem}"
         for path in sorted(site.rglob("*")):
             if path.is_file():
-                put(f"{FOLDER}/{path.relative_to(site).as_posix()}", path.read_bytes())
+                put(f"{FOLDER}/{path.relative_to(site).as_posix()}", path.read_bytes)
     return ""
 
 
