@@ -18,7 +18,7 @@ _ROOT: Final = _PACKAGE.parents[1]
 _MODULES: Final = sorted(_PACKAGE.rglob("*.py"))
 
 LINES: Final = {
-    "harness": (43_600, "scripts", ("*.py",)),
+    "harness": (43_750, "scripts", ("*.py",)),
     "site": (2_600, "scripts", ("*.js", "*.css", "*.j2")),
     "tests": (34_000, "tests", ("*.py",)),
 }

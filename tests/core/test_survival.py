@@ -15,6 +15,7 @@ from duetbench.show import addresses
 from duetbench.show.site.pages import evidence
 from duetbench.store import files, kinds, run_files
 from duetbench.store.change import Change
+from duetbench.store.points import Points
 from duetbench.trend import reading
 from foreign import MACHINES, shard_run
 
@@ -109,12 +110,18 @@ def test_two_files_of_one_id_do_not_stand_for_each_other(tmp_path: Path) -> None
     mutating.small_history(tmp_path)
     first, second = (shard_run(number) for number in (1, 2))
     ours, other = (run_files.path_for(tmp_path, run) for run in (first, second))
-    for name, part in ((ours.stem, "its id is that of"), ("another", "expected the id of")):
+    for name, part in ((ours.stem, "its id is that of"), ("another", "by its content")):
         copied = other.with_name(f"{name}.json")
         copied.write_bytes(other.read_bytes().replace(second.id.encode(), first.id.encode()))
         (problem,) = reading.read(tmp_path).problems
         assert part in problem
         copied.unlink()
+    path = files.paths(Points, tmp_path)[0]
+    (moved := path.parents[1] / "2025" / path.name).parent.mkdir()
+    path.rename(moved)
+    sources = reading.read(tmp_path)
+    assert [part in problem for problem in sources.problems] == [True]
+    assert path.stem not in {one.id for one in sources.points}
 
 
 def test_an_attribution_of_three_thousand_levels_is_refused(tmp_path: Path) -> None:

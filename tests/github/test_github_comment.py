@@ -163,6 +163,7 @@ def test_hostile_words_are_shown_and_do_nothing(step: Step) -> None:
             assert active not in message
         assert "\n::" not in message
         assert "everyone" in message
+        assert message.count("$") == message.count("<span>$</span>") > 1
         assert not _ACTIVE.search(message)
 
 

@@ -1,6 +1,7 @@
 """Files from other machines: what could come, and what becomes of it."""
 
 import io
+import math
 import re
 import subprocess
 import tarfile
@@ -17,18 +18,18 @@ from typer.testing import CliRunner
 from attributing import attribution
 from duetbench.cli import app
 from duetbench.core.errors import ArtifactError
-from duetbench.core.model import Artefact, Commands, Run, RunStatus
+from duetbench.core.model import Artefact, Commands, Missing, Run, RunStatus
 from duetbench.github import archives, incoming
 from duetbench.github.archives import Acceptance
 from duetbench.project.project import Project
 from duetbench.store import files, run_files
 from duetbench.store import points as records
-from duetbench.store.change import Change
-from duetbench.store.comparison import Comparison
+from duetbench.store.change import Change, Release
+from duetbench.store.comparison import Comparison, PackageChange
 from foreign import (
     BASE,
+    CHECKOUT,
     HEAD,
-    LOCKS,
     MACHINES,
     NOW,
     comparison,
@@ -47,6 +48,7 @@ Attack = Callable[[Path], object]
 HIDDEN: Final = "\u202egnihtyna"  # shown from right to left
 RUN: Final = f"runs/{MACHINES[0].id}/2026/{shard_run(1).id}.json"
 OTHERS: Final = shard_run(2).id
+NIGHT: Final = "20261120T100000Z-night"
 INSIDE: Final = f"asv/{MACHINES[0].id}/3f2a9c17-duetbench-py3.14-stackcurrent.json"
 
 
@@ -59,7 +61,7 @@ def inbox(tmp_path: Path) -> Path:
 
 
 def accepted(source: Path) -> Acceptance:
-    return incoming.night(night(), source, source.parent / "accepted", LOCKS, NOW)
+    return incoming.night(night(), source, source.parent / "accepted", CHECKOUT, NOW)
 
 
 def test_an_honest_night_is_accepted_as_it_is(inbox: Path) -> None:
@@ -74,7 +76,7 @@ def test_an_honest_night_is_accepted_as_it_is(inbox: Path) -> None:
         sent = next(inbox.glob(f"*/{path}"))
         assert (inbox.parent / "accepted" / path).read_bytes() == sent.read_bytes()
     (inbox / "shard-2" / "runs").rename(inbox.parent / "gone")
-    again = incoming.night(night(), inbox, inbox.parent / "again", LOCKS, NOW)
+    again = incoming.night(night(), inbox, inbox.parent / "again", CHECKOUT, NOW)
     assert (again.exit_code, again.refused, len(again.missing)) == (1, {}, 1)
 
 
@@ -147,6 +149,12 @@ def of_point(**changes: Any) -> Attack:
     return pointed(cases=(replace(head, points=(point,)), *others))
 
 
+def series(*names: str) -> Attack:
+    (head,) = points().cases
+    cases = tuple(replace(head, case=name) for name in names)
+    return lambda folder: put_points(folder, points().model_copy(update={"cases": cases}))
+
+
 def asv(**changes: Any) -> Attack:
     return lambda folder: put_inside(folder.parent, folder.name, inside(**changes))
 
@@ -158,6 +166,7 @@ ATTACKS: Final[dict[str, tuple[Attack, str]]] = {
     "link": (shell("ln -s /etc/passwd run.json"), "'run.json' is not a plain file"),
     "pipe": (shell("mkfifo run.json"), "'run.json' is not a plain file"),
     "sparse": (shell("truncate -s 2000000000 run.json"), "at most 8,000,000 bytes per file"),
+    "much": (shell("truncate -s 4000001 run.json"), "at most 4,000,000 bytes of a night"),
     "odd name": (shell("echo {} >\"$(printf 'a\\n::x')\""), "the name 'a\\n::x'"),
     "nothing": (shell("rm -r runs"), "expected a run or anchored points, found none"),
     # Bytes that are no run file.
@@ -183,9 +192,10 @@ ATTACKS: Final[dict[str, tuple[Attack, str]]] = {
     "another lock": (first("stacks", digest="0" * 64), "lock of stack 'current'"),
     "a case that is not planned": (case(id="asgi-wsgi/evil"), "'asgi-wsgi/evil', which is no case"),
     "a case that is something else": (case(env={"LD_PRELOAD": "/tmp/x.so"}), "which is no case of"),
-    "a case twice": (run(results=shard_run(1).results * 2), "a case twice"),
+    "a case twice": (run(results=shard_run(1).results * 2), "expected each case once"),
+    "points of a case twice": (series(*[points().cases[0].case] * 2), "a case twice"),
     "points twice": (
-        lambda folder: (pointed(id="a-s1")(folder), pointed(id="b-s1")(folder)),
+        lambda folder: (pointed(id=f"{NIGHT}-0a0a0a-s1")(folder), pointed()(folder)),
         "a second run, or file of points, of one shard",
     ),
     "a note that acts on a terminal": (run(notes=("\x1b]0;owned\x07",)), "U+001B"),
@@ -197,10 +207,39 @@ ATTACKS: Final[dict[str, tuple[Attack, str]]] = {
         pointed(cases=points(2).cases),
         "'asgi-wsgi/e2a/py3.14/w1/c128', which is no case of shard 1",
     ),
+    "points of what no planned case counts": (
+        series("inprocess/a/data.json"),
+        "'inprocess/a/data.json', which is no case of shard 1",
+    ),
+    "a page for what has no point": (
+        pointed(missing=(Missing(case="x", reason="y"),)),
+        "'x', which is no case of shard 1",
+    ),
+    "more series than cases": (series(*map(str, range(501))), "at most 500 items"),
+    "a package that no lock has": (
+        first("stacks", packages={"evil": "1"}),
+        "'evil', which is no package of this checkout",
+    ),
+    "points that a new anchor follows": (
+        pointed(origin="renewal", label="anchor x"),
+        "origin, and release: expected ('night', None), found",
+    ),
+    "points with the name of another night's": (
+        pointed(id="20261119T100000Z-night-0a1b2c-s1"),
+        f"id of points: expected {NIGHT}-… of shard 1",
+    ),
     "a ratio beyond reason": (of_point(ratio=1e4), "less than or equal to 1000"),
     # asv's figures that are more.
     "figures of another commit": (asv(commit_hash="0" * 40), "expected it at asv/"),
-    "figures that cannot be": (asv(durations={"x": 1e300}), "a figure beyond 1e+18"),
+    "figures that cannot be": (asv(durations={"x": math.inf}), "less than or equal to 10000000000"),
+    "results without figures": (
+        asv(results={"gil.Cpu.time_tasks": "x"}),
+        "results.gil.Cpu.time_tasks: Input should be a valid list",
+    ),
+    "a result beyond reason": (
+        asv(results={"gil.Cpu.time_tasks": [[-math.inf, math.nan], [], "1"]}),
+        "gil.Cpu.time_tasks: result.0: a figure beyond 1e+18, found -inf",
+    ),
 }
 
 
@@ -242,7 +281,7 @@ def test_machines_that_the_plan_does_not_name_may_be_new_but_not_another_one(
     put(tmp_path / "in", "shard-1", shard_run(1, plan))
     put(tmp_path / "in", "shard-2", shard_run(2, plan))
     put(tmp_path / "in", "shard-3", shard_run(3, plan, machine=MACHINES[0]))
-    result = incoming.night(plan, tmp_path / "in", tmp_path / "out", LOCKS, NOW)
+    result = incoming.night(plan, tmp_path / "in", tmp_path / "out", CHECKOUT, NOW)
     assert len(result.accepted) == 2
     assert "which has a shard of its own" in next(iter(result.refused.values()))
 
@@ -337,8 +376,8 @@ def test_a_comparison_of_something_else_is_refused(
 CONFIRMED: Final = f"confirmed-{MACHINES[0].id}"
 
 
-def confirm(tmp_path: Path, *known: str) -> Acceptance:
-    return incoming.verdicts(tmp_path / "in", tmp_path / "out", NOW, known)
+def confirm(tmp_path: Path, *known: Change) -> Acceptance:
+    return incoming.verdicts(tmp_path / "in", tmp_path / "out", NOW, known, CHECKOUT)
 
 
 def send(tmp_path: Path, *values: Artefact, artifact: str = CONFIRMED) -> None:
@@ -352,12 +391,13 @@ def test_confirmed_changes_come_with_their_evidence(tmp_path: Path) -> None:
     candidate, evidence, record = judge_candidate()
     assert confirm(tmp_path).exit_code == 0
     send(tmp_path, evidence, record)
-    done = confirm(tmp_path, candidate.id)
+    done = confirm(tmp_path, candidate)
     assert (done.exit_code, done.refused) == (0, {})
     assert sorted(done.accepted) == [f"changes/{record.id}.json", f"comparisons/{evidence.id}.json"]
     assert (tmp_path / "out" / "changes" / f"{record.id}.json").read_bytes() == files.encode(record)
 
 
+EVIL: Final = PackageChange(stack="current", package="evil", base="1", head="2")
 _CANDIDATE, _EVIDENCE, _RECORD = judge_candidate()
 RECORDS: Final[dict[str, tuple[Callable[[Path], None], str]]] = {
     "without evidence": (lambda place: send(place, _RECORD), "without its evidence"),
@@ -369,6 +409,26 @@ RECORDS: Final[dict[str, tuple[Callable[[Path], None], str]]] = {
         lambda place: send(place, _EVIDENCE, _RECORD.model_copy(update={"high": 1e9})),
         "less than or equal to 1000",
     ),
+    "of a package that no lock has": (
+        lambda place: send(place, _EVIDENCE.model_copy(update={"packages": (EVIL,)}), _RECORD),
+        "'evil', which is no package of this checkout",
+    ),
+    "by a release that is none": (
+        lambda place: send(
+            place,
+            _EVIDENCE,
+            _RECORD.model_copy(
+                update={"culprit": Release(package="fastapi", version="9", previous="8")}
+            ),
+        ),
+        "'fastapi' as a cause",
+    ),
+    "with more evidence than candidates": (
+        lambda place: send(
+            place, _EVIDENCE, _EVIDENCE.model_copy(update={"id": "another"}), _RECORD
+        ),
+        "more comparisons than candidates",
+    ),
 }
 
 
@@ -377,7 +437,7 @@ def test_a_record_that_does_not_belong_is_refused(tmp_path: Path, attack: str) -
     """A change becomes an issue and a page."""
     lay_out, reason = RECORDS[attack]
     lay_out(tmp_path)
-    done = confirm(tmp_path, _CANDIDATE.id)
+    done = confirm(tmp_path, _CANDIDATE)
     assert done.accepted == ()
     assert reason in next(iter(done.refused.values()))
     assert not (tmp_path / "out").exists()

@@ -72,7 +72,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("HOME", str(folder))
         patch.setenv("XDG_STATE_HOME", str(folder / "state"))
         patch.setenv("DUETBENCH_ROOT", str(PROJECT))
-        asv_site.publish(root, site, Narrator(Console(quiet=True)))
+        asv_site.publish(root, results, site, Narrator(Console(quiet=True)))
         yield site
 
 

@@ -22,11 +22,8 @@ from duetbench.store.comparison import PackageChange
 
 
 def test_each_stored_attribution_can_be_read() -> None:
-    paths = [*files.paths(Attribution, Path(__file__).parents[2] / "results")]
-    assert len(paths) > 10
-    assert {files.read(Attribution, path, check_name=True).id for path in paths} == {
-        path.stem for path in paths
-    }
+    records = files.read_all(Attribution, Path(__file__).parents[2] / "results")
+    assert len(records) > 10
 
 
 def test_the_first_row_is_named_with_what_it_is_good_for() -> None:

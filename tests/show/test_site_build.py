@@ -12,7 +12,8 @@ import asv_files
 import site_builds
 import sites
 import synthetic as runs
-from duetbench.core.errors import UsageError
+from disks import small_disk
+from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Run
 from duetbench.show.site import asv_site
 from duetbench.show.site.build import Folder
@@ -233,7 +234,33 @@ def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) ->
     assert "incomplete" not in text_of(tmp_path)
 
 
+def test_a_name_that_no_file_can_have_is_named_and_a_disk_that_is_full_ends_the_build(
+    tmp_path: Path,
+) -> None:
+    """What is the matter with all files says what to do; what is the matter with one is told."""
+    folder = Folder(tmp_path / "one")
+    for name in ("x" * 300, "fine", "fine/below"):
+        folder.put(name, lambda: b"data")
+    reasons = ("File name too long", "File exists")
+    told = [
+        f"{'x' * 300}: cannot be written ({reasons[0]})",
+        f"fine/below: cannot be written ({reasons[1]})",
+    ]
+    assert (folder.lost, folder.written) == (told, 1)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "disk").mkdir()
+    with small_disk(tmp_path / "disk") as fill:
+        fill()
+        with pytest.raises(RecordError, match=r"is full: free some space, or name another folder"):
+            sites.build_site(tmp_path, "disk/site")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RecordError, match=r"\(Not a directory\); check whether the folder is"):
+        sites.build_site(tmp_path, "file/site")
+
+
 @pytest.mark.parametrize("name", ["../outside.json", "/etc/outside", ""])
 def test_nothing_is_written_outside_of_the_site(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="inside the site"):
-        Folder(tmp_path).put(name, b"")
+    folder = Folder(tmp_path / "site")
+    folder.put(name, lambda: b"")
+    assert folder.lost == [f"{name!r}: expected the name of a file inside the site"]
+    assert [*tmp_path.iterdir()] == []

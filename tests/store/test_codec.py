@@ -85,6 +85,7 @@ def test_what_is_not_a_run_file_is_refused() -> None:
         (whole.replace(b'"message":"hi"', b'"message":1e999'), "found 1e999"),
         (whole.replace(b'"message":"hi"', b'"message":NaN'), "found nan"),
         (b"[" * 100_000, "recursion"),
+        ({**document(), "results": document()["results"] * 2}, "each case once"),
     ):
         assert text in refused(content).lower()
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import subprocess
 import tempfile
 import threading
@@ -11,13 +12,18 @@ from pathlib import Path
 
 import pytest
 from pytest_httpserver import HTTPServer
+from typer.testing import CliRunner
 from werkzeug import Request, Response
 
+import foreign
 import made_up as histories
+import repos
 from disks import small_disk
+from duetbench.cli import app
+from duetbench.cli.history import pull_command
 from duetbench.core.errors import HistoryError, RecordError
 from duetbench.core.model import RunStatus
-from duetbench.host.git import BRANCH, Patience, Remote, credentials, remote_of
+from duetbench.host.git import BRANCH, Patience, Remote, ask, credentials, remote_of
 from duetbench.store import files, history_branch, run_files
 from duetbench.store.change import Change
 from duetbench.store.files import MOST_BYTES
@@ -84,12 +90,12 @@ def test_pushers_that_race_all_land(remote: Remote, monkeypatch: pytest.MonkeyPa
     all_have_looked, looked = threading.Barrier(pushers, timeout=60), threading.local()
     real = history_branch._clone
 
-    def clone(remote: Remote, work: Path) -> str | None:
-        tip = real(remote, work)
+    def clone(remote: Remote, work: Path) -> history_branch._Past:
+        found = real(remote, work)
         if not hasattr(looked, "before"):
             looked.before = True
             all_have_looked.wait()
-        return tip
+        return found
 
     monkeypatch.setattr(history_branch, "_clone", clone)
 
@@ -120,6 +126,40 @@ def test_a_remote_that_always_refuses(remote: Remote, tmp_path: Path) -> None:
     assert (place_of(remote) / "counted").read_text().strip() == "3"
 
 
+GH013 = """error: GH013: Repository rule violations found for refs/heads/gh-pages.
+Review all repository rules at https://github.com/me/it/rules?ref=refs%2Fheads%2Fgh-pages
+
+- Changes must be made through a pull request.
+- Commits must have verified signatures.
+  Found 1 violation:
+
+  3f2a9c173f2a9c173f2a9c173f2a9c173f2a9c17
+"""
+
+
+def test_a_push_against_the_rules_of_github_says_which(remote: Remote) -> None:
+    """No further try: all that the server says is shown, before git's own words and the remedy."""
+    hook(remote, "pre-receive", f"cat >&2 <<'END'\n{GH013}END\nexit 1\n")
+    with pytest.raises(HistoryError) as problem:
+        sent(remote, file("alpha"))
+    said = str(problem.value)
+    assert " in 1 tries; " in said
+    reasons = " / ".join(line.strip() for line in GH013.splitlines() if line)
+    assert f"git push failed; it said: {reasons} / ! [remote rejected] HEAD -> " in said
+    assert "check the token's rights" in said
+
+
+def test_a_program_in_the_configuration_of_a_checkout_is_not_started(tmp_path: Path) -> None:
+    """Git would start it whenever it looks for changes."""
+    repos.git(tmp_path, "init", "--quiet")
+    (monitor := tmp_path / "monitor").write_text("#!/bin/sh\ntouch started\n")
+    monitor.chmod(0o755)
+    repos.git(tmp_path, "config", "core.fsmonitor", str(monitor))
+    for program, started in ((ask, False), (repos.git, True)):
+        program(tmp_path, "status")
+        assert (tmp_path / "started").exists() is started
+
+
 # Before the branch has moved nothing has arrived; afterwards all has, and nobody said so.
 @pytest.mark.parametrize("name", ["pre-receive", "post-receive"])
 def test_a_push_that_is_cut_off(remote: Remote, name: str) -> None:
@@ -133,11 +173,77 @@ def test_a_push_that_is_cut_off(remote: Remote, name: str) -> None:
 
 
 def test_other_bytes_under_the_same_name_are_refused(remote: Remote) -> None:
+    """That is said, and holds back nothing else: a night has the files of many machines."""
     sent(remote, file("alpha", b"one"))
-    tip = git(place_of(remote), "rev-parse", BRANCH)
-    with pytest.raises(RecordError, match=r"runs/alpha/.*never rewritten.*a clock has jumped"):
-        sent(remote, file("beta"), file("alpha", b"two"))
-    assert git(place_of(remote), "rev-parse", BRANCH) == tip
+    pushed = sent(remote, file("beta"), file("alpha", b"two"))
+    assert pushed.added == ("runs/beta/2026/run.json",)
+    (fault,) = pushed.faults
+    assert re.match(r"runs/alpha/.*never rewritten.*a clock has jumped", fault)
+    shown = git(place_of(remote), "cat-file", "blob", f"{BRANCH}:results/runs/alpha/2026/run.json")
+    assert shown == "one"
+
+
+def rewritten(remote: Remote, folder: Path) -> str:
+    """Force a branch without the last commit onto a remote; return that commit."""
+    repos.git(folder.parent, "clone", "--quiet", f"--branch={BRANCH}", remote.address, folder.name)
+    last = repos.git(folder, "rev-parse", "HEAD")
+    repos.git(folder, "reset", "--quiet", "--hard", "HEAD~1")
+    repos.git(folder, "push", "--quiet", "--force", "origin", f"HEAD:{BRANCH}")
+    return last
+
+
+def test_a_history_that_was_rewritten_is_an_alarm_until_it_is_mended(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever fetches or adds to it is told; what is new gets in; what was lost can be merged."""
+    mark, place, here = f"refs/duetbench/{BRANCH}", place_of(remote), tmp_path / "here"
+    for name in ("alpha", "beta"):
+        assert sent(remote, file(name)).faults == ()
+        assert git(place, "rev-parse", mark) == git(place, "rev-parse", BRANCH)
+    last = rewritten(remote, here)
+    (fault,) = pull(remote, tmp_path / "one").faults
+    assert f"{BRANCH} was rewritten: it lacks {last[:12]}" in fault
+    assert not (tmp_path / "one" / "runs" / "beta").exists()
+    pushed = sent(remote, file("gamma"))
+    assert (pushed.added, pushed.faults) == (("runs/gamma/2026/run.json",), (fault,))
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    source = str(save(tmp_path / "source", night_run()))
+    for words, code in ((["pull", "--to", str(tmp_path / "there")], 0), (["push", source], 1)):
+        done = CliRunner().invoke(app, ["ci", "history", *words, "--remote", remote.address])
+        assert (done.exit_code, done.output.count(f"::error title=duetbench::{fault}")) == (
+            code,
+            1,
+        ), done.output
+    assert len(listing(remote)) == 3
+    assert git(place, "rev-parse", mark) == last
+
+    help_ = pull_command.__doc__ or ""
+    for line in re.findall(r"\$ (git .*)", help_):
+        for words in line.split(" && "):
+            repos.git(here, *words.split()[1:])
+    assert pull(remote, tmp_path / "two").faults == ()
+    assert len(listing(remote)) == 4
+    assert sent(remote, file("delta")).faults == ()
+    assert git(place, "rev-parse", mark) == git(place, "rev-parse", BRANCH)
+
+
+def test_a_history_that_was_shortened_on_purpose_or_by_a_commit_is_no_alarm(
+    remote: Remote, tmp_path: Path
+) -> None:
+    """A commit that removes a file is the history's own; a branch that is gone is not."""
+    for name in ("alpha", "beta"):
+        sent(remote, file(name))
+    here, place = tmp_path / "here", place_of(remote)
+    repos.git(tmp_path, "clone", "--quiet", f"--branch={BRANCH}", remote.address, "here")
+    repos.git(here, "rm", "--quiet", "-r", "results/runs/alpha")
+    repos.git(here, "commit", "--quiet", "--message=A wrong clock")
+    repos.git(here, "push", "--quiet", "origin", f"HEAD:{BRANCH}")
+    assert pull(remote, tmp_path / "one").faults == ()
+    git(place, "update-ref", "-d", f"refs/heads/{BRANCH}")
+    assert "was rewritten" in pull(remote, tmp_path / "two").faults[0]
+    (fault,) = sent(remote, file("gamma")).faults
+    repos.git(here, *fault.rpartition(": git ")[2].replace("REMOTE", remote.address).split())
+    assert sent(remote, file("delta")).faults == ()
 
 
 def test_what_may_change_is_replaced(remote: Remote, tmp_path: Path) -> None:
@@ -178,30 +284,21 @@ def test_only_whole_files_enter(remote: Remote, tmp_path: Path) -> None:
 
 def of_asv(folder: Path, seconds: float) -> Path:
     """A results folder as `duetbench inprocess --record` leaves it, with one of asv's files."""
-    place = folder / "asv" / "alpha-2c-000001"
-    place.mkdir(parents=True)
-    result = {
-        "commit_hash": "3f2a9c17" * 5,
-        "env_name": "duetbench-py3.14-stackone",
-        "params": {"machine": place.name},
-        "results": {"gil.Cpu.time_tasks": [[seconds], [], "1"]},
-    }
-    (place / "3f2a9c17-duetbench-py3.14-stackone.json").write_text(json.dumps(result))
-    (place / "3f2a9c17-load-runs-py3.14-stackone.json").write_text("{}")
-    (place / "machine.json").write_text(json.dumps({"machine": place.name}))
-    (folder / "asv" / "benchmarks.json").write_text("{}")
+    document = foreign.inside(durations={"<build>": seconds})
+    file = foreign.put_inside(folder.parent, folder.name, document)
+    file.with_name("3f2a9c17-load-runs-py3.14-stackcurrent.json").write_text("{}")
     return folder
 
 
 def test_a_commit_is_measured_inside_the_process_once(remote: Remote, tmp_path: Path) -> None:
     """A night without a new commit does it again: the first figures stay, none are refused."""
     first, again = of_asv(tmp_path / "one", 1.0), of_asv(tmp_path / "two", 2.0)
-    place = "asv/alpha-2c-000001"
-    figures, machine = f"{place}/3f2a9c17-duetbench-py3.14-stackone.json", f"{place}/machine.json"
+    place = f"asv/{foreign.MACHINES[0].id}"
+    end, machine = "py3.14-stackcurrent.json", f"{place}/machine.json"
+    figures, generated = f"{place}/3f2a9c17-duetbench-{end}", f"{place}/3f2a9c17-load-runs-{end}"
     files, _, others = collect(first)
     assert [entry.path for entry in files] == [figures, machine]
-    generated = f"{place}/3f2a9c17-load-runs-py3.14-stackone.json"
-    assert sorted(others) == [generated, "asv/benchmarks.json"]
+    assert sorted(others) == ["asv/benchmarks.json", generated]
     assert len(sent(remote, *files).added) == 2
     later = sent(remote, *collect(again)[0], file("beta"))
     assert (later.added, later.there) == (("runs/beta/2026/run.json",), (figures, machine))
@@ -218,10 +315,11 @@ def test_a_file_of_asv_belongs_where_it_says(tmp_path: Path) -> None:
     """Under another commit's name it would stand in the graphs where it does not belong."""
     folder = of_asv(tmp_path / "one", 1.0)
     (path,) = folder.glob("asv/*/*-duetbench-*.json")
-    moved = path.rename(path.with_name("00000000-duetbench-py3.14-stackone.json"))
+    moved = path.rename(path.with_name("00000000-duetbench-py3.14-stackcurrent.json"))
     with pytest.raises(RecordError, match="by its content"):
         collect(folder)
-    for spoilt in ("[]", "{", '{"params": 1, "commit_hash": "x"}'):
+    nameless = json.dumps(foreign.inside(params={"python": "3.14"}))
+    for spoilt in ("[]", "{", '{"params": 1, "commit_hash": "x"}', nameless):
         moved.write_text(spoilt)
         with pytest.raises(RecordError, match="expected a file of asv's"):
             collect(folder)

@@ -30,8 +30,15 @@ def test_a_file_is_where_its_contents_say(tmp_path: Path) -> None:
     place = f"points/{result.machine.id}/2026/{result.id}.json"
     assert path.relative_to(tmp_path).as_posix() == place
     assert (files.paths(Points, tmp_path), files.read(Points, path)) == ([path], result)
-    with pytest.raises(RecordError):
-        files.read(Points, path.rename(path.with_name("another.json")), check_name=True)
+    of_machine, name = path.parents[1], path.name
+    another = of_machine.with_name("another") / "2026" / name
+    for moved in (path.with_name("another.json"), of_machine / "2025" / name, another):
+        moved.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(moved)
+        with pytest.raises(RecordError, match=f"{moved}: expected it at {place} below"):
+            files.read_all(Points, tmp_path)
+        moved.rename(path)
+    assert files.read_all(Points, tmp_path) == [result]
 
 
 def test_a_journal_goes_on_behind_what_is_whole(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from duetbench import __version__
 from duetbench.core.model import Case, CaseResult, Machine, Missing, Plan, Run, StackRecord, Verdict
+from duetbench.github.incoming import Checkout, Lock
 from duetbench.host.machine import asv_profile
 from duetbench.store import files
 from duetbench.store.change import Change, SeriesName, StackState, Step
@@ -32,8 +33,9 @@ DATE: Final = 1_795_000_000_000
 """Of the night's commit, ms since 1970: 2026-11-18."""
 
 OHA: Final = _SOURCE.oha
-LOCKS: Final = {record.name: record.digest for record in _SOURCE.stacks}
-"""SHA-256 of the checkout's locks."""
+CHECKOUT: Final = Checkout(
+    {record.name: Lock(record.digest, frozenset(record.packages)) for record in _SOURCE.stacks}, {}
+)
 
 
 def night(machines: Sequence[str | None] = _NAMES) -> NightPlan:

@@ -296,9 +296,8 @@ def runs_figures() -> dict[str, float]:
 
 
 def save_run(results: Path, run: Run) -> None:
-    path = results / "runs" / "machine" / run.started[:4] / f"{run.id}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(files.encode(run))
+    """Save a run without the checks that forbid hostile names."""
+    files.save(results, run)
 
 
 def _hostile_run(day: int) -> Run:

@@ -234,7 +234,7 @@ def test_a_night_from_its_plan_to_the_history(
     done = bench("ci", "history", "pull", "--to", bench.folder / "all")
     assert ": 3 new files, " in done.out
     (path,) = (bench.folder / "all" / "nights").glob("*/*.json")
-    record = files.read(NightRecord, path, check_name=True)
+    record = files.read_at(NightRecord, bench.folder / "all", path)
     assert record.status == "complete"
 
     done = bench("ci", "measure", "--plan", plan)

@@ -86,16 +86,19 @@ def accept_command(
         with GitHub(Context.of(os.environ)) as github:
             _show(archives.fetch(github, run or github.context.run_id, fetch, target), "fetched")
         return
-    now = datetime.now(UTC)
+    now, project = datetime.now(UTC), Project.here()
+    stacks = (project.lock(name) for name in project.stacks)
+    locks = {lock.name: incoming.Lock(lock.digest, frozenset(lock.files())) for lock in stacks}
+    checkout = incoming.Checkout(locks, project.units)
     if source is not None and plan is not None and candidates is None:
         if shard is not None:
             assignment(plan, shard)  # raises for a shard that the plan lacks
-        project = Project.here()
-        locks = {name: project.lock(name).digest for name in project.stacks}
-        acceptance = incoming.night(files.read(NightPlan, plan), source, target, locks, now, shard)
+        acceptance = incoming.night(
+            files.read(NightPlan, plan), source, target, checkout, now, shard
+        )
     elif source is not None and candidates is not None and plan is None:
-        names = {candidate.id for candidate in files.read(Candidates, candidates).candidates}
-        acceptance = incoming.verdicts(source, target, now, names)
+        known = files.read(Candidates, candidates).candidates
+        acceptance = incoming.verdicts(source, target, now, known, checkout)
     else:
         raise UsageError(
             "expected --from FOLDER with --plan FILE or --candidates FILE; or --fetch NAMES"

@@ -16,7 +16,7 @@ from duetbench.project.project import Project
 from duetbench.store import files as files_
 from duetbench.store.history_branch import pull, push, tracked_files
 from duetbench.store.kinds import File, collect
-from duetbench.store.night import NightPlan
+from duetbench.store.night import NightPlan, NightRecord
 from duetbench.store.points import Points
 from duetbench.trend import nights
 
@@ -70,6 +70,12 @@ def pull_command(
     With --alone, as in workflows, only the history counts. Files committed beside the code were
     measured by whoever committed them. A fork has them too, but they are no part of its history,
     and no reason to open issues there.
+
+    If somebody has rewritten the branch, an error says so. This brings back what it lacks:
+
+    $ git fetch origin gh-pages && git switch --detach FETCH_HEAD
+    $ git fetch origin refs/duetbench/gh-pages
+    $ git merge --allow-unrelated-histories FETCH_HEAD && git push origin HEAD:gh-pages
     """
     project = Project.here()
     where, results = remote_of(project.root, remote, branch), to or project.results
@@ -79,6 +85,8 @@ def pull_command(
             path.unlink(missing_ok=True)
         errors().say(f"{len(committed)} committed measurements are left out")
     pulled = pull(where, results, log=errors().say)
+    for fault in pulled.faults:
+        actions.annotate("error", fault)
     if pulled.tip is None:
         Console().say(f"there is no branch {branch}: the history is empty so far")
     else:
@@ -105,13 +113,13 @@ def push_command(
     $ duetbench ci history push past
     $ duetbench ci history push accepted --plan night.json
 
-    Every file is checked first. If a file is damaged, or would replace a run, it is refused, and
-    nothing is pushed. A push that is refused or breaks off is repeated, up to 20 times in a few
-    minutes. A run that was cut short is kept as a partial run.
+    Every file is checked first. If a file is damaged, nothing is pushed. A file that would replace
+    a run is refused, and the rest is pushed. A push that is refused or breaks off is repeated, up
+    to 20 times in a few minutes. A run that was cut short is kept as a partial run.
 
-    Exit code 0: everything is pushed. 1: with --plan: cases are missing; the rest was pushed.
-    3: with --plan: the night gave no usable launch. 4: the push failed, and the branch is
-    unchanged.
+    Exit code 0: everything is pushed. 1: a file was refused, or somebody has rewritten the branch;
+    with --plan also: cases are missing. The rest was pushed. 3: with --plan: the night gave no
+    usable launch. 4: the push failed, and the branch is unchanged.
     """
     warn = errors().say
     if plan is None and not folder.is_dir():  # with a plan the night is recorded in any case
@@ -133,8 +141,16 @@ def push_command(
     pushed = push(files, where, subject=subject, log=warn)
     known = f"{len(pushed.there)} were known already (tries: {pushed.tries})"
     Console().say(f"{len(pushed.added)} files added to {branch}, {known}")
-    if record is None:
-        return
+    for fault in pushed.faults:
+        actions.annotate("error", fault)
+    if record is not None:
+        _report(record)
+    if pushed.faults or (record and record.status == "incomplete"):
+        raise Exit(1)
+
+
+def _report(record: NightRecord) -> None:
+    """Say what came of a night; raises NothingMeasuredError."""
     sentences = nights.sentences(record)
     absent = [f"missing: `{case}`" for shard in record.missing for case in shard.missing]
     lines = [f"- {line}" for line in (*sentences, *absent)]
@@ -146,5 +162,3 @@ def push_command(
             f"night {record.id}: expected runs of {len(record.shards)} shards, found no usable "
             "launch: see the logs of the shards' jobs"
         )
-    if record.status == "incomplete":
-        raise Exit(1)

@@ -15,7 +15,7 @@ from duetbench.cli.options import put
 from duetbench.cli.verbs import APPLICATION, Verb
 from duetbench.core.errors import EXIT_CODES, FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Run
+from duetbench.core.model import Artefact, Run
 from duetbench.core.units import share
 from duetbench.host import paths
 from duetbench.project import schema
@@ -87,7 +87,7 @@ def reference() -> str:
     variables = ((f"`{name}`", meaning) for name, meaning in VARIABLES.items())
     parts += ["## Environment variables", _table(("variable", "meaning"), variables)]
     parts += ["## Files below `results/`", _table(("place", "contents", "changes"), _files())]
-    for model in filter(None, (kind.model for kind in KINDS)):
+    for model in (kind.model for kind in KINDS if issubclass(kind.model, Artefact)):
         rows = ((key, value, meaning) for key, value, _, meaning in _fields(model))
         parts += [f"### {model.__name__}", _table(("key", "value", "meaning"), rows)]
     return "\n\n".join(parts) + "\n"
@@ -207,7 +207,7 @@ def _kind(flag: FlagName) -> str:
 
 def _files() -> Iterator[tuple[str, str, str]]:
     for kind in KINDS:
-        contents = (kind.model and inspect.getdoc(kind.model)) or "Results of asv."
+        contents = inspect.getdoc(kind.model) or ""
         first = " ".join(contents.split("\n\n")[0].split())
-        place = re.sub(r"\{[^}]*?(\w+)\]?(:[^}]*)?\}", r"<\1>", kind.place)
+        place = re.sub(r"\{[^}]*?(\w+)\]?(:[^}]*)?\}", r"<\1>", kind.model.place)
         yield f"`{place}`", first, "replaced by newer ones" if kind.replaceable else "never"

@@ -113,7 +113,7 @@ def _known(names: list[str], folder: Path) -> tuple[Change | None, Comparison | 
         return None, None
     for path in files.paths(Change, folder):
         if path.stem == names[0]:
-            return files.read(Change, path, check_name=True), None
+            return files.read_at(Change, folder, path), None
     return None, find_comparison(names[0], folder)
 
 

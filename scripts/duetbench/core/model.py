@@ -452,6 +452,12 @@ class Run(Artefact):
     )
     shard: int | None = Field(default=None, ge=1, description="Number of its shard in that plan.")
 
+    @model_validator(mode="after")
+    def _has_each_case_once(self) -> Self:
+        if len({result.case.id for result in self.results}) < len(self.results):
+            raise ValueError("expected each case once among the results")
+        return self
+
     @property
     def year(self) -> int:
         return datetime.fromisoformat(self.started).astimezone(UTC).year

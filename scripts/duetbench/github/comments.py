@@ -3,7 +3,8 @@
 Untrusted text is shown and has no effect. Reports escape Markdown's own characters
 (`show.formats.escape`). GitHub's additions know no escapes: mentions notify people, references
 leave marks on other conversations, addresses become links (github/cmark-gfm#181,
-github/cmark-gfm#389). A zero-width space inside each of them prevents that.
+github/cmark-gfm#389). A zero-width space inside each of them prevents that. Between two dollars is
+a formula; within an element, as GitHub advises, a dollar is only a dollar.
 
 A hidden first line identifies duetbench's own comments, and its issues:
 
@@ -68,7 +69,8 @@ def inert(text: str) -> str:
 
 
 def _break(text: str) -> str:
-    return _ACTIVE.sub(lambda match: match[0] + "\u200b", text)
+    broken = _ACTIVE.sub(lambda match: match[0] + "\u200b", text)
+    return broken.replace("$", "<span>$</span>")
 
 
 def cut(text: str, limit: int = LIMIT) -> str:

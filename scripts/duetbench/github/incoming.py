@@ -7,12 +7,12 @@ is accepted as a whole or not at all, and a bad one does not affect the others.
 """
 
 import json
-import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, TypeVar
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -21,12 +21,13 @@ from duetbench.core.model import Artefact, Run
 from duetbench.core.text import printable
 from duetbench.github import archives
 from duetbench.github.archives import Acceptance, Files, reason
+from duetbench.judge.counted import Units, jobs_of
 from duetbench.store import files as files_
 from duetbench.store import run_files
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import INPROCESS, Cause, Change
-from duetbench.store.comparison import Comparison
-from duetbench.store.kinds import final, kind_of
+from duetbench.store.change import Cause, Change, Release
+from duetbench.store.comparison import Comparison, PackageChange
+from duetbench.store.kinds import AsvFile, AsvMachine, AsvResults, final, kind_of
 from duetbench.store.night import NightPlan
 from duetbench.store.points import CANARY, Points
 from duetbench.trend.nights import outcome, sentences
@@ -35,14 +36,30 @@ COMPARISON: Final = "comparison.json"
 UPGRADE: Final = "upgrade.json"
 WHY: Final = "attribution.json"
 
-_OF_NIGHTS: Final = (Run, Points, None)  # None: files of asv's
+_OF_NIGHTS: Final = (Run, Points, AsvResults, AsvMachine)
 _OF_CHANGES: Final = (Change, Comparison, Attribution)
 _CLOCKS: Final = timedelta(days=1)
 """Largest error of a clock. A run dated in the future would be the latest one until then."""
 
+_MOST_OF_NIGHT: Final = 4_000_000
+"""Bytes of a shard's files, ten times those of a large night: they stay, and are on the site."""
+
 _LIST: Final = "asv/benchmarks.json"
-_LARGEST: Final = 1e18
 _Kind = TypeVar("_Kind", bound=Artefact)
+
+
+class Lock(NamedTuple):
+    """A lock: SHA-256 of its file, and the names of its packages."""
+
+    digest: str
+    packages: frozenset[str]
+
+
+class Checkout(NamedTuple):
+    """What a checkout declares: locks by stack, and units of work by experiment."""
+
+    locks: Mapping[str, Lock]
+    units: Units
 
 
 class Upgrade(Artefact):
@@ -59,19 +76,21 @@ def night(
     plan: NightPlan,
     source: Path,
     target: Path,
-    locks: Mapping[str, str],
+    checkout: Checkout,
     now: datetime,
     shard: int | None = None,
 ) -> Acceptance:
     """Check the artifacts of a night's shards, one folder each, and write the accepted files.
 
-    `locks` are the SHA-256 of the checkout's locks, by stack. With a `shard`, no other is missing.
-    Raises ArtifactError if the folder has far too many artifacts.
+    With a `shard`, no other is missing. Raises ArtifactError if the folder has far too many
+    artifacts.
     """
     accepted: dict[str, bytes] = {}
     arrived: list[Run | Points] = []
 
     def check(artifact: str, files: Files) -> None:
+        if sum(map(len, files.values())) > _MOST_OF_NIGHT:
+            raise ArtifactError(f"expected at most {_MOST_OF_NIGHT:,} bytes of a night, found more")
         # asv's list of its benchmarks is rebuilt from the suites.
         contents = {final(path): data for path, data in files.items() if path != _LIST}
         values = {path: _stored(path, data, _OF_NIGHTS) for path, data in contents.items()}
@@ -79,7 +98,7 @@ def night(
         if not results:
             raise ArtifactError("expected a run or anchored points, found none")
         for value in results:
-            _require_planned(value, plan, locks, now)
+            _require_planned(value, plan, checkout, now)
             if (match := re.fullmatch(r"shard-(\d+)", artifact)) is not None:
                 require(f"shard of artifact {artifact}", int(match[1]), value.shard)
         keys = [(type(value), value.shard) for value in (*arrived, *results)]
@@ -88,10 +107,10 @@ def night(
         machines = {value.machine.id for value in results}
         require("machines of a shard", 1, len(machines))
         for path, value in values.items():
-            if isinstance(value, dict):
+            if isinstance(value, AsvFile):
                 require("machine of asv's results", {path.split("/")[1]}, machines)
-                commit = value.get("commit_hash", plan.commit)
-                require("commit of asv's results", plan.commit, commit)
+            if isinstance(value, AsvResults):
+                require("commit of asv's results", plan.commit, value.commit_hash)
         arrived.extend(results)
         # If one machine had two shards, both files are good: the first one stays.
         accepted.update({**contents, **accepted})
@@ -107,9 +126,12 @@ def night(
 
 
 def _require_planned(
-    value: Run | Points, plan: NightPlan, locks: Mapping[str, str], now: datetime
+    value: Run | Points, plan: NightPlan, checkout: Checkout, now: datetime
 ) -> None:
-    """Refuse another night, shard, machine, commit, lock or case than planned: ArtifactError."""
+    """Refuse another night, shard, machine, commit, lock or case than planned: ArtifactError.
+
+    Each name of a case or package becomes a page, for good.
+    """
     require("night", plan.id, value.night)
     shard = None if value.shard is None else plan.shard(value.shard)
     if shard is None:
@@ -120,18 +142,22 @@ def _require_planned(
     elif value.machine.id in {other.machine for other in plan.shards}:
         raise ArtifactError(f"machine {value.machine.id}, which has a shard of its own")
     for stack in value.stacks:
-        require(f"lock of stack {printable(stack.name)}", locks.get(stack.name), stack.digest)
+        lock = checkout.locks.get(stack.name, Lock("none", frozenset()))
+        require(f"lock of stack {printable(stack.name)}", lock.digest, stack.digest)
+        require_known("package", lock.packages, stack.packages)
     planned = {case.id: case for case in shard.plan.cases}
     if isinstance(value, Points):
         require("anchor", plan.anchor, value.anchor)
+        require("origin, and release", ("night", None), (value.origin, value.release))
         require_past(max(value.started, value.when), now)
+        start = f"{value.started.astimezone(UTC):%Y%m%dT%H%M%SZ}-night-"
+        if not re.fullmatch(rf"{start}[0-9a-f]{{6}}-s{shard.number}", value.id):
+            raise ArtifactError(f"id of points: expected {start}… of shard {shard.number}")
         names = [case.case for case in value.cases]
-        if not value.id.endswith(f"-s{shard.number}"):
-            raise ArtifactError(f"id of points: expected one of shard {shard.number}")
+        counted = (jobs_of(case, checkout.units) for case in shard.plan.cases)
+        known = {*planned, *(f"{CANARY}{case}" for case in planned), *chain(*counted)}
         unplanned = [
-            name
-            for name in names
-            if not name.startswith(INPROCESS) and name.removeprefix(CANARY) not in planned
+            name for name in (*names, *(m.case for m in value.missing)) if name not in known
         ]
     else:
         require_past(datetime.fromisoformat(value.started), now)
@@ -146,27 +172,43 @@ def _require_planned(
         raise ArtifactError(f"{printable(unplanned[0])}, which is no case of shard {shard.number}")
 
 
-def verdicts(source: Path, target: Path, now: datetime, candidates: Collection[str]) -> Acceptance:
+def verdicts(
+    source: Path,
+    target: Path,
+    now: datetime,
+    candidates: Collection[Change],
+    checkout: Checkout,
+) -> Acceptance:
     """Check the machines' conclusions about candidates, with the evidence, and write them.
 
-    Only candidates, by their ids, may be judged. Raises ArtifactError if the folder has far too
-    many artifacts.
+    Only candidates may be judged, and only packages of theirs or of the checkout's locks named.
+    Raises ArtifactError if the folder has far too many artifacts.
     """
     accepted: dict[str, bytes] = {}
+    by_id = {candidate.id: candidate for candidate in candidates}
+    packages = {move.package for candidate in candidates for move in candidate.packages}
+    packages |= {name for lock in checkout.locks.values() for name in lock.packages}
 
     def check(artifact: str, files: Files) -> None:
         values = [_stored(path, data, _OF_CHANGES) for path, data in files.items()]
-        evidence = {value.id for value in values if isinstance(value, Comparison)}
+        evidence = {value.id: value for value in values if isinstance(value, Comparison)}
+        if len(evidence) > len(candidates):
+            raise ArtifactError("more comparisons than candidates")
         for value in values:
+            if not isinstance(value, Attribution):
+                require_known("package", packages, (move.package for move in value.packages))
             if isinstance(value, Comparison):
                 machine = artifact.removeprefix("confirmed-")
                 require("machine", machine, value.machine.id)
-            elif value.id not in candidates:
+            elif value.id not in by_id:
                 raise ArtifactError(f"{printable(value.id)}, which was no candidate")
             if isinstance(value, Change):
                 require_past(value.when, now)
-                if value.evidence not in evidence:
+                require("narrowed", by_id[value.id].narrowed, value.narrowed)
+                if (judged := evidence.get(value.evidence or "")) is None:
                     raise ArtifactError(f"{printable(value.id)} without its evidence")
+                moves = (*by_id[value.id].packages, *judged.packages)
+                _require_moved(value.releases, value.suspects, moves)
         if doubles := accepted.keys() & files.keys():
             raise ArtifactError(f"{printable(min(doubles))}, which another machine has sent")
         accepted.update(files)
@@ -199,7 +241,9 @@ def proposal(
             require(f"uncommitted changes of {side}", False, record.dirty)
         cases = tuple(case.model_copy(update={"commands": None}) for case in comparison.cases)
         search = None if upgrade is None else _parse(Upgrade, upgrade)
-        _require_moved(search, comparison)
+        if search and (cause := search.cause):
+            releases = [release for share in cause.shares for release in share.releases]
+            _require_moved(releases, cause.suspects, comparison.packages)
         code = None if attribution is None else _parse(Attribution, attribution)
         if code is not None:
             require("comparison of an attribution", comparison.id, code.comparison)
@@ -208,19 +252,18 @@ def proposal(
         raise ArtifactError(reason(error)) from error
 
 
-def _require_moved(upgrade: Upgrade | None, comparison: Comparison) -> None:
+def _require_moved(
+    releases: Sequence[Release], suspects: Collection[str], moves: Iterable[PackageChange]
+) -> None:
     """Refuse a cause with packages that did not move; raises ArtifactError."""
-    if upgrade is None or upgrade.cause is None:
-        return
-    moved = {(release.package, release.base, release.head) for release in comparison.packages}
-    releases = [release for share in upgrade.cause.shares for release in share.releases]
+    moved = {(move.package, move.base, move.head) for move in moves}
     others = [
         release.package
         for release in releases
         if (release.package, release.previous, release.version) not in moved
     ]
-    others += set(upgrade.cause.suspects) - {package for package, *_ in moved}
-    if others or max(len(releases), len(upgrade.cause.suspects)) > len(moved):
+    others += {*suspects} - {package for package, *_ in moved}
+    if others or max(len(releases), len(suspects)) > len(moved):
         package = printable(others[0]) if others else "a package twice"
         raise ArtifactError(f"{package} as a cause, or a suspect, whose versions do not differ so")
 
@@ -229,6 +272,12 @@ def require(name: str, expected: object, value: object) -> None:
     """Raise ArtifactError if a value is not the expected one."""
     if expected != value:
         raise ArtifactError(f"{name}: expected {expected}, found {printable(str(value))}")
+
+
+def require_known(what: str, known: Collection[str], names: Iterable[str]) -> None:
+    """Raise ArtifactError if one of the names is not known."""
+    if stranger := next((name for name in names if name not in known), None):
+        raise ArtifactError(f"{printable(stranger)}, which is no {what} of this checkout")
 
 
 def require_past(moment: datetime, now: datetime) -> None:
@@ -244,29 +293,15 @@ def _parse(kind: type[_Kind], data: bytes) -> _Kind:
     return value
 
 
-def _stored(path: str, data: bytes, models: Collection[type[Artefact] | None]) -> Any:
+def _stored(path: str, data: bytes, models: Collection[type[Artefact] | type[AsvFile]]) -> Any:
     """Read a file of one of these kinds, at its place; raises RecordError or ArtifactError."""
     kind = kind_of(path)
     if kind is None or kind.model not in models:
-        names = (model.noun if model else "a file of asv's" for model in models)
+        names = dict.fromkeys(model.noun for model in models)
         raise ArtifactError(f"{printable(path)}, which is none of: {', '.join(names)}")
     value = kind.read(data, path, "the file")
-    document = json.loads(data)
-    files_.require_plain(document)
-    if kind.model is None:
-        _require_figures(document)
+    files_.require_plain(json.loads(data))
     return value
-
-
-def _require_figures(document: Any) -> None:
-    """Refuse figures of asv's that no time, size or count can be; NaN is asv's own."""
-    pending = [document]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, dict | list):
-            pending += value.values() if isinstance(value, dict) else value
-        elif isinstance(value, int | float) and not (math.isnan(value) or abs(value) < _LARGEST):
-            raise ArtifactError(f"a figure beyond {_LARGEST:g}")
 
 
 def _each(source: Path, check: Callable[[str, Files], None]) -> dict[str, str]:

@@ -2,11 +2,13 @@
 
 import contextlib
 import html
+import math
 import os
 import re
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -137,12 +139,15 @@ def run(
     tick: Tick,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
+    limit: float = math.inf,
 ) -> None:
     """Run a tool to its end; append its output to `log`, and pass its last line to `tick`.
 
     Its process group is killed whatever ends the wait, so an interrupted set-up leaves no compiler
-    running. `env` is added to ours. Raises SetupError if the tool fails.
+    running. `env` is added to ours. Raises SetupError if the tool fails, or needs more than `limit`
+    seconds.
     """
+    ends = time.monotonic() + limit
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         try:
@@ -165,7 +170,11 @@ def run(
             while process.returncode is None:
                 try:
                     process.wait(timeout=_POLL_S)
-                except subprocess.TimeoutExpired:
+                except subprocess.TimeoutExpired as error:
+                    if time.monotonic() > ends:
+                        raise SetupError(
+                            f"{what} did not end within {limit:g} s. Log: {log}"
+                        ) from error
                     tick(_last_line(log))
         finally:
             if process.poll() is None:

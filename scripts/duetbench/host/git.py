@@ -24,6 +24,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_aft
 from tenacity.wait import wait_random_exponential
 
 from duetbench.core.errors import HistoryError
+from duetbench.core.text import short
 
 T = TypeVar("T")
 
@@ -217,9 +218,11 @@ def run(
     if process.returncode != 0:
         message = process.stderr.decode("utf-8", "replace")
         lines = [line.strip() for line in message.splitlines() if line.strip()]
-        # A refused push ends in hints; the reason is before them.
-        reasons = [line for line in lines if not line.startswith("hint:")]
-        words = " / ".join(reasons[-3:]) or f"nothing (exit code {process.returncode})"
+        # A server that refuses a push says why in lines of its own; git ends in hints.
+        server = " / ".join(line[7:].strip() for line in lines if line.startswith("remote: "))
+        ours = [line for line in lines if not line.startswith(("remote:", "hint:"))]
+        words = " / ".join(filter(None, (short(server, 600), *ours[-3:])))
+        words = words or f"nothing (exit code {process.returncode})"
         if process.returncode == -signal.SIGXFSZ:
             message = "file too large"
         for pattern, remedy in _HOPELESS.items():

@@ -46,7 +46,10 @@ NAVIGATION: Final = (
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9_(][A-Za-z0-9 ._(),=+@'-]{0,99}")
 """Names that are safe for a folder on every system (no leading dot)."""
 _LONGEST: Final = 200
-_TRAPS: Final = frozenset({INDEX, "con", "nul", "aux", "prn"})
+_TRAPS: Final = re.compile(
+    r"con|nul|aux|prn|.*(\.(atom|css|html|js|json|partial|png|svg|txt|xml)|[ .])", re.IGNORECASE
+)
+"""Names that some systems reserve, and those that a file of the site could have."""
 
 
 def raw(folder: str, name: str, suffix: str = "json") -> str:
@@ -89,10 +92,7 @@ def _below(folder: str, name: str) -> str:
     """Return the address for a name, or for its digest if no folder can have that name."""
     segments = name.split("/")
     is_safe = len(name) <= _LONGEST and all(
-        _SEGMENT.fullmatch(segment)
-        and segment.lower() not in _TRAPS
-        and not segment.endswith((" ", "."))
-        for segment in segments
+        _SEGMENT.fullmatch(segment) and not _TRAPS.fullmatch(segment) for segment in segments
     )
     if not is_safe:
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -15,7 +15,7 @@ from duetbench.trend.summary import CaseSummary, RunSummary, summarise
 def reference_runs(results: Path) -> list[RunSummary]:
     """Read the newest runs of each machine and profile, except unreadable ones."""
     recent = run_files.recent(run_files.runs(results))
-    return files.read_each(recent, lambda path: summarise(files.read(Run, path)), [])
+    return files.read_each(recent, lambda path: summarise(files.read_at(Run, results, path)), [])
 
 
 def make_page(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from duetbench.core.errors import RecordError
 from duetbench.store import files
+from duetbench.store.kinds import kind_of
 
 if TYPE_CHECKING:
     from asv.results import Results
@@ -90,8 +91,7 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
         return ()
     faults: list[str] = []
     lists = files.read_each([results / LIST], _benchmarks, faults)
-    paths = [path for path in sorted(results.glob("*/*.json")) if path.name != _MACHINE]
-    loaded = files.read_each(paths if lists else (), partial(_load, lists), faults)
+    loaded = files.read_each(_paths(results) if lists else (), partial(_load, lists), faults)
     if problems is None and faults:
         raise RecordError(faults[0])
     if problems is not None:
@@ -104,14 +104,35 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
     return tuple(sorted(snapshots, key=lambda s: (-s.committed, -s.started, s.commit)))
 
 
+def copy_usable(results: Path, target: Path) -> None:
+    """Link what can be read to another folder, for asv, which would stop at anything else."""
+    lists = [_benchmarks(results / LIST)]
+
+    def check(path: Path) -> Path:
+        _load(lists, path)
+        return path
+
+    usable = files.read_each(_paths(results), check, [])
+    for path in (results / LIST, *usable, *{path.with_name(_MACHINE) for path in usable}):
+        place = target / path.relative_to(results)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(path.resolve())
+
+
+def _paths(results: Path) -> list[Path]:
+    return [path for path in sorted(results.glob("*/*.json")) if path.name != _MACHINE]
+
+
 def _load(lists: Sequence[Any], path: Path) -> Results:
     """Read one of asv's files with its machine's description; check that it yields readings."""
-    from asv.machine import Machine  # noqa: PLC0415 - only readers of results wait for asv
-    from asv.results import Results  # noqa: PLC0415
-    from asv.util import load_json  # noqa: PLC0415
+    from asv.results import Results  # noqa: PLC0415 - only readers of results wait for asv
 
-    machine = load_json(str(path.with_name(_MACHINE)), api_version=Machine.api_version)
-    result = Results.load(str(path), machine_name=machine["machine"])
+    for file in (path.with_name(_MACHINE), path):
+        below = f"asv/{file.parent.name}/{file.name}"
+        if (kind := kind_of(below)) is None:
+            raise RecordError(f"{file}: expected a name that duetbench gives to a file of asv's")
+        kind.read(files.contents(file), below, str(file))
+    result = Results.load(str(path), machine_name=path.parent.name)
     _snapshot([result], lists[0])
     return result
 

@@ -38,12 +38,17 @@ _COUNTED: Final = (b'":', b"null")  # keys; what is written of a value that is n
 _ESCAPE: Final = b"\\u"
 _CONTROL: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _ROOM: Final = 500_000  # bytes: several times the size of a night's file
-_REMEDIES: Final = {
+REMEDIES: Final = {
     errno.ENOSPC: "the disk is full: free some space",
+    errno.EDQUOT: "the quota of the disk is used up: free some space",
+    errno.EFBIG: "raise the limit of file sizes (ulimit -f)",
+    errno.EIO: "check the disk",
     errno.EACCES: "no permission: make the folder writable for you",
-    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.EPERM: "no permission: make the folder writable for you",
     errno.EROFS: "the file system is read-only: remount it, or use another checkout",
 }
+"""What to do if no file can be written; other errors are of a single one."""
+_OF_ONE: Final = {errno.ENAMETOOLONG: "choose a shorter name"}
 
 
 def encode(value: Artefact) -> bytes:
@@ -79,15 +84,24 @@ def parse(kind: type[_Kind], data: bytes, name: str) -> _Kind:
     return value
 
 
-def read(kind: type[_Kind], path: Path, *, check_name: bool = False) -> _Kind:
-    """Read a file, whose name must be the value's id if `check_name`; raises RecordError."""
-    value = parse(kind, contents(path), str(path))
-    if check_name and path.stem != (identifier := getattr(value, "id", "")):
-        raise RecordError(
-            f"{path}: expected the id of {kind.noun} as the file's name, found id {identifier!r}; "
-            "rename one of them"
-        )
+def read(kind: type[_Kind], path: Path) -> _Kind:
+    """Read a file; raises RecordError."""
+    return parse(kind, contents(path), str(path))
+
+
+def read_at(kind: type[_Kind], results: Path, path: Path) -> _Kind:
+    """Read a file of a results folder, which must be where its content says; RecordError."""
+    value = read(kind, path)
+    require_place(value.path, path.relative_to(results).as_posix(), str(path))
     return value
+
+
+def require_place(place: str, found: str, name: str) -> None:
+    """Refuse a file `name` at another place below the results than its content's; RecordError."""
+    if place != found:
+        raise RecordError(
+            f"{name}: expected it at {place} below the results, by its content; move it there"
+        )
 
 
 def save(results: Path, value: Artefact) -> Path:
@@ -102,7 +116,7 @@ def paths(kind: type[Artefact], results: Path) -> list[Path]:
 
 def read_all(kind: type[_Kind], results: Path, problems: list[str] | None = None) -> list[_Kind]:
     """All values of a kind; problems of unreadable files go to `problems`, or raise."""
-    files, read_one = paths(kind, results), partial(read, kind, check_name=True)
+    files, read_one = paths(kind, results), partial(read_at, kind, results)
     return list(map(read_one, files)) if problems is None else read_each(files, read_one, problems)
 
 
@@ -283,7 +297,8 @@ def require_room(folder: Path) -> None:
 
 def remedy(problem: OSError) -> str:
     """What to do if a file cannot be written."""
-    return _REMEDIES.get(problem.errno or 0, "check whether the folder is writable")
+    known = {**REMEDIES, **_OF_ONE}
+    return known.get(problem.errno or 0, "check whether the folder is writable")
 
 
 def only_match(candidates: Mapping[str, Path], name: str) -> Path | None:

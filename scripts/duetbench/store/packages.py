@@ -101,7 +101,7 @@ def remember(results: Path, links_of: LinksByVersion, to: Path | None = None) ->
     for package, versions in by_package.items():
         record = PackageRecord(id=package, versions=versions)
         if (place := results / record.path).is_file():
-            old = files.read(PackageRecord, place, check_name=True).versions
+            old = files.read_at(PackageRecord, results, place).versions
             record = PackageRecord(id=package, versions=dict(sorted({**versions, **old}.items())))
             if record.versions == old:
                 continue

@@ -25,6 +25,7 @@ from duetbench.store.change import Release
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
 
 _CONFIG: Final = ConfigDict(extra="forbid")
+MOST_SERIES: Final = 500  # of a file: each has a page
 
 CANARY: Final = "anchor/"
 """Prefix of a case's id for the anchor measured against a copy of itself."""
@@ -96,6 +97,8 @@ class Points(Artefact):
     machine: Machine
     interpreters: tuple[InterpreterRecord, ...]
     stacks: tuple[StackRecord, ...]
-    cases: tuple[CasePoints, ...]
-    missing: tuple[Missing, ...] = Field(default=(), description="Cases without points, and why.")
+    cases: tuple[CasePoints, ...] = Field(max_length=MOST_SERIES)
+    missing: tuple[Missing, ...] = Field(
+        default=(), max_length=MOST_SERIES, description="Cases without points, and why."
+    )
     notes: tuple[str, ...] = ()

@@ -68,12 +68,12 @@ def _read(results: Path, *, with_runs: bool) -> Sources:
             raise RecordError(f"{path}: its id is that of {other}: rename the wrong one")
 
     def run(path: Path) -> tuple[Path, Night]:
-        night = of_run(files.read(Run, path, check_name=True))
+        night = of_run(files.read_at(Run, results, path))
         once(path, night.run)
         return path, night
 
     def points_at(path: Path) -> Points:
-        points = files.read(Points, path, check_name=True)
+        points = files.read_at(Points, results, path)
         once(path, points.id)
         return points
 

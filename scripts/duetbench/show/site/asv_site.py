@@ -17,12 +17,17 @@ from typing import Final
 from duetbench.core.errors import SetupError
 from duetbench.host import command, paths
 from duetbench.host.console import Narrator
+from duetbench.store import asv_results
 
 FOLDER: Final = "asv"
+LIMIT: Final = 600.0  # s
 NONE: Final = "asv has no results here"
 ELSEWHERE: Final = "asv's site is built only from a checkout's own results"
 LEFT_OUT: Final = "asv's site was left out (--no-asv)"
 VENDOR: Final = Path(__file__).parent / "vendor"
+
+Put = Callable[[str, Callable[[], bytes]], None]
+"""Puts a file into the site: its name there, and a function that returns its bytes."""
 
 _REMOTE: Final = re.compile(
     r'<(?P<kind>script|link)\b[^>]*?\b(?:src|href)="(?P<address>(?:https?:)?//[^"]*)"[^>]*>'
@@ -34,7 +39,7 @@ _ELEMENTS: Final = {
 }
 
 
-def bring(root: Path, results: Path, put: Callable[[str, bytes], None], narrator: Narrator) -> str:
+def bring(root: Path, results: Path, put: Put, narrator: Narrator) -> str:
     """Put the files of `asv/` into the site.
 
     Returns:
@@ -46,28 +51,36 @@ def bring(root: Path, results: Path, put: Callable[[str, bytes], None], narrator
     if records.resolve() != (root / "results" / "asv").resolve():
         return ELSEWHERE
     with tempfile.TemporaryDirectory(prefix="duetbench-") as folder:
-        site = Path(folder) / "html"
+        site, usable = Path(folder) / "html", Path(folder) / "results"
         try:
-            publish(root, site, narrator)
+            asv_results.copy_usable(records, usable)
+            publish(root, usable, site, narrator)
         except Exception as problem:  # asv's own code may raise anything
             return f"asv's site could not be built ({type(problem).__name__}): {problem}"
         for path in sorted(site.rglob("*")):
             if path.is_file():
-                put(f"{FOLDER}/{path.relative_to(site).as_posix()}", path.read_bytes())
+                put(f"{FOLDER}/{path.relative_to(site).as_posix()}", path.read_bytes)
     return ""
 
 
-def publish(root: Path, site: Path, narrator: Narrator) -> None:
+def publish(root: Path, results: Path, site: Path, narrator: Narrator) -> None:
     """Build asv's site of a checkout, without gaps and with our copies of its libraries.
 
-    Raises SetupError if asv fails, or if its page needs a library of which we have no copy.
+    Raises SetupError if asv fails or needs more than `LIMIT`, or if its page needs a library of
+    which we have no copy.
     """
+    from asv.util import load_json  # noqa: PLC0415 - takes half a second
+
     log = paths.state_dir() / "logs" / "asv-publish.log"
     log.unlink(missing_ok=True)
-    argv: list[str | Path] = [sys.executable, "-m", "asv", "publish", "--no-pull"]
-    argv += ["--html-dir", site.resolve()]
+    conf = load_json(str(root / "asv.conf.json"), js_comments=True)
+    conf |= {"repo": str(root), "results_dir": str(results), "html_dir": str(site)}
+    file = results.parent / "asv.conf.json"
+    file.write_text(json.dumps(conf), "utf-8")
+    argv: list[str | Path] = [sys.executable, "-m", "asv", "publish", "--no-pull", "--config", file]
+    env = {"DUETBENCH_ROOT": str(root)}
     with narrator.step("asv's site", f"asv collects the results into {site}") as tick:
-        command.run(argv, what="asv publish", log=log, tick=tick, cwd=root)
+        command.run(argv, what="asv publish", log=log, tick=tick, env=env, limit=LIMIT)
     complete(site)
     localise(site)
 

@@ -7,6 +7,7 @@ A second build gives the same bytes, except in asv's site, and writes only what 
 import io
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,7 @@ from duetbench.show.site.pages.site import (
     raw_files,
     render,
 )
+from duetbench.store.files import REMEDIES, remedy
 from duetbench.trend import reading
 from duetbench.trend.reading import Sources
 
@@ -44,35 +46,49 @@ _SCHEMAS: Final = {
 }
 _PARTIAL: Final = ".partial"
 _LEVEL: Final = 6  # of compression
+_NEEDED: Final = (MARKER, addresses.INDEX)  # without these there is no site
 
 
 @dataclass(slots=True)
 class Folder:
-    """The files of a site: a build writes those that changed, and removes old ones."""
+    """The files of a site: a build writes those that changed, and removes old ones.
+
+    `lost`: sentences on files that could not be made or written, whose names or contents come from
+    a file of the results.
+    """
 
     root: Path
     written: int = 0
     names: set[str] = field(default_factory=set)
+    lost: list[str] = field(default_factory=list)
 
-    def put(self, name: str, data: bytes) -> None:
-        """Write a file unless it has these bytes; raises RecordError if it cannot be written."""
+    def put(self, name: str, make: Callable[[], bytes]) -> None:
+        """Write a file unless it has these bytes; raises RecordError if no file can be written."""
         if not name or name.startswith("/") or ".." in name.split("/"):
-            raise UsageError(f"{name!r}: expected the name of a file inside the site")
+            self.lost.append(f"{name!r}: expected the name of a file inside the site")
+            return
         path = self.root / name
-        self.names.add(name)
         try:
-            if path.is_file() and path.read_bytes() == data:
-                return
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_name(path.name + _PARTIAL)
-            partial.write_bytes(data)
-            partial.replace(path)
-        except OSError as problem:
-            raise RecordError(
-                f"{path}: cannot be written ({problem.strerror}); make room or choose another "
-                "folder (-o)"
-            ) from problem
-        self.written += 1
+            data = make()
+        except Exception as problem:  # of one file, whatever it is
+            self.lost.append(f"{name}: left out ({type(problem).__name__}: {problem!s:.200})")
+            return
+        try:
+            if not path.is_file() or path.read_bytes() != data:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                beside = path.with_name(path.name + _PARTIAL)
+                beside.write_bytes(data)
+                beside.replace(path)
+                self.written += 1
+            self.names.add(name)
+        except (OSError, ValueError) as problem:
+            reason = getattr(problem, "strerror", None) or str(problem)
+            if isinstance(problem, OSError) and (problem.errno in REMEDIES or name in _NEEDED):
+                raise RecordError(
+                    f"{path}: cannot be written ({reason}); {remedy(problem)}, or name another "
+                    "folder (-o)"
+                ) from problem
+            self.lost.append(f"{name}: cannot be written ({reason})")
 
     def remove_others(self) -> int:
         """Remove the site's files that this build did not make; return their number."""
@@ -114,12 +130,12 @@ def build(
     Raises:
         UsageError: The folder contains something else.
         DeclarationError: A declaration of the checkout is wrong.
-        RecordError: A file cannot be written.
+        RecordError: No file can be written, as on a full disk.
     """
     sources = reading.read(results) if sources is None else sources
     folder = _folder(output)
     for path in sorted(STATICS.rglob("*.*")):
-        folder.put(f"static/{path.relative_to(STATICS).as_posix()}", path.read_bytes())
+        folder.put(f"static/{path.relative_to(STATICS).as_posix()}", path.read_bytes)
     no_asv = asv_site.bring(root, results, folder.put, narrator) if with_asv else asv_site.LEFT_OUT
     site = gather(
         root,
@@ -139,19 +155,19 @@ def build(
     for page in chain(*(_pages(kind, site) for kind in KINDS), others):
         if page.path not in made:  # if two names share a digest, the first keeps the address
             made[page.path] = page.card
-            folder.put(page.path, page.text.encode("utf-8", "replace"))
+            folder.put(page.path, partial(page.text.encode, "utf-8", "replace"))
     if cards := {card.page: card for card in made.values() if card}:
         from duetbench.show.site.cards import png  # noqa: PLC0415 - its extra may be missing
 
         for at, card in cards.items():
-            folder.put(addresses.file(addresses.card_file(at)), png(card))
+            folder.put(addresses.file(addresses.card_file(at)), partial(png, card))
     elif base and not site.has_cards:
         missing.append("no social cards: they need Pillow, from the extra duetbench[cards]")
     return BuildReport(
         pages=sum(name.endswith(".html") for name in made),
         written=folder.written,
         removed=folder.remove_others(),
-        notes=(*site.sources.problems, *sources.notes, *missing, *site.broken),
+        notes=(*site.sources.problems, *sources.notes, *missing, *site.broken, *folder.lost),
     )
 
 
@@ -166,7 +182,7 @@ def _folder(output: Path) -> Folder:
             "files there); found something else: name another folder (-o)"
         )
     folder = Folder(output)
-    folder.put(MARKER, b"Built by `duetbench site`, which can rebuild it at any time.\n")
+    folder.put(MARKER, lambda: b"Built by `duetbench site`, which can rebuild it at any time.\n")
     return folder
 
 
@@ -195,24 +211,24 @@ def _copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:
     places = group((place, paths[name]) for name, place in raw_files(sources).items())
     for place, of_place in places.items():
         own = place.endswith(".json")
-        data = of_place[0].read_bytes() if own else _archive(sorted(of_place))
-        folder.put(addresses.file(place), data)
+        make = of_place[0].read_bytes if own else partial(_archive, sorted(of_place))
+        folder.put(addresses.file(place), make)
     for address, records in (
         (addresses.change_file, sources.changes),
         (addresses.comparison_file, sources.comparisons),
         (addresses.attribution_file, sources.attributions),
     ):
         for record in records:
-            folder.put(address(record.id), (results / record.path).read_bytes())
+            folder.put(addresses.file(address(record.id)), (results / record.path).read_bytes)
     downloads = {}
     for name, meaning in _SCHEMAS.items():
         if (results / name).is_file():
-            folder.put(name, (results / name).read_bytes())
+            folder.put(name, (results / name).read_bytes)
             downloads[name] = meaning
     source = results / "asv"
     for path in sorted(source.rglob("*.json")):  # asv's own names, below one folder of the site
         name = path.relative_to(source).as_posix()
-        folder.put(f"{addresses.RAW_ASV}{name}", path.read_bytes())
+        folder.put(f"{addresses.RAW_ASV}{name}", path.read_bytes)
         downloads[f"{addresses.RAW_ASV}{quote(name)}"] = "asv's results as asv wrote them"
     return downloads
 

@@ -147,7 +147,7 @@ def _why(site: Site, record: Attribution) -> Iterator[PageFile]:
 
 def _comparisons(site: Site) -> Iterator[PageFile]:
     confirmed = group((record.evidence, record) for record in site.changes if record.evidence)
-    listed = []
+    listed: list[tuple[Comparison, str]] = []
 
     def make(comparison: Comparison) -> Iterator[PageFile]:
         view, changes = make_view(comparison), confirmed.get(comparison.id, ())
@@ -167,6 +167,10 @@ def _comparisons(site: Site) -> Iterator[PageFile]:
     for name, comparison in site.comparisons.items():
         address = addresses.comparison(name)
         yield from guard(site, address, f"Comparison {name}", partial(make, comparison))
+    yield from guard(site, addresses.COMPARISONS, "Comparisons", partial(_listed, site, listed))
+
+
+def _listed(site: Site, listed: Sequence[tuple[Comparison, str]]) -> Iterator[PageFile]:
     yield render(
         site,
         "comparisons.html.j2",

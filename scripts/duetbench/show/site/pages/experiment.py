@@ -29,6 +29,16 @@ _SHARED_QUESTION = "What does a request take inside the process?"
 def pages(site: Site) -> Iterator[PageFile]:
     """Make the list, the page of choices if there are any, and one page for each experiment."""
     side_by_side = any(map(choices.is_choice, site.comparisons.values()))
+    make = partial(_list, site, side_by_side=side_by_side)
+    yield from guard(site, addresses.EXPERIMENTS, "Experiments", make)
+    if side_by_side:
+        yield from guard(site, addresses.SIDES, choices.TITLE, partial(_side_by_side, site))
+    for name in _names(site):
+        address = addresses.experiment(name)
+        yield from guard(site, address, name, partial(_page, site, name))
+
+
+def _list(site: Site, *, side_by_side: bool) -> Iterator[PageFile]:
     yield render(
         site,
         "experiments.html.j2",
@@ -38,11 +48,6 @@ def pages(site: Site) -> Iterator[PageFile]:
         questions=questions(site),
         side_by_side=side_by_side,
     )
-    if side_by_side:
-        yield from guard(site, addresses.SIDES, choices.TITLE, partial(_side_by_side, site))
-    for name in _names(site):
-        address = addresses.experiment(name)
-        yield from guard(site, address, name, partial(_page, site, name))
 
 
 def _side_by_side(site: Site) -> Iterator[PageFile]:

@@ -32,18 +32,8 @@ _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 def pages(site: Site) -> Iterator[PageFile]:
     """Make the single pages, and the list of downloads for tools."""
     yield from guard(site, addresses.FRONT, "duetbench", partial(_first, site))
-    yield render(
-        site,
-        "method.html.j2",
-        addresses.METHOD,
-        "Method",
-        "How duetbench measures and judges figures, and how often its judgement was wrong.",
-        confidence=f"{100 * Interval.confidence:g} %",
-        enough=ENOUGH_LAUNCHES,
-        canary=coverage(site.sources.points),
-        flags=tuple(FlagName),
-    )
-    yield from _downloads(site)
+    yield from guard(site, addresses.METHOD, "Method", partial(_method, site))
+    yield from guard(site, addresses.DATA, "Data", partial(_downloads, site))
     # It is served at any depth: its links begin at the root of the host, below the site's base.
     root, there = urlsplit(site.base).path or "/", addresses.NOT_FOUND
     yield render(site, "missing.html.j2", there, "Nothing is here", root=root, reason="")
@@ -90,6 +80,20 @@ def _first(site: Site) -> Iterator[PageFile]:
         rows=list(endpoint_rows(site, tables)),
         questions=[question for question in questions(site) if question["name"] != SHARED_PAGE],
         problems=(*site.sources.problems, *site.broken),
+    )
+
+
+def _method(site: Site) -> Iterator[PageFile]:
+    yield render(
+        site,
+        "method.html.j2",
+        addresses.METHOD,
+        "Method",
+        "How duetbench measures and judges figures, and how often its judgement was wrong.",
+        confidence=f"{100 * Interval.confidence:g} %",
+        enough=ENOUGH_LAUNCHES,
+        canary=coverage(site.sources.points),
+        flags=tuple(FlagName),
     )
 
 

@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -34,6 +35,7 @@ from duetbench.trend.table import KINDS, Events, Kind, Night, Table, events, tab
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+W = TypeVar("W")
 
 TableKey = tuple[str, Kind]
 """A machine's id and a kind of figures, which together have a table."""
@@ -284,11 +286,19 @@ def guard(
 
     A file may be well-formed and make no sense: it must not stop the pages of others.
     """
+    pages = spare(site.broken, title, lambda: [*make()], None)
+    if pages is None:
+        pages = [render(site, "missing.html.j2", address, title, reason=site.broken[-1])]
+    yield from pages
+
+
+def spare(broken: list[str], title: str, make: Callable[[], V], instead: W) -> V | W:
+    """Make one thing of the site; if that fails in any way, say so, and return `instead`."""
     try:
-        yield from [*make()]
+        return make()
     except Exception as problem:
-        site.broken.append(f"{title}: cannot be shown ({type(problem).__name__}: {problem!s:.200})")
-        yield render(site, "missing.html.j2", address, title, reason=site.broken[-1])
+        broken.append(f"{title}: cannot be shown ({type(problem).__name__}: {problem!s:.200})")
+        return instead
 
 
 def json_file(address: str, document: Mapping[str, Any]) -> PageFile:
@@ -308,18 +318,22 @@ def gather(
 ) -> Site:
     """Gather a `Site`; raises DeclarationError if a declaration of the checkout is wrong."""
     problems: list[str] = []
-    snapshots = asv_results.read(results / "asv", problems)
+    broken: list[str] = []
+    read = partial(asv_results.read, results / "asv", problems)
+    snapshots = spare(broken, "asv's results", read, ())
     problems = [problem.replace(f"{results}/", "") for problem in problems]
     sources = replace(sources, problems=(*sources.problems, *problems))
-    tables_by_key = {(table.machine, table.kind): table for table in tables(sources.nights)}
+    known = {
+        (table.machine, table.kind): (table, moves) for table, moves in _tables(sources, broken)
+    }
     # The id of a run begins with its time.
     nights = {night.run: night for night in sorted(sources.nights, key=lambda night: night.run)}
     changes = sorted(sources.changes, key=lambda change: (change.when, change.id), reverse=True)
     return Site(
         base=base,
         sources=sources,
-        tables=tables_by_key,
-        events={key: events(table) for key, table in tables_by_key.items()},
+        tables={key: table for key, (table, _) in known.items()},
+        events={key: moves for key, (_, moves) in known.items()},
         nights=nights,
         newest=tuple(s for s in reference_runs(results) if s.run.id in sources.runs),
         changes=tuple(changes),
@@ -330,9 +344,12 @@ def gather(
         snapshots=snapshots,
         downloads=downloads,
         planned=frozenset(chain.from_iterable(night.cases for night in nights.values())),
-        packages=_packages(sources, nights.values(), changes),
+        packages=spare(
+            broken, "Packages", lambda: _packages(sources, nights.values(), changes), {}
+        ),
         raw=raw_files(sources),
         documented=documented,
+        broken=broken,
     )
 
 
@@ -352,6 +369,18 @@ def raw_files(sources: Sources) -> dict[str, str]:
             archive = addresses.raw(folder, f"{machine}-{month}", "zip")
             raw[name] = addresses.raw(folder, name) if month in own else archive
     return raw
+
+
+def _tables(sources: Sources, broken: list[str]) -> Iterator[tuple[Table, Events]]:
+    """Return the tables with their events, without those of a machine that has impossible ones."""
+
+    def make(nights: Iterable[Night]) -> Sequence[tuple[Table, Events]]:
+        return [(table, events(table)) for table in tables(nights)]
+
+    for machine, nights in sorted(
+        group((night.machine, night) for night in sources.nights).items()
+    ):
+        yield from spare(broken, f"Nights of {machine}", partial(make, nights), ())
 
 
 def severity(record: Change) -> tuple[bool, float]:
