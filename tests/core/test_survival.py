@@ -1,23 +1,26 @@
 """A damaged file of the history costs that file alone."""
 
 import json
+import math
 import os
 import random
-import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import attributing
 import mutating
-from bench import PROJECT, invoke, make_checkout
+from bench import invoke, make_checkout
 from duetbench.show import addresses
-from duetbench.show.site.pages import evidence
+from duetbench.show.site import asv_site, cards
+from duetbench.show.site.pages import evidence, site
 from duetbench.store import files, kinds, run_files
-from duetbench.store.change import Change
+from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 from duetbench.trend import reading
 from foreign import MACHINES, shard_run
+from mutating import WAYS, Scene
 
 
 def history(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
@@ -52,57 +55,147 @@ def test_an_impossible_figure_in_the_history_costs_its_file_alone(
     assert "expected throughput to be" in front
 
 
-@pytest.mark.parametrize("part", range(3))
-def test_no_file_of_any_kind_stops_what_comes_after_it(
-    part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Some hundred damaged files; with DUETBENCH_MUTATIONS as many as you like."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    root, results, site = (tmp_path / name for name in ("root", "results", "site"))
-    for folder in ("apps", "benchmarks"):
-        (root / folder).mkdir(parents=True)
-    shutil.copy(PROJECT / "pyproject.toml", root)
-    paths = mutating.small_history(results)
-    assert {kinds.kind_of(path.relative_to(results).as_posix()) for path in paths} == {*kinds.KINDS}
-    assert mutating.use(root, results, site) == ()
-    number = int(os.environ.get("DUETBENCH_MUTATIONS", "66")) // 3
-    told = 0
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    scene = Scene(tmp_path)
+    for name, value in (
+        ("HOME", tmp_path),
+        ("XDG_CACHE_HOME", tmp_path / "cache"),
+        ("XDG_STATE_HOME", tmp_path / "state"),
+        ("DUETBENCH_ROOT", scene.root),
+    ):
+        monkeypatch.setenv(name, str(value))
+    return scene
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_file_of_any_kind_stops_what_comes_after_it(part: int, scene: Scene) -> None:
+    """Some hundred mutated files, and a table; with DUETBENCH_MUTATIONS as many as you like."""
+    assert {kinds.kind_of(path) for path in scene.whole} == {*kinds.KINDS}
+    assert mutating.use(scene.root, scene.results, scene.output, with_asv=part == 0) == ((), ())
+    assert not [path for path in scene.whole if scene.refused(path, scene.whole)]
+    number = int(os.environ.get("DUETBENCH_MUTATIONS", "200")) // 4
+    done = []
     for seed in range(part * number, (part + 1) * number):
-        source = random.Random(seed)
-        path = source.choice(paths)
-        whole = path.read_bytes()
-        path.write_bytes(mutating.mutate(whole, source))
+        source, way = random.Random(seed), WAYS[seed % len(WAYS)]
+        asv = seed % 40 == 0  # asv publishes for seconds
         try:
-            told += bool(mutating.use(root, results, site, with_site=seed % 20 == 0))
+            done.append(
+                scene.survive(
+                    way, source, folder="asv/" * asv, with_asv=asv, with_site=seed % 10 == 0
+                )
+            )
         except Exception as problem:
-            raise AssertionError(f"seed {seed}: {path}") from problem
-        path.write_bytes(whole)
-    assert 0 < told < number
+            raise AssertionError(f"seed {seed}, by {way}") from problem
+    print(mutating.table(done))  # noqa: T201 - pytest -s shows it
+    ends = {one.behind for one in done}
+    assert {mutating.READER, mutating.HARMLESS} <= ends
+    assert {one.refused for one in done} == {True, False}
+    missing = [note for one in done for note in one.notes if "asv's site" in note]
+    assert missing == []
 
 
 def test_a_page_that_cannot_be_made_costs_that_page_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever goes wrong with it, all memory used up included; the first page names it."""
-    results, site = tmp_path / "results", tmp_path / "site"
-    mutating.small_history(results)
-    (record,) = files.read_all(Change, results)
+    record, address = scene.record, addresses.change(scene.record.id)
+
+    def built() -> tuple[str, ...]:
+        return mutating.use(scene.root, scene.results, scene.output)[1]
 
     def broken(*_: object) -> None:
         raise RecursionError("as deep as it is")
 
+    monkeypatch.setattr(cards, "png", broken)
+    assert f"{address}card.png: left out (RecursionError: as deep as it is)" in built()
+    monkeypatch.undo()
+
     monkeypatch.setattr(evidence, "_change_forest", broken)
-    notes = mutating.use(PROJECT, results, site)
     reason = f"Change {record.id}: cannot be shown (RecursionError: as deep as it is)"
-    assert notes == (reason,)
-    for page in (addresses.change(record.id), ""):
-        assert "cannot be shown" in (site / page / "index.html").read_text("utf-8")
-    assert f"Change {record.id}" not in (site / addresses.CASES / "index.html").read_text("utf-8")
+    assert built() == (reason,)
+    for page in (address, ""):
+        assert "cannot be shown" in (scene.output / page / "index.html").read_text("utf-8")
+    listed = (scene.output / addresses.CASES / "index.html").read_text("utf-8")
+    assert f"Change {record.id}" not in listed
 
     monkeypatch.setattr(evidence, "_comparisons", broken)
-    notes = mutating.use(PROJECT, results, site)
-    assert notes == (reason, "evidence: some pages are missing (RecursionError)")
-    assert (site / "index.html").is_file()
+    assert built() == (reason, "evidence: some pages are missing (RecursionError)")
+    monkeypatch.setattr(site, "events", broken)
+    machines = [f"Nights of {one}: cannot be shown (R" for one in sorted(scene.machines)]
+    assert [note.partition("ecursion")[0] for note in built()[: len(machines)]] == machines
+    assert (scene.output / "index.html").is_file()
+
+
+def test_names_that_look_like_files_of_the_site_have_pages_beside_those(scene: Scene) -> None:
+    """A case whose name ends as the data of another's does; an id that is the file of another."""
+    series = [
+        "inprocess/a",
+        *(f"inprocess/a/{file}" for file in ("data.json", "card.png", "INDEX.html")),
+    ]
+    (points,) = (one for one in files.read_all(Points, scene.results) if one.shard)
+    cases = tuple(replace(points.cases[0], case=name) for name in series)
+    files.save(scene.results, points.model_copy(update={"cases": cases}))
+    (comparison, *_) = files.read_all(Comparison, scene.results)
+    ids = [comparison.id, f"{comparison.id}.json"]
+    for name in ids:
+        files.save(scene.results, comparison.model_copy(update={"id": name}))
+    assert mutating.use(scene.root, scene.results, scene.output) == ((), ())
+    pages = [*map(addresses.case, series), *map(addresses.comparison, ids)]
+    assert len({*pages}) == len(series) + 2
+    for page in pages:
+        assert (scene.output / addresses.file(page)).is_file()
+    for name in series:
+        document = json.loads(
+            (scene.output / addresses.file(addresses.data_file(name))).read_bytes()
+        )
+        assert document["case"] == name
+    for name in ids:
+        raw = json.loads((scene.output / addresses.comparison_file(name)).read_bytes())
+        assert raw["id"] == name
+
+
+def test_a_bad_file_of_asv_costs_itself_alone(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """asv, which would fail as a whole or never end, sees the good ones, and not for ever."""
+    place = f"asv/{MACHINES[0].id}"
+    (path,) = (path for path in scene.whole if path.startswith(f"{place}/{scene.commit[:8]}"))
+    whole = json.loads(scene.whole[path])
+    bad = {
+        path.replace("current", "one"): {
+            **whole,
+            "env_name": whole["env_name"].replace("current", "one"),
+            "results": {"gil.Cpu.time_tasks": "x"},
+        },
+        path.replace("current", "two"): {
+            **whole,
+            "env_name": whole["env_name"].replace("current", "two"),
+            "results": {"gil.Cpu.time_tasks": [[math.inf] * 3]},
+        },
+        path.replace(MACHINES[0].id, MACHINES[1].id): whole,
+        f"asv/{MACHINES[1].id}/machine.json": [],
+    }
+    for name, document in bad.items():
+        file = scene.results / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(document))
+    notes = mutating.use(scene.root, scene.results, scene.output, with_asv=True)[1]
+    found = (
+        "Input should be a valid list",
+        "a figure beyond 1e+18, found inf",
+        "Input should be a valid dictionary",
+    )
+    assert len(notes) == 3
+    assert all(words in note for words, note in zip(found, notes, strict=True))
+    index = json.loads((scene.output / "asv" / "index.json").read_bytes())
+    assert [*index["machines"]] == [MACHINES[0].id]
+    assert [one["stack"] for one in index["graph_param_list"]] == ["current"]
+
+    monkeypatch.setattr(asv_site, "LIMIT", 0.01)
+    notes = mutating.use(scene.root, scene.results, scene.output, with_asv=True)[1]
+    assert any("asv publish did not end within 0.01 s" in note for note in notes)
+    assert (scene.output / "asv" / "index.html").is_file()
 
 
 def test_two_files_of_one_id_do_not_stand_for_each_other(tmp_path: Path) -> None:
