@@ -1,26 +1,24 @@
 """The Python API: what `duetbench` has at its root."""
 
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import typer
-from rich.console import Console
-
-from duetbench.cli import app
 from duetbench.cli.options import machine
-from duetbench.core.errors import UsageError
-from duetbench.core.model import Run
+from duetbench.cli.run import execute
+from duetbench.cli.target_options import deploy
+from duetbench.core.model import Profile, Run
 from duetbench.host import paths
+from duetbench.host.console import Console, Narrator
 from duetbench.judge import comparison as comparisons
-from duetbench.judge.comparison import Contrast, Extent
+from duetbench.judge.comparison import DEFAULT_SEED, Contrast, Extent
 from duetbench.judge.duet_loop import Reporter
 from duetbench.project import target as targets
+from duetbench.project.plan import make_plan
 from duetbench.project.project import Project
 from duetbench.project.settings import Target
 from duetbench.show.tidy import tables
-from duetbench.store import files, kinds
+from duetbench.store import kinds
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 
@@ -36,11 +34,6 @@ __all__ = [
     "run",
     "tables",
 ]
-
-
-Option = str | float | Path | bool | None | Sequence[str | Path]
-"""A keyword argument as an option: True is a flag, a list an option given several times, a tuple
-an option with several values; None and False are no option."""
 
 
 def load(name: str | Path, results: Path | None = None) -> Run | Comparison | Points:
@@ -101,40 +94,37 @@ def _project(root: Path | None, target: Target | None) -> Project:
     return replace(project, target=known)
 
 
-def run(**options: Option) -> Run:
-    """Measure as `duetbench run` does, with its options as keyword arguments (see `compare`).
+def run(
+    target: Target | None = None,
+    *,
+    select: Sequence[str] = (),
+    profile: Profile = "quick",
+    launches: int | None = None,
+    seconds: float | None = None,
+    seed: int = DEFAULT_SEED,
+    results: Path | None = None,
+    root: Path | None = None,
+) -> Run:
+    """Measure one version of a repository on this machine, and print nothing.
 
-    A launch that failed is recorded, and no error.
+    Args:
+        target: The application; default: what the repository declares.
+        select: Globs over the ids of cases; none: all of the profile.
+        profile: The profile of the cases.
+        launches: Server starts of each case; default: the profile's.
+        seconds: Length of a load, s; default: the profile's.
+        seed: Of the order of the launches.
+        results: The folder for the run's file; default: the repository's.
+        root: The repository; default: the one around the working directory.
+
+    Returns:
+        The run, which is also saved. A launch that failed is recorded, and no error.
 
     Raises:
-        DuetbenchError: As the command.
+        DuetbenchError: Nothing can be measured; the message says what to do.
     """
-    return files.parse(Run, _called("run", (), options), "the run")
-
-
-def _called(verb: str, words: Sequence[str | None], options: Mapping[str, Option]) -> bytes:
-    """Run a verb in this process, and give the JSON that it wrote."""
-    with tempfile.TemporaryDirectory(prefix="duetbench-") as folder:
-        file = Path(folder, "made.json")
-        arguments = [word for name, value in options.items() for word in _words(name, value)]
-        try:
-            app(
-                [verb, *filter(None, words), *arguments, "--output", str(file)],
-                standalone_mode=False,
-            )
-        except typer.exceptions.TyperException as wrong:
-            raise UsageError(str(wrong)) from wrong
-        return files.contents(file)
-
-
-def _words(name: str, value: Option) -> list[str]:
-    option = f"--{name.strip('_').replace('_', '-')}"
-    if value is None or value is False:
-        return []
-    if value is True:
-        return [option]
-    if isinstance(value, tuple):
-        return [option, *map(str, value)]
-    if isinstance(value, str | Path) or not isinstance(value, Sequence):
-        return [option, str(value)]
-    return [word for item in value for word in (option, str(item))]
+    project, console = _project(root, target), Console(quiet=True)
+    with machine(), deploy(project, Narrator(console)) as place:
+        plan = make_plan(place.cases, profile, list(select), launches, seed, seconds)
+        finished, _ = execute(plan, place, results or project.results, console)
+    return finished

@@ -204,3 +204,14 @@ def test_the_python_api_returns_the_answer_and_prints_nothing(
     with pytest.raises(UsageError, match="BASE and --with were given"):
         duetbench.compare(Contrast(("HEAD", None), pins=((), ("granian==2.8.7",))), target)
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.real
+@pytest.mark.usefixtures("much")
+def test_the_python_api_runs_and_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    target = Target(app="much.web:app", requests=("GET /one",))
+    run = duetbench.run(target, launches=1, seconds=0.6)
+    ((launch,),) = (result.launches for result in run.results)
+    assert launch.metrics["good"] == launch.metrics["requests"] > 0, launch.flags
+    assert duetbench.load(run.id) == run
+    assert capsys.readouterr() == ("", "")

@@ -153,7 +153,7 @@ def execute(
     results: Path,
     console: Console,
     *,
-    begin: Callable[[Run], Run],
+    begin: Callable[[Run], Run] = lambda run: run,
     advise: Callable[[Run], str] = lambda _: "",
     earlier: Run | None = None,
 ) -> tuple[Run, Path]:
