@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -43,9 +43,7 @@ def lay_out(results: Path, nights: int) -> None:
         when = FIRST + timedelta(days=10 * number)
         for launch, usual in zip(launches, figures, strict=True):
             launch["metrics"] = {
-                name: value
-                if value == int(value)
-                else float(f"{value * source.gauss(1, 0.02):.6g}")
+                name: float(f"{value * source.gauss(1, 0.02):.6g}") if value % 1 else value
                 for name, value in usual.items()
             }
         for point in ratios:
@@ -64,8 +62,7 @@ def built(folder: Path, nights: int) -> int:
     lay_out(folder / "results", nights)
     words = [sys.executable, "-c", BUILD, str(folder)]
     support = {"PYTHONPATH": str(Path(sites.__file__).parent)}
-    done = subprocess.run(words, env=support, capture_output=True, text=True, check=True)
-    return 1024 * int(done.stdout)
+    return 1024 * int(subprocess.check_output(words, env=support, text=True))
 
 
 @pytest.fixture(scope="module")
@@ -96,18 +93,14 @@ def test_each_file_is_read_and_parsed_once(
     years: tuple[Path, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results, read, checked = years[0] / "results", Counter[Path](), []
-    contents, check = files.contents, files._require_object
+    contents = files.contents
 
     def counted(path: Path) -> bytes:
         read[path] += 1
         return contents(path)
 
-    def checking(data: bytes, expected: str) -> Any:
-        checked.append(expected)
-        return check(data, expected)
-
     monkeypatch.setattr(files, "contents", counted)
-    monkeypatch.setattr(files, "_require_object", checking)
+    monkeypatch.setattr(files, "_require_object", lambda *found: checked.append(found))
     assert len(reading.read(results).nights) == 2 * NIGHTS
     assert (len(read), read.total(), checked) == (2 * NIGHTS, 2 * NIGHTS, [])
     read.clear()

@@ -34,8 +34,7 @@ PARTIAL: Final = ".partial.json"  # end of the name of a file that still grows
 MOST_CHARACTERS: Final = 4000
 """Longest text in a result. The longest actual one, a note, has a tenth of it."""
 
-_COUNTED: Final = (b'":', b"null")  # keys; what is written of a value that is no number
-_ESCAPE: Final = b"\\u"
+_COUNTED: Final = (b":", b"null")  # with a key twice, or a number that is none, one would be fewer
 _CONTROL: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _ROOM: Final = 500_000  # bytes: several times the size of a night's file
 REMEDIES: Final = {
@@ -76,10 +75,10 @@ def parse(kind: type[_Kind], data: bytes, name: str) -> _Kind:
             f"{expected} of format {version}: {'; '.join(messages)}. If a newer duetbench wrote "
             "it, update duetbench (uv tool upgrade duetbench); otherwise it is damaged"
         ) from problem
-    # Parsing it a second time takes longer than all else. It is strict JSON without a key twice if
-    # the value has as many keys and nulls, unless an escape hides one.
+    # Parsing it a second time takes longer than all else, and is needless if the value is written
+    # with as many of these, unless an escape hides one.
     again = value.model_dump_json(exclude_unset=True).encode()
-    if _ESCAPE in data or any(data.count(one) != again.count(one) for one in _COUNTED):
+    if b"\\u" in data or any(data.count(one) != again.count(one) for one in _COUNTED):
         _require_object(data, expected)
     return value
 
@@ -138,7 +137,8 @@ def contents(path: Path) -> bytes:
     """The bytes of a file; raises RecordError."""
     try:
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            size = os.fstat(file.fileno()).st_size  # 0 of a pipe
+            data = file.read(min(size or MOST_BYTES, MOST_BYTES) + 1)
     except OSError as problem:
         raise RecordError(f"{path}: cannot be read: {problem.strerror}") from problem
     if len(data) > MOST_BYTES:
