@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -156,3 +157,22 @@ def test_an_interruption_is_not_lost_in_asyncio() -> None:
     with pytest.raises(InterruptedRun) as caught, interruptible():
         asyncio.run(interrupted())
     assert (str(caught.value), caught.value.exit_code) == ("SIGINT", 130)
+
+
+def test_signals_are_ignored_while_an_interrupted_command_cleans_up_and_not_after_it() -> None:
+    """A second one changes nothing; whoever called the command gets the next."""
+    handler, ignored = signal.getsignal(signal.SIGTERM), []
+
+    def measure() -> None:
+        with interruptible():
+            try:
+                with interruptible():
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    time.sleep(30)
+            finally:
+                ignored.append(signal.getsignal(signal.SIGTERM) is signal.SIG_IGN)
+
+    with pytest.raises(InterruptedRun):
+        measure()
+    assert ignored == [True]
+    assert signal.getsignal(signal.SIGTERM) is handler is not signal.SIG_IGN
