@@ -160,7 +160,7 @@ def test_the_page_of_missing_addresses_works_at_any_depth(tmp_path: Path) -> Non
 
 
 def test_where_asv_has_no_site_a_page_says_why(tmp_path: Path) -> None:
-    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "asv" / "folder.json").mkdir(parents=True)
     assert asv_site.NONE in sites.build_site(tmp_path, with_asv=True).notes
     assert asv_site.NONE in text_of(tmp_path, "asv")
     assert sites.build_site(tmp_path).notes == ()

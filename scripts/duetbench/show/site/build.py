@@ -226,7 +226,7 @@ def _copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:
             folder.put(name, (results / name).read_bytes)
             downloads[name] = meaning
     source = results / "asv"
-    for path in sorted(source.rglob("*.json")):  # asv's own names, below one folder of the site
+    for path in sorted(filter(Path.is_file, source.rglob("*.json"))):  # asv's own names
         name = path.relative_to(source).as_posix()
         folder.put(f"{addresses.RAW_ASV}{name}", path.read_bytes)
         downloads[f"{addresses.RAW_ASV}{quote(name)}"] = "asv's results as asv wrote them"
