@@ -164,7 +164,8 @@ def _other(value: Any, document: Any, source: random.Random) -> Any:
         less = {key: below for key, below in value.items() if key != gone}
         instead = (less, less, {**value, "other": 1}, {}, {**value, gone: gone})
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        instead = (*NUMBERS, *NOT_FINITE, -value, value * 1000, value / 1000)
+        smaller = value / 1000 if isinstance(value, float) else value // 1000  # 10**400 is no float
+        instead = (*NUMBERS, *NOT_FINITE, -value, value * 1000, smaller)
     return copy.deepcopy(source.choice(instead))
 
 
