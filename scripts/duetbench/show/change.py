@@ -118,7 +118,7 @@ def commit_lines(cause: CommitCause | None, good: str, bad: str) -> tuple[str, .
         return (f"between {good} and {bad} nothing was detected that a commit could have done",)
     trait = cause.trait
     ratio = trait.ratio.estimate ** (cause.share if cause.share < 1 else 1)
-    what = f"{formats.percent(ratio)} {formats.title(trait.metric)} of {trait.case}"
+    what = f"{trait.case}: {formats.percent(ratio)} {formats.title(trait.metric)}"
     names = [f"{commit.id[:10]} {commit.subject}" for commit in cause.commits]
     if len(names) == 1:
         lines = [f"{names[0]}: {what}"]

@@ -5,16 +5,17 @@ GOOD and BAD execute the same, duets decide.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from duetbench.core.errors import DuetbenchError, UsageError
+from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.units import Interval
 from duetbench.host import git
 from duetbench.judge import revisions
-from duetbench.store.comparison import CaseComparison, Comparison, weight
+from duetbench.store.comparison import CaseComparison, Comparison, Judgement, weight
 
 Compare = Callable[[str, float | None], Comparison]
 """Compares GOOD with a commit: under load for so many seconds, or, with None, by counts alone."""
@@ -135,11 +136,9 @@ def find(
             reason = "" if share else _reason(comparison, trait.case)
         except DuetbenchError as problem:
             share, reason = None, str(problem)
-        if share is not None and share.ends and not share.excludes(0.5):
-            share, reason = (
-                None,
-                f"between GOOD and BAD: {share.ends[0]:.0%} to {share.ends[1]:.0%}",
-            )
+        if share and share.ends and share.ends[0] <= 0.5 <= share.ends[1]:
+            low, high = share.ends
+            share, reason = None, f"undecided: {low:.0%} to {high:.0%} of the change"
         name = f"{commits[at].id[:10]} {commits[at].subject}"
         if share is None:
             skipped[at] = reason
@@ -164,11 +163,10 @@ def _trait(comparison: Comparison, select: Callable[[str], bool]) -> Trait | Non
     """
     best, found = 0.0, None
     for case in comparison.cases:
-        rows = (*filter(None, [case.count]), *case.judgements)
-        moved = [row for row in rows if row.moved and row.interval]
-        size = max((weight(row, comparison.method) for row in moved), default=0.0)
-        if size > best and select(case.case.id) and (ratio := moved[0].interval):
-            best, found = size, Trait(case.case.id, moved[0].metric, ratio)
+        moved = [row for row in _rows(case) if row[1].moved and row[1].interval]
+        size = max((weight(row, comparison.method) for _, row in moved), default=0.0)
+        if size > best and select(case.case.id) and (ratio := moved[0][1].interval):
+            best, found = size, Trait(case.case.id, moved[0][0], ratio)
     return found
 
 
@@ -177,8 +175,14 @@ def _ratio(comparison: Comparison, case: str, metric: str) -> Interval | None:
     entry = _entry(comparison, case)
     if entry is None:
         return None if comparison.missing else _SAME
-    rows = (*filter(None, [entry.count]), *entry.judgements)
-    return next((row.interval for row in rows if row.metric == metric), None)
+    return next((row.interval for name, row in _rows(entry) if name == metric), None)
+
+
+def _rows(case: CaseComparison) -> Iterator[tuple[str, Judgement]]:
+    """A case's judgements with their metrics: that of its count is `instructions`."""
+    if case.count is not None:
+        yield INSTRUCTIONS, case.count
+    yield from ((row.metric, row) for row in case.judgements)
 
 
 def _entry(comparison: Comparison, case: str) -> CaseComparison | None:
