@@ -13,6 +13,7 @@ from duetbench.host.console import Narrator
 from duetbench.judge import affected, revisions, sides
 from duetbench.judge.pairs import Sides
 from duetbench.judge.sides import Scope
+from duetbench.project import locks
 from duetbench.project.project import Project
 from duetbench.project.setting import AS_DECLARED, Setting
 from repos import (
@@ -366,7 +367,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     root = make_tiny(tmp_path / "tiny")
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     with serving_beta(monkeypatch, tmp_path / "uv"):
-        Project.here().renew_locks(QUIET, as_of=date(2026, 2, 20))
+        locks.renew(Project.here(), QUIET, as_of=date(2026, 2, 20))
         yield root
 
 

@@ -15,7 +15,7 @@ from duetbench.host.console import Narrator
 from duetbench.measure import launch
 from duetbench.measure.runner import equip
 from duetbench.measure.testbed import Testbed
-from duetbench.project import stacks, tools
+from duetbench.project import locks, stacks, tools
 from duetbench.project.project import Project
 from duetbench.project.servers import GRANIAN_BACKLOG, SERVERS, Server
 from repos import borrow_cache, write
@@ -142,7 +142,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         write(root, name, text)
     with pytest.MonkeyPatch.context() as patch:
         borrow_cache(root / "cache", patch)
-        write(root, "apps/stacks/others.txt", Project(root).resolve("others", None))
+        write(root, "apps/stacks/others.txt", locks.resolve(Project(root), "others", None))
         stack, python = Project(root).lock("others"), Project.here().interpreter("3.14")
         stacks.make_environment(stack, python, Narrator(Console(file=io.StringIO())))
         cases = Project(root).cases("quick")

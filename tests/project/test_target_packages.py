@@ -15,7 +15,7 @@ from bare import QUIET
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import command
 from duetbench.host.console import Console, Narrator
-from duetbench.project import settings, stacks, target_locks, wheels
+from duetbench.project import locks, settings, stacks, target_locks, wheels
 from duetbench.project.project import Deployment, Project
 from duetbench.project.settings import Interpreter, Target
 from duetbench.project.target_locks import ProjectPackages
@@ -152,13 +152,13 @@ def test_other_versions_are_resolved_from_what_the_project_asks_for(
     target_locks.lock_copy(root, given(root, python), ["granian"], python, QUIET)
     project = deployed(root)
     keep = project.lock_file("project").read_text()
-    text = project.resolve("project", None, keep=keep, pins=["granian==1.0"])
+    text = locks.resolve(project, "project", None, keep=keep, pins=["granian==1.0"])
     assert stacks.parse(text, "it", python.version) == {
         "alpha": "1.0",
         "beta": "1.0",
         "granian": "1.0",
     }
-    text = project.resolve("project", None, keep=keep, pins=["beta==2.0"])
+    text = locks.resolve(project, "project", None, keep=keep, pins=["beta==2.0"])
     assert stacks.parse(text, "it", python.version)["beta"] == "2.0"
 
 

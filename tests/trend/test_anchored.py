@@ -28,8 +28,9 @@ from duetbench.judge.lending import Borrower
 from duetbench.judge.pairs import CaseDuets
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
+from duetbench.project import locks
+from duetbench.project.anchor import Anchor, anchor_file, anchor_text, load_anchor
 from duetbench.project.project import Project
-from duetbench.project.settings import Anchor, anchor_file, anchor_text, load_anchor
 from duetbench.store import files
 from duetbench.store.change import Release
 from duetbench.store.comparison import Curve, Duet, Instructions, SideName
@@ -329,7 +330,7 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
     instruments = Given()
     with serving(monkeypatch, tmp_path / "uv") as index:
         _released(index)
-        text = Project(anchored).resolve("one", date(2026, 1, 15))
+        text = locks.resolve(Project(anchored), "one", date(2026, 1, 15))
         write(anchored, "apps/stacks/one.txt", text)
         git(anchored, "init", "--quiet", "--initial-branch=main")
         commit(anchored, "Everything")
@@ -395,7 +396,8 @@ def test_starts_have_points_of_their_own_and_of_experiments_that_the_anchor_lack
     """
     with serving(monkeypatch, tmp_path / "uv") as index:
         _released(index)
-        write(anchored, "apps/stacks/one.txt", Project(anchored).resolve("one", date(2026, 1, 15)))
+        text = locks.resolve(Project(anchored), "one", date(2026, 1, 15))
+        write(anchored, "apps/stacks/one.txt", text)
         git(anchored, "init", "--quiet", "--initial-branch=main")
         commit(anchored, "Everything")
         anchor = declare(anchored)

@@ -30,8 +30,8 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.sides import Scope
 from duetbench.measure import runner
+from duetbench.project.anchor import Anchor, anchor_file, anchor_text, load_anchor
 from duetbench.project.project import Project
-from duetbench.project.settings import Anchor, anchor_file, anchor_text, load_anchor
 from duetbench.show.comparison_text import print_points
 from duetbench.store import files, points
 from duetbench.store.night import assignment

@@ -25,7 +25,7 @@ from duetbench.github import actions
 from duetbench.host.console import Console, duration
 from duetbench.measure import runner
 from duetbench.project import plan as planning
-from duetbench.project.settings import anchor_file, load_anchor
+from duetbench.project.anchor import anchor_file, load_anchor
 from duetbench.store import files, run_files
 from duetbench.store.night import NightPlan, assignment
 from duetbench.trend import nights

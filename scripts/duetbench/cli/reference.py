@@ -19,7 +19,8 @@ from duetbench.core.model import Artefact, Run
 from duetbench.core.units import share
 from duetbench.host import paths
 from duetbench.project import schema
-from duetbench.project.settings import Anchor, Settings, SourceBuild, Target
+from duetbench.project.anchor import Anchor
+from duetbench.project.settings import Settings, SourceBuild, Target
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
 from duetbench.store.kinds import KINDS

@@ -32,8 +32,7 @@ from duetbench.judge import revisions
 from duetbench.judge.dependencies import SOURCES, Dependencies, Reader
 from duetbench.judge.pairs import Pair, Side, Sides, package_changes
 from duetbench.measure.testbed import server_of
-from duetbench.project.schema import FILE, PUBLISHED
-from duetbench.project.settings import ANCHOR
+from duetbench.project.schema import ANCHOR, FILE, PUBLISHED
 from duetbench.project.settings import FILE as TARGET
 from duetbench.project.target_locks import LOCKS
 from duetbench.store.comparison import PackageChange

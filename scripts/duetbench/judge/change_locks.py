@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.host.console import Narrator
 from duetbench.host.git import GitError, HopelessError, run
-from duetbench.project import stacks
+from duetbench.project import locks, stacks
 from duetbench.project.project import Project
 from duetbench.project.schema import read_toml
 from duetbench.store.change import Change, StackState
@@ -149,7 +149,7 @@ def _find_lock(
     text = lock_text(project, state, change.base_commit if side == "base" else change.head_commit)
     if text is not None or state.as_of is None:
         return text
-    again = project.resolve_stack(state.stack, narrator, date.fromisoformat(state.as_of))
+    again = locks.resolve_stack(project, state.stack, narrator, date.fromisoformat(state.as_of))
     text = again.lock.read_text("utf-8")
     if again.digest == state.digest:
         return text
@@ -168,7 +168,7 @@ def _rebuild(
     pins = [f"{package}=={version}" for package, version in versions.items() if version]
     name = change.base.stack
     with narrator.step(f"stack {name}", f"resolving {', '.join(pins)} again") as tick:
-        return project.resolve(name, None, tick, keep=keep, pins=pins)
+        return locks.resolve(project, name, None, tick, keep=keep, pins=pins)
 
 
 def lock_text(project: Project, state: StackState, commit: str | None) -> str | None:

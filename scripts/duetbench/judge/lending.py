@@ -19,8 +19,8 @@ from duetbench.core.text import some
 from duetbench.host import paths
 from duetbench.project.experiments import Experiment
 from duetbench.project.project import Project
-from duetbench.project.schema import FILE, PUBLISHED, EndpointTable
-from duetbench.project.settings import ANCHOR, Settings
+from duetbench.project.schema import ANCHOR, FILE, PUBLISHED, EndpointTable
+from duetbench.project.settings import Settings
 from duetbench.project.stacks import Stack
 from duetbench.project.target_locks import module_files, source_folders
 

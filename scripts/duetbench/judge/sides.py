@@ -28,12 +28,13 @@ from duetbench.judge.pairs import Pair, Side, Sides, match_cases
 from duetbench.judge.revisions import Revision
 from duetbench.measure import runner
 from duetbench.measure.testbed import SideCase
-from duetbench.project import interpreters, setting, stacks, tools
+from duetbench.project import interpreters, locks, setting, stacks, tools
 from duetbench.project import plan as planning
+from duetbench.project.anchor import Anchor
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.setting import AS_DECLARED, Setting
-from duetbench.project.settings import Anchor, Interpreter, Settings
+from duetbench.project.settings import Interpreter, Settings
 from duetbench.project.stacks import Stack
 from duetbench.store.comparison import AS_OF, LOCKED, SideRecord
 
@@ -176,7 +177,7 @@ def of_dates(project: Project, base: date | None, head: date | None, scope: Scop
         label = LOCKED if day is None else f"{AS_OF}{day}"
 
         def lock(name: str) -> Stack:
-            return project.resolve_stack(name, scope.narrator, day)
+            return locks.resolve_stack(project, name, scope.narrator, day)
 
         return _here(project, label, lock, scope)
 
@@ -203,7 +204,7 @@ def of_packages(project: Project, base: Sequence[str], head: Sequence[str], scop
         notes.extend(remarks)
 
         def lock(name: str) -> Stack:
-            return project.resolve_stack(name, scope.narrator, pins=shares[name])
+            return locks.resolve_stack(project, name, scope.narrator, pins=shares[name])
 
         return _here(project, ", ".join(map(str, pins)) or LOCKED, lock, scope)
 
@@ -222,7 +223,7 @@ def of_locks(
 
     def part(label: str, text: str) -> _Part:
         def lock(name: str) -> Stack:
-            return project.keep_lock(name, text) if name == stack else project.lock(name)
+            return locks.save(project, name, text) if name == stack else project.lock(name)
 
         return _here(project, label, lock, scope)
 
@@ -260,8 +261,8 @@ def of_settings(project: Project, base: Setting, head: Setting, scope: Scope) ->
     sides = []
     for own, other in ((base, head), (head, base)):
         part = _here(project, "", project.lock, scope, chosen=own)
-        locks = {name: part.lock(name) for name in sorted({case.stack for case in part.cases})}
-        lacking = [(case, _lacking(case, locks[case.stack])) for case in part.cases]
+        locked = {name: part.lock(name) for name in sorted({case.stack for case in part.cases})}
+        lacking = [(case, _lacking(case, locked[case.stack])) for case in part.cases]
         cases = tuple(case for case, names in lacking if not names)
         if part.cases and not cases:
             case, names = lacking[0]
@@ -270,7 +271,7 @@ def of_settings(project: Project, base: Setting, head: Setting, scope: Scope) ->
                 f"it to the stack's group in apps/pyproject.toml, and call `duetbench stack lock "
                 f"{case.stack}`"
             )
-        version = {locks[case.stack].packages[case.server] for case in cases}
+        version = {locked[case.stack].packages[case.server] for case in cases}
         label = own.label(other, version.pop() if len(version) == 1 else "")
         record = part.record.model_copy(update={"label": label, "settings": own.record()})
         sides.append(replace(part, record=record, cases=cases))
@@ -306,20 +307,20 @@ class Anchored:
         If a stack cannot be resolved or installed, its cases are missing, with the reason.
         """
         reasons: dict[tuple[str, str], str] = {}
-        locks: dict[str, Stack] = {}
+        locked: dict[str, Stack] = {}
         pairs = sorted({(case.stack, case.python) for case in self.base.cases})
         for name, python in pairs:
             try:
-                if name not in locks:
-                    locks[name] = lock(name)
+                if name not in locked:
+                    locked[name] = lock(name)
                 interpreter = self.base.testbed.interpreters[python]
-                if stacks.make_environment(locks[name], interpreter, self._scope.narrator):
-                    self.environments.append(stacks.place(locks[name], interpreter))
+                if stacks.make_environment(locked[name], interpreter, self._scope.narrator):
+                    self.environments.append(stacks.place(locked[name], interpreter))
             except SetupError as error:
                 reasons[name, python] = str(error)
         cases = [case for case in self.base.cases if (case.stack, case.python) not in reasons]
         record = self._part.record.model_copy(update={"label": label, "kind": "stack"})
-        part = replace(self._part, record=record, lock=locks.__getitem__)
+        part = replace(self._part, record=record, lock=locked.__getitem__)
         lost = tuple(
             Missing(case=case.id, reason=reason)
             for case in self.base.cases
@@ -470,21 +471,21 @@ def _side(
         for name in pythons:
             interpreters.ensure(configured[name], scope.narrator)
         by_name = locate()
-    locks = {name: part.lock(name) for name in sorted({case.stack for case in needed})}
+    locked = {name: part.lock(name) for name in sorted({case.stack for case in needed})}
     for stack, python in sorted({(case.stack, case.python) for case in needed}):
-        stacks.make_environment(locks[stack], by_name[python], scope.narrator)
+        stacks.make_environment(locked[stack], by_name[python], scope.narrator)
     project, source = part.project, part.source
     for interpreter in by_name.values():
         code = project.root if project.deployment else project.root / "apps"
         stacks.compile_code(code, interpreter)
     if project.deployment is not None:  # a search for the cause finds the lock by its digest
-        for name, lock in locks.items():
-            project.keep_lock(name, lock.lock.read_text("utf-8"))
+        for name, lock in locked.items():
+            locks.save(project, name, lock.lock.read_text("utf-8"))
     testbed = runner.equip(
-        project, needed, scope.logs, locked=locks, interpreters=by_name, generator=generator
+        project, needed, scope.logs, locked=locked, interpreters=by_name, generator=generator
     )
     records = {
-        "stacks": tuple(stack.record() for stack in locks.values()),
+        "stacks": tuple(stack.record() for stack in locked.values()),
         "interpreters": tuple(map(interpreters.record, by_name.values())),
     }
     return Side(

@@ -23,6 +23,7 @@ from duetbench.measure.testbed import Testbed, find_interface, inherited_variabl
 from duetbench.project import (
     import_hints,
     interpreters,
+    locks,
     stacks,
     target,
     target_locks,
@@ -126,7 +127,7 @@ def deploy(
             trial = Project(place, choice.model_copy(update=env), draft)
             if pins:
                 versions = [stacks.read_pin(text) for text in pins]
-                stack = trial.resolve_stack(STACK, narrator, pins=versions)
+                stack = locks.resolve_stack(trial, STACK, narrator, pins=versions)
             stacks.make_environment(stack, python, narrator)
             with narrator.step(f"importing {choice.app}", "to see how it is served") as tick:
                 interface = _interface(trial, stack, python, tick)

@@ -1,30 +1,19 @@
 """A project: a repository, or a copy of one, with its declarations of what to measure, and how."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Final
-
-from packaging.requirements import Requirement
-from packaging.version import Version
 
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Profile
-from duetbench.host import cache, paths
-from duetbench.host.command import Tick
-from duetbench.host.console import Narrator
+from duetbench.host import paths
 from duetbench.project import experiments, interpreters, settings, stacks, target
 from duetbench.project.experiments import Experiment
 from duetbench.project.schema import InterpreterSpec
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.settings import FOLDER, STACK, Interpreter, Settings, Target
 from duetbench.project.stacks import Stack
-from duetbench.store.comparison import PackageChange, differences
-
-_NEVER: Final = "9999-01-01"
-"""A date before which everything was released."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,118 +171,3 @@ class Project:
             return self.settings
         only = {python: self.settings.interpreters[python]}
         return self.settings.model_copy(update={"interpreters": only})
-
-    def resolve(
-        self,
-        stack: str,
-        as_of: date | None,
-        tick: Tick = lambda _: None,
-        *,
-        keep: str = "",
-        pins: Sequence[str] = (),
-        exempt: Collection[str] = (),
-    ) -> str:
-        """Resolve one stack with uv; return the lock's text. Dates and errors as for `renew_locks`.
-
-        The date does not apply to `exempt` packages. Versions in `keep`, the text of a lock, are
-        kept if possible. `pins` are requirements such as `granian==2.7.8` that limit what is
-        installed.
-        """
-        apps = self.root / "apps"
-        argv: list[str | Path] = ["--group", f"{apps / 'pyproject.toml'}:{stack}"]
-        external = self.deployment is not None  # a user's project, which may have its own index
-        if external:
-            argv = [self.lock_file(stack).with_suffix(".in")]
-        if as_of is not None:
-            argv += ["--exclude-newer", as_of.isoformat()]
-            argv += [
-                word
-                for package in exempt
-                for word in ("--exclude-newer-package", f"{package}={_NEVER}")
-            ]
-        return stacks.compile_lock(
-            argv,
-            f"stack {stack}",
-            stack,
-            tick,
-            self.root if external else apps,
-            version=self.version,
-            keep=keep,
-            pins=pins,
-            config=external,
-        )
-
-    def resolve_stack(
-        self,
-        name: str,
-        narrator: Narrator,
-        day: date | None = None,
-        pins: Sequence[Requirement] = (),
-    ) -> Stack:
-        """Resolve a stack as of the end of a date (UTC), or with other versions of some packages.
-
-        With pins, other packages move only if they must; without date and pins it stays as locked.
-
-        Raises:
-            SetupError: uv finds no such set of packages.
-        """
-        if day is None and not pins:
-            return self.lock(name)
-        texts = [str(pin) for pin in pins]
-        keep = "" if day else self.lock_file(name).read_text("utf-8")
-        how = f"as of {day}" if day else f"with {', '.join(texts)}"
-        with narrator.step(f"stack {name}", f"resolving it {how}") as tick:
-            text = self.resolve(name, day, tick, keep=keep, pins=texts)
-        return self.keep_lock(name, text)
-
-    def keep_lock(self, name: str, text: str) -> Stack:
-        """Keep a lock in the cache, as a stack that can be installed."""
-        lock = stacks.kept_place(cache.digest(text), name)
-        stacks.write_lock(lock, text)
-        return self.read_lock(name, lock)
-
-    def renew_locks(
-        self,
-        narrator: Narrator,
-        names: Sequence[str] | None = None,
-        as_of: date | None = None,
-    ) -> tuple[PackageChange, ...]:
-        """Resolve stacks again (default: all) and write all their locks or none; return the moves.
-
-        Locks are as of the end of a date (UTC), of a moment, or of now. A package that is locked
-        already does not go back to a moment, since that would report two changes without a cause.
-
-        Raises UsageError if there is no such stack, and SetupError if uv cannot resolve it or reach
-        its index; then no lock was changed.
-        """
-        selection = tuple(names or self.stacks)
-        for name in selection:
-            self.pythons(name)  # refuses unknown names before anything is resolved
-        moves: list[PackageChange] = []
-        texts: dict[Path, str] = {}
-        for name in selection:
-            file = self.lock_file(name)
-            before = self.lock(name).packages if file.exists() else {}
-            with narrator.step(f"stack {name}", f"resolving it as of {as_of or 'now'}") as tick:
-                text = self.resolve(name, as_of, tick)
-                after = stacks.parse(text, str(file), self.version)
-                older = {
-                    package: before[package]
-                    for package, version in after.items()
-                    if package in before and Version(version) < Version(before[package])
-                }
-                if isinstance(as_of, datetime) and older:
-                    pins = [f"{package}<={version}" for package, version in older.items()]
-                    text = self.resolve(name, as_of, tick, exempt=older, pins=pins)
-                    after = stacks.parse(text, str(file), self.version)
-                texts[file] = text
-            moves += differences(name, before, after)
-        for file, text in texts.items():
-            stacks.write_lock(file, text)
-        return tuple(moves)
-
-    @property
-    def cooldown(self) -> datetime | None:
-        """The latest release time that nights may lock; None: any."""
-        days = self.settings.cooldown_days
-        return datetime.now(UTC).replace(microsecond=0) - timedelta(days=days) if days else None

@@ -29,6 +29,7 @@ from duetbench.core.model import (
 )
 
 FILE: Final = "experiment.toml"
+ANCHOR: Final = "anchor.toml"
 PUBLISHED: Final = "published.toml"
 """What only reports read of an experiment."""
 

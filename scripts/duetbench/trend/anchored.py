@@ -30,8 +30,8 @@ from duetbench.judge.pairs import CaseDuets, Pair, Side, Sides
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import plan as planning
+from duetbench.project.anchor import Anchor
 from duetbench.project.project import Project
-from duetbench.project.settings import Anchor
 from duetbench.store.change import Release
 from duetbench.store.comparison import Duet, Instructions
 from duetbench.store.files import Journal

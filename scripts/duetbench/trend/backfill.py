@@ -31,9 +31,9 @@ from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Anchored, Scope
 from duetbench.measure.testbed import SideCase
-from duetbench.project import stacks
+from duetbench.project import locks, stacks
+from duetbench.project.anchor import Anchor
 from duetbench.project.project import Project
-from duetbench.project.settings import Anchor
 from duetbench.project.stacks import Stack
 from duetbench.store import files, packages
 from duetbench.store.change import Release
@@ -69,11 +69,11 @@ class PastStack:
     def resolve(self, project: Project, narrator: Narrator, name: str) -> Stack:
         """Resolve the lock of a stack; SetupError if uv cannot."""
         if self.release is None:
-            return project.resolve_stack(name, narrator, self.when)
+            return locks.resolve_stack(project, name, narrator, self.when)
         pin = Requirement(f"{self.release.package}=={self.release.version}")
         if pin.name not in project.lock(name).packages:
             raise SetupError(f"the stack {name} has no {pin.name}")
-        return project.resolve_stack(name, narrator, pins=[pin])
+        return locks.resolve_stack(project, name, narrator, pins=[pin])
 
 
 def dates(first: date, last: date, every: str) -> tuple[date, ...]:

@@ -33,7 +33,7 @@ from duetbench.judge.duet_loop import Loop, MakeInstruments, Reporter, duet_seco
 from duetbench.judge.pairs import Pair, Side
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
-from duetbench.project import stacks
+from duetbench.project import locks, stacks
 from duetbench.project.project import Project
 from duetbench.store.change import Cause, Change, Release, SeriesName
 from duetbench.store.comparison import Comparison, differences
@@ -140,8 +140,8 @@ def find(
     """
     with measuring(), revisions.copies() as copies:
         ends = time.monotonic() + seconds
-        locks = MixedLocks(project, task, reporter, copies, ends, seed, make)
-        moves, row = locks.moves, locks.row
+        mixed = MixedLocks(project, task, reporter, copies, ends, seed, make)
+        moves, row = mixed.moves, mixed.row
         if not row:
             reason = "the case loads none of them"
             if any(move.base is None or move.head is None for move in moves):
@@ -158,11 +158,11 @@ def find(
             if move.package in row and move.head
         }
         try:
-            cause = Search(releases, locks, reporter.say, task.size).run()
+            cause = Search(releases, mixed, reporter.say, task.size).run()
         finally:
             reporter.end()
         if cause.reason != TIME_IS_UP:
-            locks.journal.forget()
+            mixed.journal.forget()
         return cause
 
 
@@ -211,7 +211,7 @@ class MixedLocks:
         before, after = self._packages
         if neither := [p for p in self.row if versions.get(p) not in {before[p], after[p]}]:
             raise SetupError(f"{neither[0]} would be {versions.get(neither[0], 'gone')}")
-        stack = self.project.keep_lock(self.task.stack, text)
+        stack = locks.save(self.project, self.task.stack, text)
         python = self.project.interpreter(self.case.python)
         stacks.make_environment(stack, python, self.reporter)
         return frozenset(p for p in self.row if versions[p] == after[p])
@@ -254,8 +254,8 @@ class MixedLocks:
             stack, names = self.task.stack, ", ".join(sorted(moving))
             with self.reporter.step(f"stack {stack}", f"with {names} moved") as tick:
                 pins = self._pins(moving)
-                self._texts[moving] = self.project.resolve(
-                    stack, None, tick, keep=self.task.base, pins=pins
+                self._texts[moving] = locks.resolve(
+                    self.project, stack, None, tick, keep=self.task.base, pins=pins
                 )
         return self._texts[moving]
 
