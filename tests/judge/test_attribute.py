@@ -15,7 +15,8 @@ from duetbench.measure.instructions import counting, profiling
 from duetbench.measure.instructions.profiling import Code, Observed, Profile
 from duetbench.measure.runner import equip
 from duetbench.measure.testbed import SideCase
-from duetbench.project.project import Deployment, Project
+from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.project import Project
 from duetbench.project.settings import Target
 from duetbench.show.change import AttributionText
 from duetbench.store.attribution import APPLICATION
@@ -78,7 +79,7 @@ def side(case: Case, root: Path, code: str) -> SideCase:
     (root / "src").mkdir(parents=True)
     (root / "src" / "shop.py").write_text(SHOP + code)
     target = Target(app="shop:app", env={"TOKEN": "s3cret-of-ours"})
-    project = Project(root, target, Deployment(root, {}, ("src",), "", {}))
+    project = DeployedTarget(root, target, root, {}, ("src",), "", {})
     found = equip(
         project, [case], root.parent / "logs", generator=Path("oha"),
         locked={case.stack: Project.here().lock("gil-in-process")},

@@ -27,7 +27,8 @@ from duetbench.measure.instructions import profiling
 from duetbench.measure.runner import equip
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import tools
-from duetbench.project.project import Deployment, Project
+from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.project import Project
 from duetbench.project.settings import Target
 from duetbench.show.answer import exit_code
 from duetbench.show.change import AttributionText
@@ -216,9 +217,9 @@ def served(folder: Path, logs: Path, burn: float, wait: float, more: str = "") -
         python="3.14", stack="current", server="uvicorn", loop="asyncio", workers=1,
         load=Load(model=LoadModel.CLOSED, connections=4, duration=1, timeout=10), cores="split",
     )  # fmt: skip
-    ours, target = Project.here(), Deployment(folder, {}, (".",), "", {})
+    ours, target = Project.here(), Target(app="main:app")
     testbed: Testbed = equip(
-        Project(folder, Target(app="main:app"), target), [case], logs,
+        DeployedTarget(folder, target, folder, {}, (".",), "", {}), [case], logs,
         locked={"current": ours.lock("current")}, interpreters={"3.14": ours.interpreter("3.14")},
         generator=tools.find_oha(ours.settings.oha),
     )  # fmt: skip

@@ -13,6 +13,7 @@ from duetbench.core.model import Interface
 from duetbench.judge import affected, revisions, sides, targets
 from duetbench.judge.sides import Scope
 from duetbench.measure import duet
+from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
 from duetbench.project.setting import Setting
 from duetbench.project.settings import Target
@@ -82,7 +83,8 @@ def test_revisions_that_declare_nothing_are_prepared(
     base, head = both.base.testbed.stacks["project"], both.head.testbed.stacks["project"]
     assert base.digest == head.digest
     assert "granian" in head.packages
-    assert targets.describe(both.head.project) == (
+    assert isinstance(both.head.subject, DeployedTarget)
+    assert targets.describe(both.head.subject) == (
         f"shop.main:app by granian {head.packages['granian']}, workers: 1, asyncio, "
         f"64 connections, Python {both.head.testbed.interpreters['3.14'].version}, "
         "packages from pyproject.toml"

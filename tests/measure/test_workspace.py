@@ -22,7 +22,8 @@ from duetbench.measure.instructions import counting, profiling
 from duetbench.measure.runner import assemble, equip
 from duetbench.measure.testbed import SideCase, Testbed, fill
 from duetbench.project import tools
-from duetbench.project.project import Deployment, Project
+from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.project import Project
 from duetbench.project.settings import Target
 from duetbench.store.comparison import Instructions
 
@@ -78,9 +79,9 @@ def case() -> Case:
     )  # fmt: skip
 
 
-def deployed(root: Path, **env: str) -> Project:
-    deployment = Deployment(root, {}, ("src",), "", {})
-    return Project(root, Target(app="shop.main:create", env=env), deployment)
+def deployed(root: Path, **env: str) -> DeployedTarget:
+    target = Target(app="shop.main:create", env=env)
+    return DeployedTarget(root, target, root, {}, ("src",), "", {})
 
 
 @pytest.fixture

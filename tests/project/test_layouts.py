@@ -191,14 +191,12 @@ def test_a_public_layout_is_prepared_as_its_tools_would(
         project, _ = targets.deploy(Project(root, wanted), place, QUIET)
         stack = project.lock("project")
         assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "1.0"}
-        deployment = project.deployment
-        assert deployment is not None
-        assert deployment.packages == layout.packages
-        assert deployment.imports == (target_locks.SITE, *layout.home)
-        assert deployment.within == Path(layout.folder)
+        assert project.packages == layout.packages
+        assert project.imports == (target_locks.SITE, *layout.home)
+        assert project.within == Path(layout.folder)
         # The whole repository is there, as far up as its top.
         for file in layout.files:
-            assert (place / Path(*[".."] * len(deployment.within.parts)) / file).is_file()
+            assert (place / Path(*[".."] * len(project.within.parts)) / file).is_file()
 
 
 def test_a_folder_of_a_repository_is_compared_by_commit(

@@ -16,7 +16,8 @@ from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import command
 from duetbench.host.console import Console, Narrator
 from duetbench.project import locks, settings, stacks, target_locks, wheels
-from duetbench.project.project import Deployment, Project
+from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.project import Project
 from duetbench.project.settings import Interpreter, Target
 from duetbench.project.target_locks import ProjectPackages
 from repos import commit, git, write
@@ -79,9 +80,9 @@ def root(tmp_path: Path) -> Path:
     return laid(tmp_path / "shop")
 
 
-def deployed(root: Path) -> Project:
+def deployed(root: Path) -> DeployedTarget:
     declared = {"3.14": Project.here().settings.interpreters["3.14"]}
-    return Project(root, WANTED, Deployment(root, declared, (), "uv.lock", {}))
+    return DeployedTarget(root, WANTED, root, declared, (), "uv.lock", {})
 
 
 def laid(root: Path) -> Path:

@@ -23,7 +23,9 @@ from duetbench.host.console import Console, Narrator, print_json
 from duetbench.judge import revisions, targets
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
+from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
+from duetbench.project.subject import Subject
 from duetbench.show.change import cause_lines
 from duetbench.store.kinds import find_comparison
 from duetbench.trend import bisect
@@ -83,17 +85,17 @@ def bisect_command(
         raise UsageError("expected what to search: --lock BASE HEAD, or a comparison")
     clean_up(console)
     with machine(wait, console.say), revisions.copies() as copies:
-        place = project
+        subject: Subject = project
         if project.target:
             earlier, later = lock or (None, None)
-            place = targets.working(project, narrator, copies, later, other=earlier)
+            subject = targets.working(project, narrator, copies, later, other=earlier)
         if comparison is not None:
-            task = bisect.of_comparison(place, comparison, select, narrator)
-        elif lock and project.target:
+            task = bisect.of_comparison(subject, comparison, select, narrator)
+        elif lock and isinstance(subject, DeployedTarget):
             # All cases of a target have the same packages, so the search needs only one.
-            select = select or glob.escape(place.cases("quick")[0].id)
-            base = targets.other_text(project, place, narrator, copies, lock=lock[0])
-            task = bisect.of_locks(place, select, base, targets.text_of(place))
+            select = select or glob.escape(subject.cases("quick")[0].id)
+            base = targets.other_text(project, subject, narrator, copies, lock=lock[0])
+            task = bisect.of_locks(subject, select, base, targets.text_of(subject))
         elif lock and select:
             task = bisect.of_locks(
                 project, select, *(revisions.lock_text(project.root, n) for n in lock)
@@ -101,7 +103,7 @@ def bisect_command(
         else:
             raise UsageError("expected --select with the case to measure")
         with resumable():
-            cause = bisect.find(place, task, Reporter(console), limit, DEFAULT_SEED, Real)
+            cause = bisect.find(subject, task, Reporter(console), limit, DEFAULT_SEED, Real)
     if as_json:
         print_json({"series": task.series.model_dump(), **cause.model_dump(mode="json")})
         return

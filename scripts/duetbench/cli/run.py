@@ -55,6 +55,7 @@ from duetbench.measure.testbed import Testbed
 from duetbench.project import plan as planning
 from duetbench.project.plan import launch_seconds
 from duetbench.project.project import Project
+from duetbench.project.subject import Subject
 from duetbench.show import page as pages
 from duetbench.show.run import as_markdown, print_cases, print_page
 from duetbench.store import files, run_files
@@ -108,15 +109,15 @@ def run_command(
     project = with_options(project, options, pythons)
     with (
         nullcontext() if dry_run else machine(wait, console.say),
-        deploy(project, narrator) as project,
+        deploy(project, narrator) as subject,
     ):
         plan = _plan_of(context, earlier)
         if plan is None:
             plan = planning.make_plan(
-                project.cases, profile, list(select or ()), launches, seed, seconds
+                subject.cases, profile, list(select or ()), launches, seed, seconds
             )
         if dry_run:
-            _show(console, plan, project, output, cases=details)
+            _show(console, plan, subject, output, cases=details)
             return
         notes = {
             f"{len(ended_sessions)} sessions of a killed run were ended first": ended_sessions,
@@ -131,7 +132,7 @@ def run_command(
             return _advice(project, run, results, options, pythons)
 
         finished, path = execute(
-            plan, project, results, console, begin=begin, advise=advise, earlier=earlier
+            plan, subject, results, console, begin=begin, advise=advise, earlier=earlier
         )
     summary = summarise(finished)
     page = pages.make_page(summary)
@@ -149,7 +150,7 @@ def run_command(
 
 def execute(
     plan: Plan,
-    project: Project,
+    subject: Subject,
     results: Path,
     console: Console,
     *,
@@ -162,12 +163,12 @@ def execute(
     `begin` completes the header of the run, and `advise` says how an interrupted one continues.
     """
     narrator = Narrator(console)
-    missing = runner.unattainable(plan.cases, project.settings_for, project.lock, narrator)
+    missing = runner.unattainable(plan.cases, subject.settings_for, subject.lock, narrator)
     attainable = [case for case in plan.cases if case.id not in missing]
-    testbed = runner.assemble(project, attainable, paths.state_dir() / "logs", narrator)
+    testbed = runner.assemble(subject, attainable, paths.state_dir() / "logs", narrator)
     if earlier is not None:
-        runner.require_resumable(earlier, testbed, project.repository)
-    start = begin(earlier or runner.header(plan, testbed, project.repository))
+        runner.require_resumable(earlier, testbed, subject.repository)
+    start = begin(earlier or runner.header(plan, testbed, subject.repository))
     files.require_room(results)
     try:
         return _measure(plan, start, testbed, results, console, missing)
@@ -210,7 +211,7 @@ def _plan_of(context: Context, earlier: Run | None) -> Plan | None:
 
 
 def _show(
-    console: Console, plan: Plan, project: Project, document: Path | None, *, cases: bool
+    console: Console, plan: Plan, subject: Subject, document: Path | None, *, cases: bool
 ) -> None:
     """Print what a run would do, and why it would be refused, as far as declarations show."""
     for case in plan.cases if cases else ():
@@ -223,7 +224,7 @@ def _show(
     )
     try:
         names = sorted({case.stack for case in plan.cases})
-        runner.require_packages(plan.cases, {name: project.lock(name) for name in names})
+        runner.require_packages(plan.cases, {name: subject.lock(name) for name in names})
     except (DeclarationError, SetupError) as problem:
         console.say(f"note: this cannot run yet: {problem}")
     seconds = round(planning.plan_seconds(plan), 1)

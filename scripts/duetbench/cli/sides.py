@@ -13,6 +13,7 @@ from duetbench.host.console import Narrator
 from duetbench.judge import revisions, targets
 from duetbench.project import tools
 from duetbench.project.project import Project
+from duetbench.project.subject import Subject
 
 AS_LOCKED: Final = "locked"
 """Means the locks, in place of a date."""
@@ -44,7 +45,7 @@ def days(texts: Sequence[str]) -> tuple[date | None, date | None] | None:
 
 
 @contextmanager
-def deploy(project: Project, narrator: Narrator) -> Iterator[Project]:
+def deploy(project: Project, narrator: Narrator) -> Iterator[Subject]:
     """Provide, for a while, a copy of a project in which its target can be measured.
 
     It needs no earlier set-up. Raises SetupError if something cannot be installed here.

@@ -66,13 +66,13 @@ def soak_command(
     project, narrator, progress = repository(console), Narrator(console), Progress(console)
     clean_up(console)
     project = with_options(project, options, [python] if python else [])
-    with machine(wait, console.say), deploy(project, narrator) as project:
-        plan = make_plan(project.cases, "quick", list(select or ()), 1, DEFAULT_SEED, None)
+    with machine(wait, console.say), deploy(project, narrator) as subject:
+        plan = make_plan(subject.cases, "quick", list(select or ()), 1, DEFAULT_SEED, None)
         if len(plan.cases) != 1:
             ids = ", ".join(case.id for case in plan.cases[:3])
             raise UsageError(f"--select: expected one case, found {len(plan.cases)}: {ids}")
         case, logs = plan.cases[0], paths.state_dir() / "logs"
-        testbed = runner.assemble(project, plan.cases, logs, narrator)
+        testbed = runner.assemble(subject, plan.cases, logs, narrator)
         log = logs / "soak.log"
         log.unlink(missing_ok=True)
 

@@ -24,9 +24,11 @@ from duetbench.judge.sides import Scope
 from duetbench.measure.instructions import counting
 from duetbench.project import setting
 from duetbench.project import settings as settings_
+from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
 from duetbench.project.setting import AS_DECLARED, SERVED, Setting
 from duetbench.project.settings import STACK
+from duetbench.project.subject import Subject
 from duetbench.store.comparison import Comparison, command
 
 DEFAULT_SEED: Final = 1
@@ -64,28 +66,31 @@ class Contrast:
         chosen = [name for name, value in kinds.items() if value]
         if len(chosen) > 1:
             raise UsageError(f"{' and '.join(chosen)} were given: choose one kind of comparison")
-        repository = project
+        subject: Subject = project
         if project.target is not None and chosen and not self.revisions[0]:
-            project = self._deploy(project, scope)
+            subject = self._deploy(project, scope)
         if self.days is not None:
-            return sides_.of_dates(project, *self.days, scope)
+            return sides_.of_dates(subject, *self.days, scope)
         if any(self.pins):
-            return sides_.of_packages(project, *self.pins, scope)
+            return sides_.of_packages(subject, *self.pins, scope)
         if self.lock is not None:
-            return self._of_locks(repository, project, *self.lock, scope)
+            return self._of_locks(project, subject, *self.lock, scope)
         if any(self.settings):
-            return sides_.of_settings(project, *self.settings, scope)
+            return sides_.of_settings(subject, *self.settings, scope)
         if self.pythons is not None:
-            # A copy of a target names its interpreters by the versions that were found.
-            both = self.pythons if project.target is None else tuple(project.settings.interpreters)
+            if isinstance(subject, DeployedTarget):
+                # It names its interpreters by the versions that were found.
+                both = tuple(subject.interpreters)
+            else:
+                both, subject = self.pythons, replace(project, extra_pythons=self.pythons)
             if len(both) != 2:
                 raise UsageError(
                     f"--python: expected two different interpreters, found {both[0]} twice"
                 )
-            return sides_.of_interpreters(replace(project, extra_pythons=both), *both, scope)
+            return sides_.of_interpreters(subject, *both, scope)
         return sides_.of_revisions(project, *self.revisions, scope)
 
-    def _deploy(self, project: Project, scope: Scope) -> Project:
+    def _deploy(self, project: Project, scope: Scope) -> DeployedTarget:
         """Copy a project whose target both sides share."""
         base_lock, lock = self.lock or (None, None)
         ways = self.settings if any(self.settings) else self.settings[:1]
@@ -93,17 +98,15 @@ class Contrast:
         return targets.working(project, scope.narrator, scope.copies, lock, pins, ways, base_lock)
 
     @staticmethod
-    def _of_locks(
-        repository: Project, project: Project, base: str, head: str, scope: Scope
-    ) -> Sides:
-        if project.target is None:
+    def _of_locks(project: Project, subject: Subject, base: str, head: str, scope: Scope) -> Sides:
+        if isinstance(subject, DeployedTarget):
+            narrator, copies, stack = scope.narrator, scope.copies, STACK
+            earlier = targets.other_text(project, subject, narrator, copies, lock=base)
+            later = targets.text_of(subject)
+        else:
             stack = Path(head.rpartition("@")[0] or head).stem
             earlier, later = (revisions.lock_text(project.root, name) for name in (base, head))
-        else:
-            narrator, copies, stack = scope.narrator, scope.copies, STACK
-            earlier = targets.other_text(repository, project, narrator, copies, lock=base)
-            later = targets.text_of(project)
-        return sides_.of_locks(project, stack, (base, earlier), (head, later), scope)
+        return sides_.of_locks(subject, stack, (base, earlier), (head, later), scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +203,7 @@ def _question(project: Project, both: Sides, extent: Extent) -> Question:
     executed = (pair.sides for pair in touched.pairs if not pair.executes_alike)
     return Question(
         touched,
-        counted.jobs(executed, both.head.project.units),
+        counted.jobs(executed, both.head.subject.units),
         extent.seconds,
         extent.seed,
         material,

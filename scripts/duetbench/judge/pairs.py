@@ -27,9 +27,9 @@ from duetbench.judge import growth, statistics
 from duetbench.judge.statistics import Logs
 from duetbench.judge.wake_ups import Slope, at_equal_wake_ups, differences, kind
 from duetbench.measure.testbed import SideCase, Testbed, server_of
-from duetbench.project.project import Project
 from duetbench.project.setting import SERVED
 from duetbench.project.stacks import Stack
+from duetbench.project.subject import Subject
 from duetbench.store.comparison import (
     SIDES,
     Curve,
@@ -374,14 +374,14 @@ class Side:
     record: SideRecord
     testbed: Testbed  # for the cases that both sides have
     cases: tuple[Case, ...]
-    project: Project  # the copy that its applications (and benchmarks) are read from
+    subject: Subject  # the copy that its applications (and benchmarks) are read from
     tree: str | None = None  # the git tree of `root`; None if it is no revision
     lent: frozenset[str] = frozenset()  # files in `root` that are not its own; see `lending`
     declared: bool = True  # whether its own declarations say what is measured
 
     @property
     def root(self) -> Path:
-        return self.project.root
+        return self.subject.root
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,11 +31,13 @@ from duetbench.measure.testbed import SideCase
 from duetbench.project import interpreters, locks, setting, stacks, tools
 from duetbench.project import plan as planning
 from duetbench.project.anchor import Anchor
+from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.settings import Interpreter, Settings
 from duetbench.project.stacks import Stack
+from duetbench.project.subject import Subject
 from duetbench.store.comparison import AS_OF, LOCKED, SideRecord
 
 
@@ -61,7 +63,7 @@ class _Part:
     """One side before anything is prepared for it."""
 
     record: SideRecord
-    project: Project
+    subject: Subject
     cases: tuple[Case, ...]
     lock: Callable[[str], Stack]
     settings: Callable[[str], Settings]
@@ -157,7 +159,7 @@ def _lend_app(
     return frozenset(files), tuple(notes)
 
 
-def _itself(revision: Revision, place: Project, scope: Scope) -> _Part:
+def _itself(revision: Revision, place: Subject, scope: Scope) -> _Part:
     """Describe a revision whose own declarations say how it is measured."""
     cases = place.cases(scope.profile)
     return _Part(_record(revision), place, cases, place.lock, place.settings_for, revision.tree)
@@ -170,21 +172,21 @@ def _record(revision: Revision) -> SideRecord:
     )  # fmt: skip
 
 
-def of_dates(project: Project, base: date | None, head: date | None, scope: Scope) -> Sides:
+def of_dates(subject: Subject, base: date | None, head: date | None, scope: Scope) -> Sides:
     """Prepare the stacks as of two dates, or as locked for None. Raises like `of_revisions`."""
 
     def part(day: date | None) -> _Part:
         label = LOCKED if day is None else f"{AS_OF}{day}"
 
         def lock(name: str) -> Stack:
-            return locks.resolve_stack(project, name, scope.narrator, day)
+            return locks.resolve_stack(subject, name, scope.narrator, day)
 
-        return _here(project, label, lock, scope)
+        return _here(subject, label, lock, scope)
 
-    return _prepare(part(base), part(head), scope, project)
+    return _prepare(part(base), part(head), scope, subject)
 
 
-def of_packages(project: Project, base: Sequence[str], head: Sequence[str], scope: Scope) -> Sides:
+def of_packages(subject: Subject, base: Sequence[str], head: Sequence[str], scope: Scope) -> Sides:
     """Prepare the stacks with other versions of packages, such as `granian==2.7.8`, on each side.
 
     A side without requirements stays as locked.
@@ -193,27 +195,27 @@ def of_packages(project: Project, base: Sequence[str], head: Sequence[str], scop
         UsageError: A requirement is malformed, or would change no stack.
         SetupError: uv finds no such set of packages, or it cannot be installed.
     """
-    plain = _here(project, LOCKED, project.lock, scope)
+    plain = _here(subject, LOCKED, subject.lock, scope)
     chosen, _ = _select(plain, plain, scope)
     names = sorted({case.stack for case in chosen})
     notes: list[str] = []
 
     def part(requirements: Sequence[str]) -> _Part:
         pins = [stacks.read_pin(text) for text in requirements]
-        shares, remarks = change_locks.share_out(project, names, pins)
+        shares, remarks = change_locks.share_out(subject, names, pins)
         notes.extend(remarks)
 
         def lock(name: str) -> Stack:
-            return locks.resolve_stack(project, name, scope.narrator, pins=shares[name])
+            return locks.resolve_stack(subject, name, scope.narrator, pins=shares[name])
 
-        return _here(project, ", ".join(map(str, pins)) or LOCKED, lock, scope)
+        return _here(subject, ", ".join(map(str, pins)) or LOCKED, lock, scope)
 
     parts = part(base), part(head)
-    return _prepare(*parts, scope, project, notes=tuple(dict.fromkeys(notes)))
+    return _prepare(*parts, scope, subject, notes=tuple(dict.fromkeys(notes)))
 
 
 def of_locks(
-    project: Project, stack: str, base: tuple[str, str], head: tuple[str, str], scope: Scope
+    subject: Subject, stack: str, base: tuple[str, str], head: tuple[str, str], scope: Scope
 ) -> Sides:
     """Prepare two states (label, text of the lock) of one stack; other stacks stay as locked.
 
@@ -223,21 +225,21 @@ def of_locks(
 
     def part(label: str, text: str) -> _Part:
         def lock(name: str) -> Stack:
-            return locks.save(project, name, text) if name == stack else project.lock(name)
+            return locks.save(subject, name, text) if name == stack else subject.lock(name)
 
-        return _here(project, label, lock, scope)
+        return _here(subject, label, lock, scope)
 
-    return _prepare(part(*base), part(*head), scope, project)
+    return _prepare(part(*base), part(*head), scope, subject)
 
 
-def of_interpreters(project: Project, base: str, head: str, scope: Scope) -> Sides:
+def of_interpreters(subject: Subject, base: str, head: str, scope: Scope) -> Sides:
     """Prepare one checkout on two interpreters.
 
     Raises:
         UsageError: They are the same, or one of them is not declared.
         SetupError: An interpreter or environment cannot be made.
     """
-    declared = project.settings.interpreters
+    declared = subject.settings.interpreters
     for name in (base, head):
         if name not in declared:
             raise UsageError(f"--python: no interpreter {name!r}; declared are {sorted(declared)}")
@@ -245,13 +247,13 @@ def of_interpreters(project: Project, base: str, head: str, scope: Scope) -> Sid
         raise UsageError(f"--python: expected two different interpreters, found {base} twice")
 
     def part(name: str) -> _Part:
-        return _here(project, name, project.lock, scope, python=name)
+        return _here(subject, name, subject.lock, scope, python=name)
 
     reason = f"Python {head} instead of {base}"
-    return _prepare(part(base), part(head), scope, project, {"python"}, reason)
+    return _prepare(part(base), part(head), scope, subject, {"python"}, reason)
 
 
-def of_settings(project: Project, base: Setting, head: Setting, scope: Scope) -> Sides:
+def of_settings(subject: Subject, base: Setting, head: Setting, scope: Scope) -> Sides:
     """Prepare one checkout under two settings.
 
     Raises:
@@ -260,7 +262,7 @@ def of_settings(project: Project, base: Setting, head: Setting, scope: Scope) ->
     """
     sides = []
     for own, other in ((base, head), (head, base)):
-        part = _here(project, "", project.lock, scope, chosen=own)
+        part = _here(subject, "", subject.lock, scope, chosen=own)
         locked = {name: part.lock(name) for name in sorted({case.stack for case in part.cases})}
         lacking = [(case, _lacking(case, locked[case.stack])) for case in part.cases]
         cases = tuple(case for case, names in lacking if not names)
@@ -277,7 +279,7 @@ def of_settings(project: Project, base: Setting, head: Setting, scope: Scope) ->
         sides.append(replace(part, record=record, cases=cases))
     before, after = sides
     reason = f"{after.record.label} instead of {before.record.label}"
-    both = _prepare(before, after, scope, project, setting.crossing(base, head), reason)
+    both = _prepare(before, after, scope, subject, setting.crossing(base, head), reason)
     if not both.pairs:
         raise UsageError(f"{reason}: no selected case can be served both ways")
     return both
@@ -363,7 +365,7 @@ def of_anchor(project: Project, anchor: Anchor, scope: Scope) -> Anchored:
 
 
 def _here(
-    project: Project,
+    subject: Subject,
     label: str,
     lock: Callable[[str], Stack],
     scope: Scope,
@@ -371,26 +373,26 @@ def _here(
     chosen: Setting | None = None,
 ) -> _Part:
     """Describe the checkout of the command, with the given stacks, interpreter or settings."""
-    commit, dirty = runner.revision(project.repository)
+    commit, dirty = runner.revision(subject.repository)
     record = SideRecord(
         label=label, kind="interpreter" if python else "stack" if chosen is None else "setting",
         commit=commit, dirty=dirty, stacks=(), interpreters=(),
     )  # fmt: skip
-    if project.deployment is None:
-        _require_readable(project, "the checkout")
-    cases = project.cases(scope.profile, chosen or AS_DECLARED)
+    if isinstance(subject, Project):
+        _require_readable(subject, "the checkout")
+    cases = subject.cases(scope.profile, chosen or AS_DECLARED)
     cases = tuple(case for case in cases if python in {None, case.python})
-    within = project.deployment.within if project.deployment else None
-    place = replace(project, root=revisions.copy(project.root, scope.copies, inside=within))
-    return _Part(record, place, cases, lock, project.settings_for)
+    within = subject.within if isinstance(subject, DeployedTarget) else None
+    place = replace(subject, root=revisions.copy(subject.root, scope.copies, inside=within))
+    return _Part(record, place, cases, lock, subject.settings_for)
 
 
-def _generator(project: Project, scope: Scope) -> Path:
+def _generator(subject: Subject, scope: Scope) -> Path:
     """Find the load generator, and install it first; a bare name if no server will be loaded."""
     if not scope.loaded:
         return Path("oha")
-    tools.ensure_oha(project.settings.oha, scope.narrator)
-    return tools.find_oha(project.settings.oha)
+    tools.ensure_oha(subject.settings.oha, scope.narrator)
+    return tools.find_oha(subject.settings.oha)
 
 
 def _require_readable(project: Project, whose: str) -> None:
@@ -404,7 +406,7 @@ def _prepare(
     base: _Part,
     head: _Part,
     scope: Scope,
-    project: Project,
+    subject: Subject,
     crossing: Collection[str] = (),
     reason: str = "",
     *,
@@ -414,7 +416,7 @@ def _prepare(
 
     `crossing`: fields in which the sides differ on purpose; then all cases are judged.
     """
-    generator = _generator(project, scope)
+    generator = _generator(subject, scope)
     cases = _select(base, head, scope, crossing)
     common, missing = match_cases(*cases, crossing)
     if "python" not in crossing:
@@ -430,7 +432,7 @@ def _prepare(
         Pair(SideCase(old, before.testbed), SideCase(new, after.testbed), reason)
         for old, new in common
     )
-    return Sides(before, after, project.root, pairs, missing, bool(crossing), notes)
+    return Sides(before, after, subject.root, pairs, missing, bool(crossing), notes)
 
 
 def _select(
@@ -446,7 +448,7 @@ def _select(
         if not matching:
             label = head.record.label
             # Raises an error that suggests what may have been meant.
-            planning.make_plan(head.project.cases, scope.profile, [glob], None, 0)
+            planning.make_plan(head.subject.cases, scope.profile, [glob], None, 0)
             raise UsageError(f"--select {glob!r} selects no case of {base.record.label} or {label}")
         chosen |= matching
     for old, new in match_cases(base.cases, head.cases, crossing)[0]:
@@ -474,22 +476,18 @@ def _side(
     locked = {name: part.lock(name) for name in sorted({case.stack for case in needed})}
     for stack, python in sorted({(case.stack, case.python) for case in needed}):
         stacks.make_environment(locked[stack], by_name[python], scope.narrator)
-    project, source = part.project, part.source
+    subject, source = part.subject, part.source
     for interpreter in by_name.values():
-        code = project.root if project.deployment else project.root / "apps"
-        stacks.compile_code(code, interpreter)
-    if project.deployment is not None:  # a search for the cause finds the lock by its digest
-        for name, lock in locked.items():
-            locks.save(project, name, lock.lock.read_text("utf-8"))
+        stacks.compile_code(subject.code, interpreter)
     testbed = runner.equip(
-        project, needed, scope.logs, locked=locked, interpreters=by_name, generator=generator
+        subject, needed, scope.logs, locked=locked, interpreters=by_name, generator=generator
     )
     records = {
         "stacks": tuple(stack.record() for stack in locked.values()),
         "interpreters": tuple(map(interpreters.record, by_name.values())),
     }
     return Side(
-        part.record.model_copy(update=records), testbed, cases, project, part.tree,
+        part.record.model_copy(update=records), testbed, cases, subject, part.tree,
         lent=frozenset(source.files) if source else frozenset(),
         declared=source is None or source.declared,
     )  # fmt: skip

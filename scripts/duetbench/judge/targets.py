@@ -29,7 +29,8 @@ from duetbench.project import (
     target_locks,
     target_python,
 )
-from duetbench.project.project import Deployment, Project
+from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.project import Project
 from duetbench.project.schema import InterpreterSpec
 from duetbench.project.servers import GEVENT, SERVERS
 from duetbench.project.setting import AS_DECLARED, Setting
@@ -69,12 +70,12 @@ def deploy(
     place: Path,
     narrator: Narrator,
     *,
-    like: Project | None = None,
+    like: DeployedTarget | None = None,
     lock: SideLock | None = None,
     pins: Sequence[str] = (),
     settings: Sequence[Setting] = (AS_DECLARED,),
     beside: SideLock | None = None,
-) -> tuple[Project, tuple[str, ...]]:
+) -> tuple[DeployedTarget, tuple[str, ...]]:
     """Prepare a project's target in a copy of its repository; also return notes for people.
 
     Args:
@@ -94,7 +95,7 @@ def deploy(
     """
     assert project.target is not None  # noqa: S101 - the commands check it
     declared, within = project.target, revisions.within(project.root)
-    if like is not None and like.target is not None:
+    if like is not None:
         declared = declared.model_copy(update={"loop": like.target.loop})
     choices = [declared.model_copy(update=setting.values) for setting in settings]
     choice = choices[-1]
@@ -123,8 +124,10 @@ def deploy(
         stack = lock_for(needs)
         if interface is None:
             env = {"env": {**choice.env, **settings[-1].env}}
-            draft = Deployment(project.root, by_name, imports, packages.label, {}, within)
-            trial = Project(place, choice.model_copy(update=env), draft)
+            trial = DeployedTarget(
+                place, choice.model_copy(update=env), project.root, by_name, imports,
+                packages.label, {}, within,
+            )  # fmt: skip
             if pins:
                 versions = [stacks.read_pin(text) for text in pins]
                 stack = locks.resolve_stack(trial, STACK, narrator, pins=versions)
@@ -139,12 +142,13 @@ def deploy(
             choice, project.root, interface=interface, server=server, pythons=tuple(by_name)
         )
     else:
-        cases = dict(_deployment(like).cases)
+        cases = dict(like.by_profile)
         case = cases["quick"][0]
         lock_for(_needs(case.server, choices, case.endpoint.interface), like.lock(STACK))
     label = lock.label if lock else packages.label
-    deployment = Deployment(project.root, by_name, imports, label, cases, within)
-    return Project(place, choice, deployment), notes
+    deployed = DeployedTarget(place, choice, project.root, by_name, imports, label, cases, within)
+    locks.save(deployed, STACK, text_of(deployed))  # a search for a cause finds it by its digest
+    return deployed, notes
 
 
 def working(
@@ -155,7 +159,7 @@ def working(
     pins: Sequence[str] = (),
     settings: Sequence[Setting] = (AS_DECLARED,),
     other: str | None = None,
-) -> Project:
+) -> DeployedTarget:
     """Copy the repository as it is, prepare its target there, and describe it.
 
     `lock` and `other` name where packages come from, as for `lock_at`; the rest is as for `deploy`.
@@ -174,13 +178,13 @@ def working(
     return copy
 
 
-def text_of(project: Project) -> str:
+def text_of(deployed: DeployedTarget) -> str:
     """Read the lock of a prepared target."""
-    return project.lock_file(STACK).read_text("utf-8")
+    return deployed.lock_file(STACK).read_text("utf-8")
 
 
 def other_text(
-    project: Project, head: Project, narrator: Narrator, copies: Path, *, lock: str
+    project: Project, head: DeployedTarget, narrator: Narrator, copies: Path, *, lock: str
 ) -> str:
     """Read the lock that another file gives the target prepared as `head`; raises like `deploy`."""
     place = revisions.copy(project.root, copies)
@@ -222,24 +226,18 @@ def lock_at(root: Path, text: str, copies: Path) -> SideLock:
     return SideLock(place, file, text)
 
 
-def describe(project: Project, setting: Setting = AS_DECLARED) -> str:
+def describe(deployed: DeployedTarget, setting: Setting = AS_DECLARED) -> str:
     """Describe a prepared target on one line."""
-    deployment = _deployment(project)
-    case = project.cases("quick", setting)[0]
+    case = deployed.cases("quick", setting)[0]
     rate = f" at {case.load.rate:g} requests/s" if case.load.rate is not None else ""
-    pythons = (f"{spec.version}{spec.suffix}" for spec in deployment.interpreters.values())
-    version = project.lock(STACK).packages.get(case.server, "")
+    pythons = (f"{spec.version}{spec.suffix}" for spec in deployed.interpreters.values())
+    version = deployed.lock(STACK).packages.get(case.server, "")
     return (
         f"{case.endpoint.app} by {case.server} {version}, workers: {case.workers}, "
         f"{f'threads: {case.threads}' if case.threads else case.loop}, "
         f"{case.load.connections} connections{rate}, Python {' and '.join(pythons)}, "
-        f"packages from {deployment.packages}"
+        f"packages from {deployed.packages}"
     )
-
-
-def _deployment(project: Project) -> Deployment:
-    assert project.deployment is not None  # noqa: S101 - `deploy` has made it
-    return project.deployment
 
 
 def _builders(pythons: Sequence[Interpreter]) -> tuple[str, ...]:
@@ -308,17 +306,17 @@ def _other_python(
     return (note,)
 
 
-def _interface(trial: Project, stack: Stack, python: Interpreter, tick: command.Tick) -> Interface:
+def _interface(
+    trial: DeployedTarget, stack: Stack, python: Interpreter, tick: command.Tick
+) -> Interface:
     """Import the application to find its interface, with the commands around each launch."""
-    choice, draft = trial.target, trial.deployment
-    assert choice is not None and draft is not None  # noqa: S101, PT018 - `deploy` has made them
-    name = next(iter(draft.interpreters))
+    choice, name = trial.target, next(iter(trial.interpreters))
     request: dict[str, Any] = {"app": choice.app, "factory": choice.factory, "interface": "asgi"}
     known: dict[str, Any] = {"endpoint": Endpoint.model_construct(**request), "python": name}
     known |= {"before": choice.before, "after": choice.after, "env_names": tuple(choice.env)}
     known |= {"ready_timeout": choice.ready_timeout}
     case = Case.model_construct(stack=stack.name, loop=choice.loop, **known)
-    log = command.new_log("import", cache.digest(str(draft.repository)))
+    log = command.new_log("import", cache.digest(str(trial.repository)))
     testbed = Testbed(
         apps=trial.root / "apps",
         oha=Path(),  # nothing is loaded
@@ -329,22 +327,22 @@ def _interface(trial: Project, stack: Stack, python: Interpreter, tick: command.
         logs=log.parent,
         inherited=inherited_variables(),
         private=choice.env,
-        imports=draft.imports,
-        within=draft.within,
+        imports=trial.imports,
+        within=trial.within,
     )
     try:
         return find_interface(testbed, case, log, tick)
     except LaunchError as error:
         raise UsageError(error.detail) from error
     except NoApplicationError as error:
-        root, module = draft.repository, choice.app.partition(":")[0]
+        root, module = trial.repository, choice.app.partition(":")[0]
         around = import_hints.Surroundings(
             root=root,
-            above=root.parents[: len(draft.within.parts)],
-            folders=[root / name for name in draft.imports],
+            above=root.parents[: len(trial.within.parts)],
+            folders=[root / name for name in trial.imports],
             variables=choice.env,
             python=python.version,
-            source=draft.packages,
+            source=trial.packages,
             packages=stack.packages,
         )
         advice = import_hints.advise(error.output, module, around)

@@ -26,16 +26,17 @@ from duetbench.host.git import HopelessError
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure.testbed import Testbed, inherited_variables
 from duetbench.project import interpreters, stacks, tools
+from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.plan import PRIOR_LAUNCHES, launch_order
-from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.settings import Interpreter, Settings
 from duetbench.project.stacks import Stack
+from duetbench.project.subject import Subject
 from duetbench.store import run_files
 
 
 def assemble(
-    project: Project,
+    subject: Subject,
     cases: Sequence[Case],
     logs: Path,
     narrator: Narrator | None = None,
@@ -46,14 +47,14 @@ def assemble(
 
     With a narrator, missing environments are made. Without load, no generator is needed.
     """
-    locked = {name: project.lock(name) for name in sorted({case.stack for case in cases})}
+    locked = {name: subject.lock(name) for name in sorted({case.stack for case in cases})}
     require_packages(cases, locked)
-    pythons = {name: project.interpreter(name) for name in sorted({case.python for case in cases})}
-    if narrator is not None and project.deployment is not None:
+    pythons = {name: subject.interpreter(name) for name in sorted({case.python for case in cases})}
+    if narrator is not None and isinstance(subject, DeployedTarget):
         for stack, python in sorted({(case.stack, case.python) for case in cases}):
             stacks.make_environment(locked[stack], pythons[python], narrator)
-    oha = tools.find_oha(project.settings.oha) if loaded else Path("oha")
-    return equip(project, cases, logs, locked=locked, interpreters=pythons, generator=oha)
+    oha = tools.find_oha(subject.settings.oha) if loaded else Path("oha")
+    return equip(subject, cases, logs, locked=locked, interpreters=pythons, generator=oha)
 
 
 def unattainable(
@@ -99,7 +100,7 @@ def require_packages(cases: Iterable[Case], locked: Mapping[str, Stack]) -> None
 
 
 def equip(
-    project: Project,
+    subject: Subject,
     cases: Sequence[Case],
     logs: Path,
     *,
@@ -112,7 +113,8 @@ def equip(
     A private variable that the target does not set comes from our environment; UsageError if it is
     missing there.
     """
-    hidden, deployment = dict(project.target.env if project.target else {}), project.deployment
+    deployed = subject if isinstance(subject, DeployedTarget) else None
+    hidden = dict(deployed.target.env) if deployed else {}
     for case in cases:
         for name in case.env_names:
             if name not in hidden and name not in os.environ:
@@ -123,7 +125,7 @@ def equip(
             hidden.setdefault(name, os.environ.get(name, ""))
     logs.mkdir(parents=True, exist_ok=True)
     return Testbed(
-        apps=project.root / "apps",
+        apps=subject.root / "apps",
         oha=generator,
         machine=machine.fingerprint(),
         pythons={
@@ -135,8 +137,8 @@ def equip(
         logs=logs,
         inherited=inherited_variables(),
         private=hidden,
-        imports=deployment.imports if deployment else (),
-        within=deployment.within if deployment else Path(),
+        imports=deployed.imports if deployed else (),
+        within=deployed.within if deployed else Path(),
     )
 
 

@@ -1,4 +1,4 @@
-"""Locks of a project's stacks: uv resolves one anew, as of a date or with other versions."""
+"""Locks of stacks: uv resolves one anew, as of a date or with other versions."""
 
 from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -12,8 +12,9 @@ from duetbench.host import cache
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.project import stacks
-from duetbench.project.project import Project
+from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.stacks import Stack
+from duetbench.project.subject import Subject
 from duetbench.store.comparison import PackageChange, differences
 
 _NEVER: Final = "9999-01-01"
@@ -21,7 +22,7 @@ _NEVER: Final = "9999-01-01"
 
 
 def resolve(
-    project: Project,
+    subject: Subject,
     stack: str,
     as_of: date | None,
     tick: Tick = lambda _: None,
@@ -35,11 +36,7 @@ def resolve(
     The date does not apply to `exempt` packages. Versions in `keep`, the text of a lock, are
     kept if possible. `pins` are requirements such as `granian==2.7.8` that limit what is installed.
     """
-    apps = project.root / "apps"
-    argv: list[str | Path] = ["--group", f"{apps / 'pyproject.toml'}:{stack}"]
-    external = project.deployment is not None  # a user's project, which may have its own index
-    if external:
-        argv = [project.lock_file(stack).with_suffix(".in")]
+    argv = [*subject.sources(stack)]
     if as_of is not None:
         argv += ["--exclude-newer", as_of.isoformat()]
         argv += [
@@ -52,16 +49,16 @@ def resolve(
         f"stack {stack}",
         stack,
         tick,
-        project.root if external else apps,
-        version=project.version,
+        subject.code,
+        version=subject.version,
         keep=keep,
         pins=pins,
-        config=external,
+        config=isinstance(subject, DeployedTarget),  # which may have an index of its own
     )
 
 
 def resolve_stack(
-    project: Project,
+    subject: Subject,
     name: str,
     narrator: Narrator,
     day: date | None = None,
@@ -75,24 +72,24 @@ def resolve_stack(
         SetupError: uv finds no such set of packages.
     """
     if day is None and not pins:
-        return project.lock(name)
+        return subject.lock(name)
     texts = [str(pin) for pin in pins]
-    keep = "" if day else project.lock_file(name).read_text("utf-8")
+    keep = "" if day else subject.lock_file(name).read_text("utf-8")
     how = f"as of {day}" if day else f"with {', '.join(texts)}"
     with narrator.step(f"stack {name}", f"resolving it {how}") as tick:
-        text = resolve(project, name, day, tick, keep=keep, pins=texts)
-    return save(project, name, text)
+        text = resolve(subject, name, day, tick, keep=keep, pins=texts)
+    return save(subject, name, text)
 
 
-def save(project: Project, name: str, text: str) -> Stack:
+def save(subject: Subject, name: str, text: str) -> Stack:
     """Save a lock in the cache, as a stack that can be installed."""
     lock = stacks.kept_place(cache.digest(text), name)
     stacks.write_lock(lock, text)
-    return project.read_lock(name, lock)
+    return subject.read_lock(name, lock)
 
 
 def renew(
-    project: Project,
+    subject: Subject,
     narrator: Narrator,
     names: Sequence[str] | None = None,
     as_of: date | None = None,
@@ -105,17 +102,17 @@ def renew(
     Raises UsageError if there is no such stack, and SetupError if uv cannot resolve it or reach
     its index; then no lock was changed.
     """
-    selection = tuple(names or project.stacks)
+    selection = tuple(names or subject.stacks)
     for name in selection:
-        project.pythons(name)  # refuses unknown names before anything is resolved
+        subject.pythons(name)  # refuses unknown names before anything is resolved
     moves: list[PackageChange] = []
     texts: dict[Path, str] = {}
     for name in selection:
-        file = project.lock_file(name)
-        before = project.lock(name).packages if file.exists() else {}
+        file = subject.lock_file(name)
+        before = subject.lock(name).packages if file.exists() else {}
         with narrator.step(f"stack {name}", f"resolving it as of {as_of or 'now'}") as tick:
-            text = resolve(project, name, as_of, tick)
-            after = stacks.parse(text, str(file), project.version)
+            text = resolve(subject, name, as_of, tick)
+            after = stacks.parse(text, str(file), subject.version)
             older = {
                 package: before[package]
                 for package, version in after.items()
@@ -123,8 +120,8 @@ def renew(
             }
             if isinstance(as_of, datetime) and older:
                 pins = [f"{package}<={version}" for package, version in older.items()]
-                text = resolve(project, name, as_of, tick, exempt=older, pins=pins)
-                after = stacks.parse(text, str(file), project.version)
+                text = resolve(subject, name, as_of, tick, exempt=older, pins=pins)
+                after = stacks.parse(text, str(file), subject.version)
             texts[file] = text
         moves += differences(name, before, after)
     for file, text in texts.items():
@@ -132,7 +129,7 @@ def renew(
     return tuple(moves)
 
 
-def cooldown(project: Project) -> datetime | None:
+def cooldown(subject: Subject) -> datetime | None:
     """The latest release time that nights may lock; None: any."""
-    days = project.settings.cooldown_days
+    days = subject.settings.cooldown_days
     return datetime.now(UTC).replace(microsecond=0) - timedelta(days=days) if days else None

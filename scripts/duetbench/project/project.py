@@ -5,50 +5,29 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Profile
 from duetbench.host import paths
-from duetbench.project import experiments, interpreters, settings, stacks, target
+from duetbench.project import experiments, settings
 from duetbench.project.experiments import Experiment
-from duetbench.project.schema import InterpreterSpec
+from duetbench.project.schema import read_toml
 from duetbench.project.setting import AS_DECLARED, Setting
-from duetbench.project.settings import FOLDER, STACK, Interpreter, Settings, Target
-from duetbench.project.stacks import Stack
-
-
-@dataclass(frozen=True, slots=True)
-class Deployment:
-    """How a target is served in a copy of its repository.
-
-    Attributes:
-        repository: The repository that was copied.
-        imports: Folders, from the copy's root, on the search path of the application.
-        packages: The source of its packages, for people: `uv.lock`.
-        within: The copied folder's path in the repository; `.` for all of it.
-    """
-
-    repository: Path
-    interpreters: Mapping[str, InterpreterSpec]
-    imports: tuple[str, ...]
-    packages: str
-    cases: Mapping[Profile, tuple[Case, ...]]
-    within: Path = Path()
+from duetbench.project.settings import Settings, Target
+from duetbench.project.subject import Subject
 
 
 @dataclass(frozen=True)
-class Project:
-    """What is measured and with what; a command creates one and passes it on.
+class Project(Subject):
+    """A repository with its settings, experiments and locks; a command creates one.
 
     Attributes:
-        root: The repository, or a copy of it.
-        target: The application to measure instead of experiments.
-        deployment: How the target is served; None if `root` is no copy prepared for it.
+        target: The application to measure instead of experiments, once it is deployed.
         extra_pythons: Optional interpreters to treat like the others.
     """
 
-    root: Path
     target: Target | None = None
-    deployment: Deployment | None = None
     extra_pythons: tuple[str, ...] = ()
 
     @classmethod
@@ -58,11 +37,7 @@ class Project:
 
     @cached_property
     def settings(self) -> Settings:
-        """The settings of the repository; raises DeclarationError if they are invalid."""
-        if self.deployment is None:
-            return settings.load(self.root).adding(self.extra_pythons)
-        declared = settings.load(self.deployment.repository)
-        return declared.model_copy(update={"interpreters": dict(self.deployment.interpreters)})
+        return settings.load(self.root).adding(self.extra_pythons)
 
     @cached_property
     def experiments(self) -> tuple[Experiment, ...]:
@@ -73,16 +48,12 @@ class Project:
 
     @cached_property
     def units(self) -> Mapping[str, Mapping[str, str]]:
-        """The units of work that go with each experiment's cases, by benchmark; raises likewise."""
-        if self.deployment is not None or not (self.root / "apps").is_dir():
+        if not self.code.is_dir():
             return {}
         return {e.name: e.declaration.units for e in self.experiments}
 
     @cached_property
     def stacks(self) -> Mapping[str, tuple[str, ...]]:
-        """Stack → the usual interpreters that it is made for; raises like `settings.stacks`."""
-        if self.deployment is not None:
-            return {STACK: tuple(self.deployment.interpreters)}
         return {
             name: tuple(python for python in spec.interpreters if python in self.settings.usual)
             for name, spec in settings.stacks(self.root).items()
@@ -96,78 +67,23 @@ class Project:
         except UsageError:
             return {}
 
-    @property
-    def repository(self) -> Path:
-        """The repository that this is, or is a copy of."""
-        return self.deployment.repository if self.deployment else self.root
-
-    @property
-    def results(self) -> Path:
-        return paths.results_dir(self.repository)
-
     def cases(self, profile: Profile, setting: Setting = AS_DECLARED) -> tuple[Case, ...]:
-        """List all cases of a profile, of the target or the experiments; raises like `experiments`.
-
-        With a setting, only cases that can be served like that; raises UsageError if a target
-        cannot.
-        """
         if not setting:
-            if self.deployment is not None:
-                return self.deployment.cases[profile]
             return tuple(case for e in self.experiments for case in e.cases[profile])
-        changes = setting.values
-        if self.deployment is None or self.target is None:
-            cases = tuple(c for e in self.experiments for c in e.cases_with(profile, changes))
-        else:
-            case = self.deployment.cases[profile][0]
-            cases = target.cases(
-                self.target.model_copy(update=changes),
-                self.repository,
-                interface=case.endpoint.interface,
-                server=str(changes.get("server", case.server)),
-                pythons=tuple(self.deployment.interpreters),
-            )[profile]
+        cases = (c for e in self.experiments for c in e.cases_with(profile, setting.values))
         return tuple(setting.apply(case) for case in cases)
 
-    def pythons(self, stack: str) -> tuple[str, ...]:
-        """List the usual interpreters of a stack; raises UsageError if there is no such stack."""
-        if stack not in self.stacks:
-            raise UsageError(
-                f"no stack {stack!r}: the dependency groups of apps/pyproject.toml are "
-                f"{', '.join(self.stacks) or 'none'}"
-            )
-        return self.stacks[stack]
+    @property
+    def code(self) -> Path:
+        return self.root / "apps"
 
     def lock_file(self, stack: str) -> Path:
-        folder = FOLDER if self.deployment is not None else "apps/stacks"
-        return self.root / folder / f"{stack}.txt"
+        return self.code / "stacks" / f"{stack}.txt"
 
-    def lock(self, stack: str) -> Stack:
-        """Read a declared stack's lock.
+    def sources(self, stack: str) -> tuple[str | Path, ...]:
+        return "--group", f"{self.code / 'pyproject.toml'}:{stack}"
 
-        Raises UsageError if there is no such stack, SetupError if it was never locked, and
-        DeclarationError if the lock has lines other than pinned packages.
-        """
-        self.pythons(stack)
-        return self.read_lock(stack, self.lock_file(stack))
-
-    def read_lock(self, stack: str, file: Path) -> Stack:
-        """Read a lock from any file; raises like `lock`."""
-        home = self.root if self.deployment else None
-        return stacks.read_lock(stack, file, self.version, home)
-
-    @property
-    def version(self) -> str:
-        """The version of Python that locks are read for: that of the first interpreter."""
-        return next(iter(self.settings.interpreters.values())).version
-
-    def interpreter(self, name: str) -> Interpreter:
-        """Find an interpreter that set-up installed; raises like `interpreters.locate`."""
-        return interpreters.locate(name, self.settings_for(name))
-
-    def settings_for(self, python: str) -> Settings:
-        """Return the settings to install an interpreter; a target's may differ in origin."""
-        if self.deployment is None:
-            return self.settings
-        only = {python: self.settings.interpreters[python]}
-        return self.settings.model_copy(update={"interpreters": only})
+    def requirements(self, stack: str) -> list[Requirement]:
+        groups = read_toml(self.code / "pyproject.toml").get("dependency-groups", {})
+        # A group includes another one by a table.
+        return [Requirement(text) for text in groups.get(stack, ()) if isinstance(text, str)]

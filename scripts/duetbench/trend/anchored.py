@@ -171,7 +171,7 @@ class Head:
         ), tuple(lost)
 
     def _jobs(self) -> tuple[Job, ...]:
-        return jobs((pair.sides for pair in self.pairs), self.side.project.units)
+        return jobs((pair.sides for pair in self.pairs), self.side.subject.units)
 
     def _count_of(self, name: str) -> list[AnchoredPoint]:
         if (count := self.counts.get(name)) is None:

@@ -35,6 +35,7 @@ from duetbench.project import locks, stacks
 from duetbench.project.anchor import Anchor
 from duetbench.project.project import Project
 from duetbench.project.stacks import Stack
+from duetbench.project.subject import Subject
 from duetbench.store import files, packages
 from duetbench.store.change import Release
 from duetbench.store.files import Journal
@@ -66,14 +67,14 @@ class PastStack:
             return f"as of {self.when}"
         return f"{self.release.package} {self.release.version}{STARTS if self.start else ''}"
 
-    def resolve(self, project: Project, narrator: Narrator, name: str) -> Stack:
+    def resolve(self, subject: Subject, narrator: Narrator, name: str) -> Stack:
         """Resolve the lock of a stack; SetupError if uv cannot."""
         if self.release is None:
-            return locks.resolve_stack(project, name, narrator, self.when)
+            return locks.resolve_stack(subject, name, narrator, self.when)
         pin = Requirement(f"{self.release.package}=={self.release.version}")
-        if pin.name not in project.lock(name).packages:
+        if pin.name not in subject.lock(name).packages:
             raise SetupError(f"the stack {name} has no {pin.name}")
-        return locks.resolve_stack(project, name, narrator, pins=[pin])
+        return locks.resolve_stack(subject, name, narrator, pins=[pin])
 
 
 def dates(first: date, last: date, every: str) -> tuple[date, ...]:
@@ -223,7 +224,7 @@ def _head(
     task: BackfillTask, base: Anchored, stack: PastStack, done: Collection[str], reporter: Reporter
 ) -> Head | None:
     """Prepare a stack for its duets; None if all wanted points of it exist."""
-    resolve = functools.partial(stack.resolve, base.base.project, reporter)
+    resolve = functools.partial(stack.resolve, base.base.subject, reporter)
     side, lost = base.head(stack.label, resolve)
     for program in side.testbed.pythons.values():
         packages.remember(task.results, packages.of_folder(program.parents[1]))

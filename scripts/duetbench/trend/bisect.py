@@ -34,7 +34,7 @@ from duetbench.judge.pairs import Pair, Side
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks, stacks
-from duetbench.project.project import Project
+from duetbench.project.subject import Subject
 from duetbench.store.change import Cause, Change, Release, SeriesName
 from duetbench.store.comparison import Comparison, differences
 from duetbench.store.files import Journal
@@ -64,15 +64,15 @@ class SearchTask:
 COUNT_LIMIT: Final = 300.0  # seconds after which a count of both sides has failed
 
 
-def of_record(project: Project, record: Change, narrator: Narrator) -> SearchTask:
+def of_record(subject: Subject, record: Change, narrator: Narrator) -> SearchTask:
     """Return the task of a confirmed change; raises as `change_locks.find_locks`."""
-    texts = find_locks(project, record, narrator)
+    texts = find_locks(subject, record, narrator)
     stack, size = record.base.stack, math.log(record.ratio)
     return SearchTask(record.series, stack, texts.base, texts.head, size)
 
 
 def of_comparison(
-    project: Project, comparison: Comparison, select: str | None, narrator: Narrator
+    subject: Subject, comparison: Comparison, select: str | None, narrator: Narrator
 ) -> SearchTask:
     """Return the task for the case of a comparison that moved most surely, or the selected one.
 
@@ -96,13 +96,13 @@ def of_comparison(
             + (f" and that {select!r} selects" if select else "")
         )
     case, judgement = max(judged, key=lambda row: (row[1].moved, change_locks.least(row[1])))
-    texts = find_locks(project, change_locks.between(comparison, case.stack), narrator)
+    texts = find_locks(subject, change_locks.between(comparison, case.stack), narrator)
     series = SeriesName(machine=here, case=case.id, metric=judgement.metric)
     size = math.log(judgement.ratio or 1.0)
     return SearchTask(series, case.stack, texts.base, texts.head, size)
 
 
-def of_locks(project: Project, select: str, base: str, head: str) -> SearchTask:
+def of_locks(subject: Subject, select: str, base: str, head: str) -> SearchTask:
     """Return the task for the one case that a glob selects, between two lock texts of its stack.
 
     Raises UsageError if it selects none, or several.
@@ -110,7 +110,7 @@ def of_locks(project: Project, select: str, base: str, head: str) -> SearchTask:
     cases = {
         case.id: case
         for profile in PROFILES
-        for case in project.cases(profile)
+        for case in subject.cases(profile)
         if fnmatchcase(case.id, select)
     }
     if len(cases) != 1:
@@ -122,7 +122,7 @@ def of_locks(project: Project, select: str, base: str, head: str) -> SearchTask:
 
 
 def find(
-    project: Project,
+    subject: Subject,
     task: SearchTask,
     reporter: Reporter,
     seconds: float,
@@ -140,7 +140,7 @@ def find(
     """
     with measuring(), revisions.copies() as copies:
         ends = time.monotonic() + seconds
-        mixed = MixedLocks(project, task, reporter, copies, ends, seed, make)
+        mixed = MixedLocks(subject, task, reporter, copies, ends, seed, make)
         moves, row = mixed.moves, mixed.row
         if not row:
             reason = "the case loads none of them"
@@ -171,7 +171,7 @@ class MixedLocks:
 
     def __init__(
         self,
-        project: Project,
+        subject: Subject,
         task: SearchTask,
         reporter: Reporter,
         copies: Path,
@@ -179,11 +179,11 @@ class MixedLocks:
         seed: int,
         make: MakeInstruments,
     ) -> None:
-        self.project, self.task, self.reporter = project, task, reporter
+        self.subject, self.task, self.reporter = subject, task, reporter
         self._copies, self._ends = copies, ends
         self._logs = paths.state_dir() / "logs"
-        self._job = unit_of(task.series.case, project.units)
-        self.case, self._profile = carrier(project, task.series.case)
+        self._job = unit_of(task.series.case, subject.units)
+        self.case, self._profile = carrier(subject, task.series.case)
         self.journal = Journal(paths.state_dir() / FOLDER / f"{task.id}.jsonl")
         self._known: dict[str, deque[float | None]] = defaultdict(deque)
         for key, log in self.journal.lines:
@@ -192,7 +192,7 @@ class MixedLocks:
         self._texts: dict[Names, str] = {}
         self._pairs: dict[tuple[Names, Names], Pair] = {}
         self._packages = [
-            stacks.parse(text, f"lock of {task.stack}", project.version)
+            stacks.parse(text, f"lock of {task.stack}", subject.version)
             for text in (task.base, task.head)
         ]
         self.moves = differences(task.stack, self._packages[0], self._packages[1])
@@ -207,12 +207,12 @@ class MixedLocks:
         Raises SetupError if that fails, or if one of them has neither of its versions there.
         """
         text = self._text(moving)
-        versions = stacks.parse(text, "mixed lock", self.project.version)
+        versions = stacks.parse(text, "mixed lock", self.subject.version)
         before, after = self._packages
         if neither := [p for p in self.row if versions.get(p) not in {before[p], after[p]}]:
             raise SetupError(f"{neither[0]} would be {versions.get(neither[0], 'gone')}")
-        stack = locks.save(self.project, self.task.stack, text)
-        python = self.project.interpreter(self.case.python)
+        stack = locks.save(self.subject, self.task.stack, text)
+        python = self.subject.interpreter(self.case.python)
         stacks.make_environment(stack, python, self.reporter)
         return frozenset(p for p in self.row if versions[p] == after[p])
 
@@ -255,7 +255,7 @@ class MixedLocks:
             with self.reporter.step(f"stack {stack}", f"with {names} moved") as tick:
                 pins = self._pins(moving)
                 self._texts[moving] = locks.resolve(
-                    self.project, stack, None, tick, keep=self.task.base, pins=pins
+                    self.subject, stack, None, tick, keep=self.task.base, pins=pins
                 )
         return self._texts[moving]
 
@@ -290,7 +290,7 @@ class MixedLocks:
 
         only = (glob.escape(self.case.id),)
         scope = Scope(self._profile, only, self._logs, self.reporter, self._copies)
-        both = sides_.of_locks(self.project, self.task.stack, state(base), state(head), scope)
+        both = sides_.of_locks(self.subject, self.task.stack, state(base), state(head), scope)
         return both.base, both.head
 
     def _loaded(self) -> tuple[str, ...]:
