@@ -23,7 +23,7 @@ LINES: Final = {
     "tests": (34_300, "tests", ("*.py",)),
 }
 """Upper bounds of lines by kind of source. They go down; whoever needs more names what goes."""
-MODULES: Final = 206
+MODULES: Final = 208
 REACH: Final = {"run": (74, 15_300), "compare": (118, 26_650)}
 """Modules and lines that a verb's module imports, directly or not."""
 CHAIN: Final = 14
