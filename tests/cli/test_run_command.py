@@ -19,7 +19,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import RunStatus, Status
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.measure import runner
-from duetbench.measure.runner import assemble
+from duetbench.measure.assembly import assemble
 from duetbench.project import plan as planning
 from duetbench.project import tools
 from duetbench.project.project import Project

@@ -17,7 +17,7 @@ from duetbench.judge import pairs as pairs_
 from duetbench.judge.affected import Diff
 from duetbench.judge.dependencies import Dependencies, Installed
 from duetbench.judge.pairs import Sides
-from duetbench.measure.runner import assemble
+from duetbench.measure.assembly import assemble
 from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.project.stacks import Stack

@@ -23,8 +23,8 @@ from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.judge.session import Question
 from duetbench.judge.why import attribute
 from duetbench.measure import start
+from duetbench.measure.assembly import assemble
 from duetbench.measure.instructions import profiling
-from duetbench.measure.runner import equip
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import tools
 from duetbench.project.deployed_target import DeployedTarget
@@ -218,10 +218,9 @@ def served(folder: Path, logs: Path, burn: float, wait: float, more: str = "") -
         load=Load(model=LoadModel.CLOSED, connections=4, duration=1, timeout=10), cores="split",
     )  # fmt: skip
     ours, target = Project.here(), Target(app="main:app")
-    testbed: Testbed = equip(
+    testbed: Testbed = assemble(
         DeployedTarget(folder, target, folder, {}, (".",), "", {}), [case], logs,
-        locked={"current": ours.lock("current")}, interpreters={"3.14": ours.interpreter("3.14")},
-        generator=tools.find_oha(ours.settings.oha),
+        generator=tools.find_oha(ours.settings.oha), lock=ours.lock, interpreter=ours.interpreter,
     )  # fmt: skip
     return SideCase(case, testbed)
 

@@ -23,7 +23,7 @@ from duetbench.judge import duet_loop, instruments, session
 from duetbench.judge.pairs import Pair, Sides, by_turns
 from duetbench.judge.session import Question
 from duetbench.measure import duet, warmup
-from duetbench.measure.runner import assemble
+from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS

@@ -23,7 +23,7 @@ from duetbench.host.command import scrub
 from duetbench.host.machine import allocate
 from duetbench.host.process_session import Session
 from duetbench.measure import identity, launch, validity, verify
-from duetbench.measure.runner import assemble
+from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import ENTRY, Testbed
 from duetbench.project.project import Project
 

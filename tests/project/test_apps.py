@@ -21,7 +21,7 @@ from duetbench.core.model import Case, Endpoint
 from duetbench.host import ports
 from duetbench.host.process_session import Session
 from duetbench.measure import identity, verify
-from duetbench.measure.runner import assemble
+from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import Testbed
 from duetbench.project import requests
 from duetbench.project.experiments import Experiment

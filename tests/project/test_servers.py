@@ -13,7 +13,7 @@ from bench import PROJECT, failures
 from duetbench.core.model import Case, Interface
 from duetbench.host.console import Narrator
 from duetbench.measure import launch
-from duetbench.measure.runner import equip
+from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import Testbed
 from duetbench.project import locks, stacks, tools
 from duetbench.project.project import Project
@@ -146,10 +146,10 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         stack, python = Project(root).lock("others"), Project.here().interpreter("3.14")
         stacks.make_environment(stack, python, Narrator(Console(file=io.StringIO())))
         cases = Project(root).cases("quick")
-        yield equip(
-            Project(root), cases, root / "logs", locked={"others": stack},
-            interpreters={"3.14": python},
+        yield assemble(
+            Project(root), cases, root / "logs",
             generator=tools.find_oha(Project.here().settings.oha),
+            interpreter=lambda _: python,
         )  # fmt: skip
 
 

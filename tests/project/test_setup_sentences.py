@@ -14,7 +14,7 @@ from duetbench.cli.setup import set_up
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
-from duetbench.measure import runner
+from duetbench.measure import assembly
 from duetbench.project import interpreters, tools
 from duetbench.project.project import Project
 from duetbench.project.schema import InterpreterSpec
@@ -65,7 +65,7 @@ def test_an_interpreter_without_its_compiler_leaves_its_cases_unmeasured(
     }
     configured = configured.model_copy(update=update)
     cases = [make_case(f"x/y/py{name}", python=name) for name in ("3.14", "3.14-jit")]
-    lost = runner.unattainable(cases, lambda _: configured, project.lock, narrator)
+    lost = assembly.unattainable(cases, lambda _: configured, project.lock, narrator)
     assert list(lost) == ["x/y/py3.14-jit"]
     assert "the JIT of 3.14-jit is built by clang and" in lost["x/y/py3.14-jit"]
     assert "LLVM 999 or 998, which are missing: install clang-999" in lost["x/y/py3.14-jit"]

@@ -50,9 +50,10 @@ from duetbench.github import actions
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, Progress, duration
 from duetbench.host.signals import InterruptedRun
-from duetbench.measure import launch, runner
+from duetbench.measure import assembly, launch, runner
 from duetbench.measure.testbed import Testbed
 from duetbench.project import plan as planning
+from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.plan import launch_seconds
 from duetbench.project.project import Project
 from duetbench.project.subject import Subject
@@ -163,9 +164,11 @@ def execute(
     `begin` completes the header of the run, and `advise` says how an interrupted one continues.
     """
     narrator = Narrator(console)
-    missing = runner.unattainable(plan.cases, subject.settings_for, subject.lock, narrator)
+    missing = assembly.unattainable(plan.cases, subject.settings_for, subject.lock, narrator)
     attainable = [case for case in plan.cases if case.id not in missing]
-    testbed = runner.assemble(subject, attainable, paths.state_dir() / "logs", narrator)
+    assembly.require_packages(attainable, subject.lock)
+    installs = narrator if isinstance(subject, DeployedTarget) else None  # else set-up does
+    testbed = assembly.assemble(subject, attainable, paths.state_dir() / "logs", installs)
     if earlier is not None:
         runner.require_resumable(earlier, testbed, subject.repository)
     start = begin(earlier or runner.header(plan, testbed, subject.repository))
@@ -223,8 +226,7 @@ def _show(
         f"{duration(planning.plan_seconds(plan))}"
     )
     try:
-        names = sorted({case.stack for case in plan.cases})
-        runner.require_packages(plan.cases, {name: subject.lock(name) for name in names})
+        assembly.require_packages(plan.cases, subject.lock)
     except (DeclarationError, SetupError) as problem:
         console.say(f"note: this cannot run yet: {problem}")
     seconds = round(planning.plan_seconds(plan), 1)

@@ -26,7 +26,7 @@ from duetbench.judge import change_locks, revisions, targets
 from duetbench.judge.lending import Borrower, declares, lend_experiments, lend_module
 from duetbench.judge.pairs import Pair, Side, Sides, match_cases
 from duetbench.judge.revisions import Revision
-from duetbench.measure import runner
+from duetbench.measure import assembly, runner
 from duetbench.measure.testbed import SideCase
 from duetbench.project import interpreters, locks, setting, stacks, tools
 from duetbench.project import plan as planning
@@ -357,7 +357,7 @@ def of_anchor(project: Project, anchor: Anchor, scope: Scope) -> Anchored:
         f"the anchor has no experiment {name}: both sides use that of {state.label}, {state.commit}"
         for name in sorted({case.experiment for case in cases if case in lent})
     )
-    lost = runner.unattainable(cases, part.settings, part.lock, scope.narrator)
+    lost = assembly.unattainable(cases, part.settings, part.lock, scope.narrator)
     cases = tuple(case for case in cases if case.id not in lost)
     missing = tuple(Missing(case=case, reason=reason) for case, reason in lost.items())
     base = _side(part, cases, cases, scope, generator)
@@ -423,7 +423,7 @@ def _prepare(
         lost: dict[str, str] = {}
         for part in (base, head):
             rest = [new for _, new in common if new.id not in lost]
-            lost |= runner.unattainable(rest, part.settings, part.lock, scope.narrator)
+            lost |= assembly.unattainable(rest, part.settings, part.lock, scope.narrator)
         common = tuple(pair for pair in common if pair[1].id not in lost)
         missing += tuple(Missing(case=case, reason=reason) for case, reason in lost.items())
     before = _side(base, cases[0], [old for old, _ in common], scope, generator)
@@ -462,29 +462,25 @@ def _side(
     part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: Scope, generator: Path
 ) -> Side:
     pythons = sorted({case.python for case in needed})
-    configured = {name: part.settings(name).adding(pythons) for name in pythons}
 
-    def locate() -> dict[str, Interpreter]:
-        return {name: interpreters.locate(name, configured[name]) for name in pythons}
+    def interpreter(name: str) -> Interpreter:
+        settings = part.settings(name).adding(pythons)
+        try:
+            return interpreters.locate(name, settings)
+        except SetupError:  # it is not installed yet
+            interpreters.ensure(settings, scope.narrator)
+            return interpreters.locate(name, settings)
 
-    try:
-        by_name = locate()
-    except SetupError:  # they are not installed yet
-        for name in pythons:
-            interpreters.ensure(configured[name], scope.narrator)
-        by_name = locate()
-    locked = {name: part.lock(name) for name in sorted({case.stack for case in needed})}
-    for stack, python in sorted({(case.stack, case.python) for case in needed}):
-        stacks.make_environment(locked[stack], by_name[python], scope.narrator)
     subject, source = part.subject, part.source
-    for interpreter in by_name.values():
-        stacks.compile_code(subject.code, interpreter)
-    testbed = runner.equip(
-        subject, needed, scope.logs, locked=locked, interpreters=by_name, generator=generator
-    )
+    testbed = assembly.assemble(
+        subject, needed, scope.logs, scope.narrator,
+        generator=generator, lock=part.lock, interpreter=interpreter,
+    )  # fmt: skip
+    for python in testbed.interpreters.values():
+        stacks.compile_code(subject.code, python)
     records = {
-        "stacks": tuple(stack.record() for stack in locked.values()),
-        "interpreters": tuple(map(interpreters.record, by_name.values())),
+        "stacks": tuple(stack.record() for stack in testbed.stacks.values()),
+        "interpreters": tuple(map(interpreters.record, testbed.interpreters.values())),
     }
     return Side(
         part.record.model_copy(update=records), testbed, cases, subject, part.tree,

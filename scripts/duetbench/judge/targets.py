@@ -16,10 +16,11 @@ from packaging.version import Version
 
 from duetbench.core.errors import LaunchError, NoApplicationError, UsageError
 from duetbench.core.model import Case, Endpoint, Interface
-from duetbench.host import cache, command, machine
+from duetbench.host import cache, command
 from duetbench.host.console import Narrator
 from duetbench.judge import revisions
-from duetbench.measure.testbed import Testbed, find_interface, inherited_variables
+from duetbench.measure import assembly
+from duetbench.measure.testbed import find_interface
 from duetbench.project import (
     import_hints,
     interpreters,
@@ -131,9 +132,7 @@ def deploy(
             if pins:
                 versions = [stacks.read_pin(text) for text in pins]
                 stack = locks.resolve_stack(trial, STACK, narrator, pins=versions)
-            stacks.make_environment(stack, python, narrator)
-            with narrator.step(f"importing {choice.app}", "to see how it is served") as tick:
-                interface = _interface(trial, stack, python, tick)
+            interface = _interface(trial, stack, narrator)
             server, ways, note = _served(place, packages.packages, choices, interface, pythons)
             if (other := _needs(server, ways, interface)) != needs:
                 lock_for(other)
@@ -306,9 +305,7 @@ def _other_python(
     return (note,)
 
 
-def _interface(
-    trial: DeployedTarget, stack: Stack, python: Interpreter, tick: command.Tick
-) -> Interface:
+def _interface(trial: DeployedTarget, stack: Stack, narrator: Narrator) -> Interface:
     """Import the application to find its interface, with the commands around each launch."""
     choice, name = trial.target, next(iter(trial.interpreters))
     request: dict[str, Any] = {"app": choice.app, "factory": choice.factory, "interface": "asgi"}
@@ -317,21 +314,12 @@ def _interface(
     known |= {"ready_timeout": choice.ready_timeout}
     case = Case.model_construct(stack=stack.name, loop=choice.loop, **known)
     log = command.new_log("import", cache.digest(str(trial.repository)))
-    testbed = Testbed(
-        apps=trial.root / "apps",
-        oha=Path(),  # nothing is loaded
-        machine=machine.fingerprint(),
-        pythons={(stack.name, name): stacks.executable(stack, python)},
-        interpreters={name: python},
-        stacks={stack.name: stack},
-        logs=log.parent,
-        inherited=inherited_variables(),
-        private=choice.env,
-        imports=trial.imports,
-        within=trial.within,
-    )
+    testbed = assembly.assemble(
+        trial, [case], log.parent, narrator, generator=Path(), lock=lambda _: stack
+    )  # nothing is loaded
     try:
-        return find_interface(testbed, case, log, tick)
+        with narrator.step(f"importing {choice.app}", "to see how it is served") as tick:
+            return find_interface(testbed, case, log, tick)
     except LaunchError as error:
         raise UsageError(error.detail) from error
     except NoApplicationError as error:
@@ -341,7 +329,7 @@ def _interface(
             above=root.parents[: len(trial.within.parts)],
             folders=[root / name for name in trial.imports],
             variables=choice.env,
-            python=python.version,
+            python=testbed.interpreters[name].version,
             source=trial.packages,
             packages=stack.packages,
         )

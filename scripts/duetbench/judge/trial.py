@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
@@ -13,7 +14,7 @@ from duetbench.host import paths
 from duetbench.host.command import reason, scrub
 from duetbench.host.console import Narrator
 from duetbench.judge import dependencies
-from duetbench.measure import runner
+from duetbench.measure import assembly
 from duetbench.measure.server import Serving
 from duetbench.project.subject import Subject
 
@@ -52,7 +53,7 @@ def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> Trial:
     declared = subject.cases("quick")
     logs = paths.state_dir() / "logs"
     log = logs / f"trial-{uuid4().hex}.log"
-    testbed = runner.assemble(subject, declared, logs, narrator, loaded=False)
+    testbed = assembly.assemble(subject, declared, logs, narrator, generator=Path())
     trial, pool = Trial([], []), ThreadPoolExecutor()
     try:
         with dependencies.watched(declared[0], testbed, log) as serving:
