@@ -14,7 +14,7 @@ from bench import Bench
 from comparing import CPU, busy, comparison_of, duet, judged_case
 from duetbench.core.model import Verdict
 from duetbench.judge import growth
-from duetbench.judge.pairs import CaseDuets, without_prevented
+from duetbench.judge.samples import CaseDuets, without_prevented
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.measure.testbed import SideCase
 from duetbench.project import tools

@@ -18,7 +18,8 @@ from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel, V
 from duetbench.judge import counted, session
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Starts
-from duetbench.judge.pairs import CaseDuets, Pair, Sides, starting
+from duetbench.judge.pairs import Pair, Sides, starting
+from duetbench.judge.samples import CaseDuets
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.judge.session import Question
 from duetbench.judge.why import attribute

@@ -12,8 +12,8 @@ import pytest
 from comparing import CPU, FASTER, OPEN, busy, comparison_of, duet, judged_case
 from duetbench.core.metrics import COUNTED, WAKE_UPS, WORK
 from duetbench.core.model import Verdict
-from duetbench.judge.pairs import CaseDuets, explaining
 from duetbench.judge.priors import Priors
+from duetbench.judge.samples import CaseDuets, explaining
 from duetbench.judge.sequential_test import SequentialTest, judge, judge_beside
 from duetbench.judge.wake_ups import Slope, kind, learn_slopes
 from duetbench.show.answer import exit_code

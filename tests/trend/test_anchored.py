@@ -22,10 +22,10 @@ from duetbench.core.model import Flag, Launch
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.host import paths
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import pairs, revisions
+from duetbench.judge import matching, revisions
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.lending import Borrower
-from duetbench.judge.pairs import CaseDuets
+from duetbench.judge.samples import CaseDuets
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks
@@ -463,7 +463,7 @@ def test_our_nights_have_points_of_all_cases_that_the_anchor_had() -> None:
         place = Project(revisions.lay_out(root, state, copies))
         before = Borrower("the anchor", place, Project(root), "the checkout").cases("nightly")
     cases = Project(root).cases("nightly")
-    _, missing = pairs.match_cases(before, cases)
+    _, missing = matching.match_cases(before, cases)
     reasons = {case.case: case.reason for case in missing}
     names = {*anchor.stacks, *anchor.interpreters}
     old = [case.id for case in cases if {case.stack, case.python} <= names]

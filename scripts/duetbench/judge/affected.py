@@ -30,7 +30,8 @@ from duetbench.core.text import some
 from duetbench.host import paths
 from duetbench.judge import revisions
 from duetbench.judge.dependencies import SOURCES, Dependencies, Reader
-from duetbench.judge.pairs import Pair, Side, Sides, package_changes
+from duetbench.judge.matching import package_changes
+from duetbench.judge.pairs import Pair, Side, Sides
 from duetbench.measure.testbed import server_of
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.schema import ANCHOR, FILE, PUBLISHED

@@ -39,7 +39,8 @@ from duetbench.host import process_session
 from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
 from duetbench.host.machine import Cores
-from duetbench.judge.pairs import Pair, by_turns, join_reasons, with_noise, without_prevented
+from duetbench.judge.pairs import Pair
+from duetbench.judge.samples import by_turns, join_reasons, with_noise, without_prevented
 from duetbench.measure.testbed import SideCase, preparation
 from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain, start
 from duetbench.store.comparison import Curve, Duet, Instructions, SideName

@@ -22,7 +22,7 @@ from scipy import special
 
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Case
-from duetbench.judge.pairs import CaseDuets, explaining
+from duetbench.judge.samples import CaseDuets, explaining
 from duetbench.judge.statistics import RESOLUTION, Logs, Prior, chance
 from duetbench.judge.wake_ups import Slope, learn_slopes
 from duetbench.store import files

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 from duetbench.core.metrics import COUNTED, CPU, METRICS, PERCENTILES
 from duetbench.core.model import Verdict
 from duetbench.judge import statistics
-from duetbench.judge.pairs import POOLED, SHARE, CaseDuets, shown_by_duets
+from duetbench.judge.samples import POOLED, SHARE, CaseDuets, shown_by_duets
 from duetbench.judge.statistics import CONFIDENCE_RATE, Estimate, Method, Prior, Sample
 from duetbench.store.comparison import Duet, Judgement
 

@@ -29,8 +29,9 @@ from duetbench.judge import counted, growth
 from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, Job, differ
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.events import together
-from duetbench.judge.pairs import Pair, Sides, explaining
+from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.priors import Priors
+from duetbench.judge.samples import explaining
 from duetbench.judge.sequential_test import SequentialTest, judge, judge_beside
 from duetbench.judge.statistics import Method
 from duetbench.measure.testbed import preparation, preparing

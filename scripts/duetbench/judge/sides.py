@@ -24,7 +24,8 @@ from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.judge import change_locks, revisions, targets
 from duetbench.judge.lending import Borrower, declares, lend_experiments, lend_module
-from duetbench.judge.pairs import Pair, Side, Sides, match_cases
+from duetbench.judge.matching import match_cases
+from duetbench.judge.pairs import Pair, Side, Sides
 from duetbench.judge.revisions import Revision
 from duetbench.measure import assembly, runner
 from duetbench.measure.testbed import SideCase

@@ -26,7 +26,8 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge import sides as sides_
 from duetbench.judge.counted import Counts, Job, jobs
 from duetbench.judge.duet_loop import Instruments, Loop, MakeInstruments, Reporter, duet_seconds
-from duetbench.judge.pairs import CaseDuets, Pair, Side, Sides
+from duetbench.judge.pairs import Pair, Side, Sides
+from duetbench.judge.samples import CaseDuets
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import plan as planning

@@ -27,7 +27,7 @@ from duetbench.core.metrics import INSTRUCTIONS, METRICS
 from duetbench.core.text import short
 from duetbench.host import paths
 from duetbench.host.console import Narrator
-from duetbench.judge import change_locks, counted, pairs, revisions
+from duetbench.judge import change_locks, counted, matching, revisions
 from duetbench.judge import sides as sides_
 from duetbench.judge.change_locks import Between
 from duetbench.judge.counted import BothSides
@@ -155,7 +155,7 @@ def attribute(
         python=" → ".join(versions),
         base=StackState(stack=base.case.stack, digest=stacks[0][base.case.stack].digest),
         head=StackState(stack=case.stack, digest=stacks[1][case.stack].digest),
-        packages=pairs.package_changes(*stacks),
+        packages=matching.package_changes(*stacks),
         totals=None
         if isinstance(plain, str)
         else Totals(base=plain.base, head=plain.head, spread=plain.spread),
