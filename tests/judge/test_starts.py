@@ -19,7 +19,7 @@ from duetbench.judge import counted, session
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Starts
 from duetbench.judge.pairs import Pair, Sides, starting
-from duetbench.judge.samples import CaseDuets
+from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.judge.session import Question
 from duetbench.judge.why import attribute
@@ -241,7 +241,7 @@ def test_a_start_has_what_its_import_takes(state_home: Path, tmp_path: Path) -> 
         return start.perform(base, head, log, head_first=head_first, order=3)
 
     for sides, verdict in (((quick, slow), Verdict.SLOWER), ((slow, quick), Verdict.FASTER)):
-        starts = CaseDuets(slow.case, start=True)
+        starts = CaseDuets(slow.case, Mode.START)
         for head_first in (False, True, False):
             found = pair(*sides, head_first=head_first)
             assert (found.failed, found.order, found.alone) == ((), 3, tuple(sorted(NAMES))), found

@@ -25,7 +25,7 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge import matching, revisions
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.lending import Borrower
-from duetbench.judge.samples import CaseDuets
+from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks
@@ -443,7 +443,7 @@ def test_starts_have_points_of_their_own_and_of_experiments_that_the_anchor_lack
 
 def test_starts_go_on_until_they_are_precise() -> None:
     """Launches in turn end with the least number: they scatter too far."""
-    samples = CaseDuets(PLAYED, start=True, alone=True)
+    samples = CaseDuets(PLAYED, Mode.START)
     for number in range(6):
         figures = {"base": {"start_cpu": 1.0}, "head": {"start_cpu": 1.0 + 0.1 * (number % 2)}}
         update = {**figures, "alone": ("start_cpu",), "load_seconds": 0.0}

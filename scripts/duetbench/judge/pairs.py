@@ -11,7 +11,7 @@ from typing import Final
 from duetbench.core import metrics
 from duetbench.core.model import Case, Missing
 from duetbench.judge.matching import DERIVED, flat
-from duetbench.judge.samples import CaseDuets
+from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.measure.testbed import SideCase, Testbed, server_of
 from duetbench.project.setting import SERVED
 from duetbench.project.subject import Subject
@@ -32,8 +32,8 @@ UNEQUAL: Final = 1.1
 class Pair:
     """One case as each side serves it, why the change can affect it, and its duets.
 
-    `label` names head's stack if several are measured against one base. With `start`, a duet is
-    one start of each side.
+    `label` names head's stack if several are measured against one base. With `start`, each sample
+    is one start of each side.
     """
 
     base: SideCase
@@ -41,13 +41,20 @@ class Pair:
     reason: str = ""
     label: str = ""
     duets: CaseDuets = field(init=False)
-    apart: bool | None = None  # whether each side must be launched alone; the first duet shows it
     start: bool = False
 
     def __post_init__(self) -> None:
+        mode = Mode.FIRST
+        if self.start:
+            mode = Mode.START
+        elif self.unequal or any(part.case.scales for part in self.sides):
+            mode = Mode.TURN
         loads = {part.case.load.connections for part in self.sides}
-        timed, alone = len(loads) > 1, self.alone or self.start
-        self.duets = CaseDuets(self.case, start=self.start, timed=timed, alone=alone)
+        self.duets = CaseDuets(self.case, mode, timed=len(loads) > 1)
+
+    @property
+    def mode(self) -> Mode:
+        return self.duets.mode
 
     @property
     def case(self) -> Case:
@@ -64,12 +71,6 @@ class Pair:
         parts = [(part.case.workers, part.case.threads, part.case.load) for part in self.sides]
         (workers, threads, load), (others, other, another) = parts
         return (workers, threads, load.connections) != (others, other, another.connections)
-
-    @property
-    def alone(self) -> bool:
-        """Whether the case has launches by turns instead of duets, which would show nothing."""
-        scales = any(part.case.scales for part in self.sides)
-        return (self.unequal or scales) and not self.start
 
     @property
     def executes_alike(self) -> bool:
@@ -110,7 +111,13 @@ class Pair:
     def server(self) -> Hashable:
         """Key that is equal for cases that one launch of each side can serve."""
         apps = self.base.testbed.apps, self.head.testbed.apps  # the canary has the anchor's twice
-        return self.label, self.alone, apps, server_of(self.base.case), server_of(self.head.case)
+        return (
+            self.label,
+            self.mode is Mode.TURN,
+            apps,
+            server_of(self.base.case),
+            server_of(self.head.case),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import copy
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from enum import Enum
 from statistics import fmean
 from typing import Final
 
@@ -49,6 +50,22 @@ _SHARED: Final = DISTURBING - {FlagName.NOT_STEADY, FlagName.ENV_CHANGED}
 among them: its ratio does not last."""
 
 
+class Mode(Enum):
+    """How the samples of a case are measured: by duets, by launches of each side alone, or both."""
+
+    FIRST = "duets, of which the first shows whether the sides keep each other from cores"
+    DUET = "duets, which show all"
+    BOTH = "a duet, and directly after it a launch of each side alone"
+    PART = "duets, which show a part: there is no time for launches alone"
+    TURN = "a launch of each side alone, since a duet would show nothing"
+    START = "one start of each side alone, without load"
+
+    @property
+    def noun(self) -> str:
+        """What a sample is called."""
+        return "turn" if self in {Mode.TURN, Mode.START} else "duet"
+
+
 class CaseDuets:
     """The duets of one case as they come in: which are usable, and which metrics are judged.
 
@@ -63,20 +80,16 @@ class CaseDuets:
         metrics: Judged metrics that enough usable duets have, without memory that grows, and
             without the times of servers that do not keep up: they are those of a queue.
         void: Why the case cannot be compared, by each side's first failure; empty if it can.
-        hurried: Whether time is too short for the launches alone that some metrics take.
-        noun: What a sample is called: a turn if each side is launched alone, else a duet.
+        mode: How its samples are measured; the first duet may decide it.
         waits: Whether most usable duets leave cores idle, so that times show what handlers wait.
     """
 
-    def __init__(
-        self, case: Case, *, start: bool = False, timed: bool = False, alone: bool = False
-    ) -> None:
-        self.case, self.noun = case, "turn" if alone else "duet"
-        self._start, self._timed, self._explains, self.waits = start, timed, False, False
+    def __init__(self, case: Case, mode: Mode = Mode.FIRST, *, timed: bool = False) -> None:
+        self.case, self.mode = case, mode
+        self._timed, self._explains, self.waits = timed, False, False
         self.doubts: dict[str, float] = {}
         self.price: Price | None = None
         self.all: list[Duet] = []
-        self.hurried = False
         self._soaks: dict[SideName, Growth] = {}
         self.conclude()
 
@@ -106,7 +119,7 @@ class CaseDuets:
         if not self._explains:
             self.leading, self.tails = choose_metrics(
                 self.case,
-                start=self._start,
+                start=self.mode is Mode.START,
                 timed=self._timed or self._most(_idle),
                 waits=self.waits,
             )
@@ -196,7 +209,7 @@ class CaseDuets:
 
     def alone(self, metric: str) -> bool:
         """Whether a metric comes from launches of each side alone, by turns."""
-        return self.noun == "turn" or any(metric in duet.alone for duet in self.usable)
+        return self.mode.noun == "turn" or any(metric in duet.alone for duet in self.usable)
 
     def drift(self, metric: str) -> float:
         """Return how far a metric's log ratio moves from the first half of the load to the second.

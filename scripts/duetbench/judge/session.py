@@ -31,7 +31,7 @@ from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.events import together
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.priors import Priors
-from duetbench.judge.samples import explaining
+from duetbench.judge.samples import Mode, explaining
 from duetbench.judge.sequential_test import SequentialTest, judge, judge_beside
 from duetbench.judge.statistics import Method
 from duetbench.measure.testbed import preparation, preparing
@@ -193,7 +193,9 @@ class _Session:
             self._count()
         if self.question.counts_only:
             return
-        turns = [name for name, pair in self.pairs.items() if pair.alone and not pair.unequal]
+        turns = [
+            name for name, pair in self.pairs.items() if pair.mode is Mode.TURN and not pair.unequal
+        ]
         if turns:
             self.note(planning.without_duets(turns))
         if self._fits():
@@ -222,7 +224,7 @@ class _Session:
         count = 0.0 if self._uncounted(pair) else START_SECONDS + EACH_SECONDS + prepared
         first += max(self.count_seconds, count)
         return (
-            f"{TOO_SMALL} {pair.duets.noun}s: one takes about {duration(duet)}"
+            f"{TOO_SMALL} {pair.mode.noun}s: one takes about {duration(duet)}"
             f"{part if 4 * prepared > duet else ''}; a first answer takes about "
             f"{duration(first)}: set --budget {units.write_time(first)}"
         )

@@ -27,7 +27,7 @@ from duetbench.judge import sides as sides_
 from duetbench.judge.counted import Counts, Job, jobs
 from duetbench.judge.duet_loop import Instruments, Loop, MakeInstruments, Reporter, duet_seconds
 from duetbench.judge.pairs import Pair, Side, Sides
-from duetbench.judge.samples import CaseDuets
+from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import plan as planning
@@ -148,7 +148,7 @@ class Head:
         sides = {case: p.sides for case, p in self.by_case.items() if not case.startswith(CANARY)}
         sides |= {job.series: job.sides for job in self._jobs()}
         sides = {name: both for name, both in sides.items() if name not in self.counts}
-        if not sides or any(pair.start for pair in self.pairs):
+        if not sides or any(pair.mode is Mode.START for pair in self.pairs):
             return
         reporter.say(f"{self.name}: counting instructions")
         counts = Counts(instruments.instructions, sides)
@@ -389,7 +389,7 @@ def measure(
     journal = Journal(paths.state_dir() / FOLDER / "checkout.jsonl")
     journal.forget()
     label, began, interruption = both.head.record.label, datetime.now(UTC), None
-    turns = planning.without_duets([pair.case.id for pair in both.pairs if pair.alone])
+    turns = planning.without_duets([pair.case.id for pair in both.pairs if pair.mode is Mode.TURN])
     notes = [*both.notes, *([turns] if turns else [])]
     head = Head(label, both.head, journal, both.pairs, both.missing, notes=notes)
     for case in both.base.cases:
