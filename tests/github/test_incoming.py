@@ -19,7 +19,7 @@ from attributing import attribution
 from duetbench.cli import app
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Artefact, Commands, Missing, Run, RunStatus
-from duetbench.github import archives, incoming
+from duetbench.github import archives, incoming, proposals
 from duetbench.github.archives import Acceptance
 from duetbench.project.project import Project
 from duetbench.store import files, run_files
@@ -333,7 +333,7 @@ def compared(tmp_path: Path, **sent: Artefact | bytes) -> Any:
     for name, value in sent.items():
         content = value if isinstance(value, bytes) else files.encode(value)
         files.replace(tmp_path / "in" / f"{name}.json", content)
-    return incoming.proposal(tmp_path / "in", BASE, HEAD)
+    return proposals.proposal(tmp_path / "in", BASE, HEAD)
 
 
 def side(name: str, **changes: Any) -> Comparison:

@@ -13,7 +13,7 @@ import synthetic
 from attributing import SEND, attribution, node, row
 from duetbench.show import change as comparison_text
 from duetbench.show.formats import MISSING
-from duetbench.show.site.charts import Caption
+from duetbench.show.html.charts import Caption
 from duetbench.show.site.flame import flame, frames
 from duetbench.store import files
 from duetbench.store.attribution import Attribution, ImportTime, Totals

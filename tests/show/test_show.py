@@ -30,7 +30,7 @@ from duetbench.show.run import as_markdown, print_page
 from duetbench.store import files, run_files
 from duetbench.store.comparison import Comparison
 from duetbench.store.files import encode
-from duetbench.store.kinds import save_comparison
+from duetbench.store.result_files import save_comparison
 from duetbench.trend.summary import summarise
 
 ROOT = Path(__file__).parents[2]

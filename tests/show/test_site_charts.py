@@ -12,19 +12,18 @@ from duetbench.core import units
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Flag, Verdict
 from duetbench.core.units import Interval
-from duetbench.show.site.charts import (
+from duetbench.show.html.charts import (
     CHANGE,
     Caption,
     Dot,
-    PlotPoint,
     Quantity,
     Scale,
     Value,
     forest,
-    plot,
     scale_of,
 )
 from duetbench.show.site.pages.experiment import value_of
+from duetbench.show.site.plots import PlotPoint, plot
 from duetbench.trend.summary import summarise_case
 
 PLAIN: Final = Quantity("figure", units.plain)

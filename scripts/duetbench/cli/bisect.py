@@ -27,7 +27,7 @@ from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
 from duetbench.project.subject import Subject
 from duetbench.show.change import cause_lines
-from duetbench.store.kinds import find_comparison
+from duetbench.store.result_files import find_comparison
 from duetbench.trend import bisect
 
 

@@ -8,33 +8,28 @@ is accepted as a whole or not at all, and a bad one does not affect the others.
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeVar
-
-from pydantic import Field
+from typing import Any, Final, NamedTuple
 
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Artefact, Run
 from duetbench.core.text import printable
 from duetbench.github import archives
 from duetbench.github.archives import Acceptance, Files, reason
+from duetbench.github.proposals import require, require_moved
 from duetbench.judge.counted import Units, jobs_of
 from duetbench.store import files as files_
 from duetbench.store import run_files
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import Cause, Change, Release
-from duetbench.store.comparison import Comparison, PackageChange
+from duetbench.store.change import Change
+from duetbench.store.comparison import Comparison
 from duetbench.store.kinds import AsvFile, AsvMachine, AsvResults, final, kind_of
 from duetbench.store.night import NightPlan
 from duetbench.store.points import CANARY, Points
 from duetbench.trend.nights import outcome, sentences
-
-COMPARISON: Final = "comparison.json"
-UPGRADE: Final = "upgrade.json"
-WHY: Final = "attribution.json"
 
 _OF_NIGHTS: Final = (Run, Points, AsvResults, AsvMachine)
 _OF_CHANGES: Final = (Change, Comparison, Attribution)
@@ -45,7 +40,6 @@ _MOST_OF_NIGHT: Final = 4_000_000
 """Bytes of a shard's files, ten times those of a large night: they stay, and are on the site."""
 
 _LIST: Final = "asv/benchmarks.json"
-_Kind = TypeVar("_Kind", bound=Artefact)
 
 
 class Lock(NamedTuple):
@@ -60,16 +54,6 @@ class Checkout(NamedTuple):
 
     locks: Mapping[str, Lock]
     units: Units
-
-
-class Upgrade(Artefact):
-    """Result of the search for the release that moved an application, on an upgrade branch."""
-
-    noun: ClassVar[str] = "an upgrade's search result"
-
-    format: Literal[1] = 1
-    cause: Cause | None = Field(default=None, description="Null: no search ran.")
-    note: str = Field(default="", description="Why there is no cause.")
 
 
 def night(
@@ -208,7 +192,7 @@ def verdicts(
                 if (judged := evidence.get(value.evidence or "")) is None:
                     raise ArtifactError(f"{printable(value.id)} without its evidence")
                 moves = (*by_id[value.id].packages, *judged.packages)
-                _require_moved(value.releases, value.suspects, moves)
+                require_moved(value.releases, value.suspects, moves)
         if doubles := accepted.keys() & files.keys():
             raise ArtifactError(f"{printable(min(doubles))}, which another machine has sent")
         accepted.update(files)
@@ -216,62 +200,6 @@ def verdicts(
     refused = _each(source, check)
     _write(target, accepted)
     return Acceptance(tuple(accepted), refused)
-
-
-def proposal(
-    source: Path, base: str, head: str
-) -> tuple[Comparison, Upgrade | None, Attribution | None]:
-    """Check the comparison of two commits, whose author may have written all of it.
-
-    It may come with the search for an upgrade's release, and with an attribution. Commands are left
-    out: people copy what a comment tells them to run.
-    Raises ArtifactError if it is not what was requested; then nothing of it may be shown.
-    """
-    try:
-        files = dict(archives.folder(source))
-        upgrade, attribution = files.pop(UPGRADE, None), files.pop(WHY, None)
-        require("files", [COMPARISON], list(files))
-        comparison = _parse(Comparison, files[COMPARISON])
-        for side, commit, record in (
-            ("base", base, comparison.base),
-            ("head", head, comparison.head),
-        ):
-            require(f"kind of {side}", "revision", record.kind)
-            require(f"commit of {side}", commit, record.commit)
-            require(f"uncommitted changes of {side}", False, record.dirty)
-        cases = tuple(case.model_copy(update={"commands": None}) for case in comparison.cases)
-        search = None if upgrade is None else _parse(Upgrade, upgrade)
-        if search and (cause := search.cause):
-            releases = [release for share in cause.shares for release in share.releases]
-            _require_moved(releases, cause.suspects, comparison.packages)
-        code = None if attribution is None else _parse(Attribution, attribution)
-        if code is not None:
-            require("comparison of an attribution", comparison.id, code.comparison)
-        return comparison.model_copy(update={"cases": cases}), search, code
-    except Exception as error:  # of any kind
-        raise ArtifactError(reason(error)) from error
-
-
-def _require_moved(
-    releases: Sequence[Release], suspects: Collection[str], moves: Iterable[PackageChange]
-) -> None:
-    """Refuse a cause with packages that did not move; raises ArtifactError."""
-    moved = {(move.package, move.base, move.head) for move in moves}
-    others = [
-        release.package
-        for release in releases
-        if (release.package, release.previous, release.version) not in moved
-    ]
-    others += {*suspects} - {package for package, *_ in moved}
-    if others or max(len(releases), len(suspects)) > len(moved):
-        package = printable(others[0]) if others else "a package twice"
-        raise ArtifactError(f"{package} as a cause, or a suspect, whose versions do not differ so")
-
-
-def require(name: str, expected: object, value: object) -> None:
-    """Raise ArtifactError if a value is not the expected one."""
-    if expected != value:
-        raise ArtifactError(f"{name}: expected {expected}, found {printable(str(value))}")
 
 
 def require_known(what: str, known: Collection[str], names: Iterable[str]) -> None:
@@ -284,13 +212,6 @@ def require_past(moment: datetime, now: datetime) -> None:
     """Refuse a time in the future, give or take a clock's error; raises ArtifactError."""
     if moment.astimezone(UTC) > now + _CLOCKS:
         raise ArtifactError(f"{moment.isoformat()} is in the future: is the machine's clock right?")
-
-
-def _parse(kind: type[_Kind], data: bytes) -> _Kind:
-    """Read a file whose texts are plain; raises RecordError or ArtifactError."""
-    value = files_.parse(kind, data, "the file")
-    files_.require_plain(json.loads(data))
-    return value
 
 
 def _stored(path: str, data: bytes, models: Collection[type[Artefact] | type[AsvFile]]) -> Any:

@@ -17,17 +17,11 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.host.console import Narrator
 from duetbench.show import addresses
+from duetbench.show.html.charts import group
+from duetbench.show.html.comparison_page import STYLES
 from duetbench.show.site import asv_site
 from duetbench.show.site.pages import case, evidence, experiment, front, packages
-from duetbench.show.site.pages.site import (
-    Card,
-    PageFile,
-    Site,
-    gather,
-    group,
-    raw_files,
-    render,
-)
+from duetbench.show.site.pages.site import Card, PageFile, Site, gather, raw_files, render
 from duetbench.store.files import REMEDIES, remedy
 from duetbench.trend import reading
 from duetbench.trend.reading import Sources
@@ -134,6 +128,7 @@ def build(
     """
     sources = reading.read(results) if sources is None else sources
     folder = _folder(output)
+    folder.put(f"static/{STYLES.name}", STYLES.read_bytes)
     for path in sorted(STATICS.rglob("*.*")):
         folder.put(f"static/{path.relative_to(STATICS).as_posix()}", path.read_bytes)
     no_asv = asv_site.bring(root, results, folder.put, narrator) if with_asv else asv_site.LEFT_OUT

@@ -12,7 +12,7 @@ from typing import Final
 from markupsafe import Markup
 
 from duetbench.show.change import GREY, AttributionText, of_all, own_counts, place
-from duetbench.show.site.charts import Caption
+from duetbench.show.html.charts import Caption
 from duetbench.show.site.words import drawing
 from duetbench.store.attribution import Attribution, Function, Node
 

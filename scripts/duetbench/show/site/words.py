@@ -1,71 +1,20 @@
-"""The text of pages: figures, times and links in words, and the templates that contain them."""
+"""What only pages of a site say, and the templates that contain it."""
 
 import glob
-import re
 import shlex
-import sys
-from datetime import UTC, datetime
-from functools import cache, lru_cache
-from typing import Any, Final
+from functools import cache
+from typing import Any
 
 import jinja2
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from duetbench.core.metrics import CPU, judged_in
-from duetbench.core.text import clean
-from duetbench.project.names import experiment, name
+from duetbench.project.names import name
 from duetbench.project.schema import PROFILES
 from duetbench.show import addresses, formats
-from duetbench.show.formats import quantity
+from duetbench.show.html import words
 from duetbench.store.change import INPROCESS
 from duetbench.trend.table import Night
-
-__all__ = ["experiment", "name", "quantity"]
-
-_JOINTS: Final = re.compile(r"(?<=[/_,=-])(?=[^/_,=-])|(?<=\.)(?=[A-Za-z_])")
-_CODE: Final = re.compile(r"`([^`]+)`")
-
-
-def iso(time: float | str | datetime) -> str:
-    """Write a moment for programs: `2026-11-20T03:00:00Z`. Numbers are seconds since 1970."""
-    return f"{_utc(time):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def moment(time: float | str | datetime) -> str:
-    """Write a moment for readers, to the minute: `20 Nov 2026, 03:00 UTC`."""
-    when = _utc(time)
-    return f"{when.day} {when:%b %Y, %H:%M} UTC"
-
-
-def day(time: float | str | datetime) -> str:
-    """Write a day for readers: `20 Nov 2026`."""
-    when = _utc(time)
-    return f"{when.day} {when:%b %Y}"
-
-
-@lru_cache(maxsize=8192)  # names of machines, runs and cases recur on many pages
-def breakable(name: str) -> Markup:
-    """Allow line breaks in a case id or file name only at its joints."""
-    return Markup("<wbr>").join(escape(part) for part in _JOINTS.split(clean(name)))
-
-
-def unbroken(sentence: str) -> Markup:
-    """Keep each figure of a sentence on one line with its percent sign."""
-    return Markup("&nbsp;%").join(escape(part) for part in clean(sentence).split(" %"))
-
-
-def prose(sentence: str) -> Markup:
-    """Mark up a sentence in which backticks enclose `code`."""
-    escaped = str(escape(clean(sentence)))
-    return Markup(_CODE.sub(r"<code>\1</code>", escaped))  # noqa: S704 - escaped before
-
-
-def _utc(time: float | str | datetime) -> datetime:
-    if isinstance(time, str):
-        time = datetime.fromisoformat(time)
-    if isinstance(time, datetime):
-        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
-    return datetime.fromtimestamp(time, UTC)
 
 
 def figure(case: str, metric: str) -> str:
@@ -108,17 +57,10 @@ def drawing(template: str, **context: Any) -> Markup:
 
 @cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("duetbench.show.site.pages", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-        # Not `isinstance`: markup is a str too, and is clean already.
-        finalize=lambda value: clean(value) if type(value) is str else value,
-    )
-    filters = (moment, iso, day, breakable, prose, formats.percent, formats.size)
-    environment.filters |= {function.__name__: function for function in filters}
-    environment.globals |= {"at": addresses, "words": sys.modules[__name__], "ends": formats.ends}
-    return environment
+    """Return the environment of all pages: that of a comparison's file, with more templates."""
+    shared = words.environment()
+    own = jinja2.PackageLoader("duetbench.show.site.pages", "templates")
+    loaders = [own] if shared.loader is None else [own, shared.loader]
+    site = shared.overlay(loader=jinja2.ChoiceLoader(loaders))
+    site.globals = {**shared.globals, "at": addresses, "figure": figure}
+    return site

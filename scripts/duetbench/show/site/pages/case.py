@@ -13,9 +13,10 @@ from duetbench.project import names
 from duetbench.project.published import SHARED_PAGE
 from duetbench.show import addresses, formats
 from duetbench.show.change import ChangeText, describe
+from duetbench.show.html.charts import group
 from duetbench.show.site import words
 from duetbench.show.site.pages import trends
-from duetbench.show.site.pages.site import PageFile, Site, group, guard, render
+from duetbench.show.site.pages.site import PageFile, Site, guard, render
 from duetbench.store.change import Change
 from duetbench.trend.table import Table
 
@@ -136,7 +137,7 @@ def suite_of(case: str) -> str:
 
 def _declared_facts(case: Case) -> list[tuple[str, str]]:
     endpoint, load = case.endpoint, case.load
-    connections = words.quantity(load.connections, "connection")
+    connections = formats.quantity(load.connections, "connection")
     model = f"closed loop, {connections}"
     if load.model is not LoadModel.CLOSED:
         model = f"{load.model.value}, {load.rate:g} requests/s, at most {connections}"

@@ -17,9 +17,10 @@ from duetbench.project.published import SHARED_PAGE, ChartLayout, Published
 from duetbench.project.schema import PROFILES
 from duetbench.show import addresses, choices, inprocess
 from duetbench.show.claims import Evidence, tally
+from duetbench.show.html.charts import Caption, Dot, Quantity, Value, forest
 from duetbench.show.page import ANSWERED, Answer, Section, answer_table, facts, order_cases, select
-from duetbench.show.site.charts import Caption, Dot, PlotPoint, Quantity, Value, forest, plot
 from duetbench.show.site.pages.site import PageFile, Site, guard, render
+from duetbench.show.site.plots import PlotPoint, plot
 from duetbench.store.change import INPROCESS
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary
 

@@ -16,11 +16,12 @@ from duetbench.project.names import CaseName
 from duetbench.project.published import SHARED_PAGE
 from duetbench.show import addresses
 from duetbench.show.change import ChangeText, describe
-from duetbench.show.site.charts import Caption
+from duetbench.show.html.charts import Caption
+from duetbench.show.html.words import day
 from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.experiment import questions
 from duetbench.show.site.pages.site import PageFile, Site, guard, json_file, render, severity
-from duetbench.show.site.words import day, fill
+from duetbench.show.site.words import fill
 from duetbench.store.change import Change, SeriesName
 from duetbench.trend.reading import coverage
 from duetbench.trend.summary import ENOUGH_LAUNCHES

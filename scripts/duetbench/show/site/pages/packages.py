@@ -17,18 +17,13 @@ from duetbench.core.units import Interval
 from duetbench.project import names
 from duetbench.show import addresses, formats
 from duetbench.show.change import AttributionText, ChangeText, RowText, describe
-from duetbench.show.site import charts
-from duetbench.show.site.charts import CHANGE, Caption, Dot, PlotPoint, Quantity, Value
-from duetbench.show.site.pages.site import (
-    Card,
-    PageFile,
-    ReleasedPackage,
-    Site,
-    group,
-    guard,
-    render,
-)
-from duetbench.show.site.words import day, figure
+from duetbench.show.html import charts
+from duetbench.show.html.charts import CHANGE, Caption, Dot, Quantity, Value, group
+from duetbench.show.html.words import day
+from duetbench.show.site import plots
+from duetbench.show.site.pages.site import Card, PageFile, ReleasedPackage, Site, guard, render
+from duetbench.show.site.plots import PlotPoint
+from duetbench.show.site.words import figure
 from duetbench.store.comparison import PackageChange, differences
 from duetbench.trend import releases
 from duetbench.trend.releases import START, MeasuredRelease, ReleaseAxis, ReleaseEffect, Result
@@ -253,7 +248,7 @@ def _moved(root: str, number: int, axis: ReleaseAxis) -> Iterator[Markup]:
         metric = next((metric for metric in (CPU, START) if metric in has), "seconds")
         its = names.name(of_endpoint[0].case)
         label = ", ".join(filter(None, (its.what, its.server, its.rest * (metric != START))))
-        yield charts.plot(
+        yield plots.plot(
             Caption(f"endpoint-{number}-{place}", label if its.known else name, _FIRST),
             Quantity("release", units.plain),
             Quantity(f"{_title(metric)}, times the first release's", units.plain, "×"),

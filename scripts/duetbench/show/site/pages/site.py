@@ -7,7 +7,7 @@ the site, and no clock: the same `results/` give the same bytes.
 
 import json
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
@@ -20,6 +20,7 @@ from duetbench.core.model import Verdict
 from duetbench.project.published import Published, SuiteDeclaration, load_published, read_suites
 from duetbench.show import addresses
 from duetbench.show.change import AttributionText, contains
+from duetbench.show.html.charts import group
 from duetbench.show.published_page import reference_runs
 from duetbench.show.site.words import fill
 from duetbench.store import asv_results
@@ -33,20 +34,11 @@ from duetbench.trend.releases import ReleaseAxis, axes
 from duetbench.trend.summary import RunSummary
 from duetbench.trend.table import KINDS, Events, Kind, Night, Table, events, tables
 
-K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 W = TypeVar("W")
 
 TableKey = tuple[str, Kind]
 """A machine's id and a kind of figures, which together have a table."""
-
-
-def group(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
-    """Collect the values of each key; keys and values keep their order."""
-    groups: dict[K, list[V]] = {}
-    for key, value in pairs:
-        groups.setdefault(key, []).append(value)
-    return {key: tuple(values) for key, values in groups.items()}
 
 
 _MONTH: Final = len("202611")  # begins the id of a run, and of points

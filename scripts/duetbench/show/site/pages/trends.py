@@ -13,8 +13,9 @@ from duetbench.core.metrics import HEADLINES, METRICS
 from duetbench.project import names
 from duetbench.show import addresses, formats
 from duetbench.show.change import describe
-from duetbench.show.site import charts, words
-from duetbench.show.site.charts import TONES, Caption, Quantity
+from duetbench.show.html.charts import TONES, Caption, Quantity
+from duetbench.show.html.words import day
+from duetbench.show.site import plots
 from duetbench.show.site.pages.site import Card, Site
 from duetbench.store.change import Change, SeriesName, judgement_on
 from duetbench.trend import table as history
@@ -113,8 +114,8 @@ def spark(case: str, tables: Sequence[Table]) -> Markup:
     if table is None or not (metric := next(iter(metrics(table, case)), "")):
         return Markup("")
     values = _values(table, case, metric, nights(table, case)[-_SKETCH:])
-    known = words.quantity(len(values) - values.count(None), "point")
-    return charts.spark(values, f"{title(metric, table)}, {known}")
+    known = formats.quantity(len(values) - values.count(None), "point")
+    return plots.spark(values, f"{title(metric, table)}, {known}")
 
 
 def _values(table: Table, case: str, metric: str, of: Nights) -> list[float | None]:
@@ -345,7 +346,7 @@ def change_card(site: Site, record: Change) -> Card:
         values, step = _values(around[0], name.case, name.metric, around[1]), around[2]
     return Card(
         page=addresses.change(record.id),
-        when=f"{words.day(record.when)}, {record.status}",
+        when=f"{day(record.when)}, {record.status}",
         what=text.name.what,
         variant=text.name.variant if text.name.known else "",
         figure=text.change,
@@ -377,8 +378,8 @@ def _around(site: Site, record: Change) -> tuple[Table, Nights, int] | None:
 def _chart(
     about: Caption, data: Mapping[str, Any], case: str, table: Table, metric: str, of: Nights
 ) -> Markup:
-    rows = _rows(table, case, metric, of[-charts.ROWS :]) if metric else ()
-    return charts.figure(about, data, ("date", "run"), title(metric, table), rows, "trend")
+    rows = _rows(table, case, metric, of[-plots.ROWS :]) if metric else ()
+    return plots.figure(about, data, ("date", "run"), title(metric, table), rows, "trend")
 
 
 def _rows(table: Table, case: str, metric: str, of: Nights) -> Iterator[Sequence[str]]:

@@ -1,14 +1,13 @@
-"""Charts: interval plots, which are tables with a drawing in each row, and line charts.
+"""Interval plots: tables with a drawing in each row.
 
 The interval plot is the customary picture of many estimates (Lewis & Clarke, BMJ 2001;322:1479).
-Its places are per cent of the cell's width, so one drawing fits every page. chart.js draws line
-charts from the JSON in the page. Both kinds also show their figures as a table. Pure.
+Its places are per cent of the cell's width, so one drawing fits every page. Pure.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from markupsafe import Markup, escape
 
@@ -17,15 +16,16 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.show import formats
-from duetbench.show.site.words import drawing
+from duetbench.show.html.words import drawing
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 STYLES: Final = 10
 """Styles of series: five colours (Okabe and Ito's) in the stylesheet, first with full lines, then
 with dashes."""
 TONES: Final = {Verdict.SLOWER: "worse", Verdict.FASTER: "better", Verdict.NO_CHANGE: "same"}
 """CSS classes of verdicts; all others have the class `open`."""
-ROWS: Final = 150
-"""Most rows of the table below a line chart; the data file has all figures."""
 
 _LEAST_CHANGE: Final = 0.01  # either side of "no change": noise must not look large
 _REACH: Final = 2.5  # times the largest figure: farther ceilings would squeeze the figures
@@ -150,6 +150,14 @@ def styles(names: Iterable[str]) -> dict[str, int]:
     return {name: place % STYLES for place, name in enumerate(sorted(set(names)))}
 
 
+def group(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
+    """Collect the values of each key; keys and values keep their order."""
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return {key: tuple(values) for key, values in groups.items()}
+
+
 def forest(
     about: Caption, quantity: Quantity, groups: Mapping[str, Sequence[Dot]], *, repeats: str = ""
 ) -> Markup:
@@ -168,7 +176,7 @@ def forest(
                 _picture(dot, scale, style[dot.series]) if scale else "",
                 quantity.format(dot.value.figure.estimate) if dot.value.figure else "—",
                 quantity.interval(dot.value.figure),
-                _further(quantity, dot.value),
+                further(quantity, dot.value),
             )
             for dot in group
         ]
@@ -263,119 +271,11 @@ def _axis(quantity: Quantity, scale: Scale) -> Markup:
     return Markup(svg)  # noqa: S704 - escaped above
 
 
-def _further(quantity: Quantity, value: Value) -> str:
+def further(quantity: Quantity, value: Value) -> str:
+    """Write what else is known of a figure: its ceiling, the published one, a note."""
     parts = [
         f"{name} {quantity.format(figure)}"
         for name, figure in (("published", value.published), ("ceiling", value.ceiling))
         if figure is not None
     ]
     return "; ".join(filter(None, (*parts, value.remark)))
-
-
-@dataclass(frozen=True, slots=True)
-class PlotPoint:
-    """One measured point and its link; `cut`: no line joins it to the point before."""
-
-    x: float
-    value: Value
-    href: str = ""
-    cut: bool = False
-
-
-def plot(
-    about: Caption,
-    x: Quantity,
-    y: Quantity,
-    lines: Mapping[str, Sequence[PlotPoint]],
-    *,
-    names: Sequence[str] = (),
-    log: bool = False,
-    marks: Iterable[Mapping[str, Any]] = (),
-) -> Markup:
-    """Draw lines by name, which determines colour and marker, as data and as a table.
-
-    `names` label x at 0, 1, 2 …. Without them x is a number, and the vertical axis begins at zero
-    or is logarithmic.
-    """
-    style = styles(lines)
-    rows = [
-        (
-            name,
-            names[round(point.x)] if names else x.format(point.x),
-            point.href,
-            y.format(point.value.figure.estimate) if point.value.figure else "—",
-            y.interval(point.value.figure),
-            _further(y, point.value),
-        )
-        for name, points in lines.items()
-        for point in points
-    ]
-    model = {
-        "x": {"title": x.title, "kind": "number", "names": list(names)},
-        "y": {"title": y.title, "format": y.script, "log": log, "zero": not names},
-        "series": [
-            {"name": name, "slot": style[name], "points": [*map(_point, points)]}
-            for name, points in lines.items()
-        ],
-        "marks": [*marks],
-    }
-    return figure(about, model, ("series", x.title), y.title, rows)
-
-
-def _point(point: PlotPoint) -> dict[str, Any]:
-    value, figure = point.value, point.value.figure
-    fields = {
-        "x": point.x,
-        "mean": figure and figure.estimate,
-        "low": figure and figure.low,
-        "high": figure and figure.high,
-        "hollow": not value.valid or None,
-        "cut": point.cut or None,
-        "note": value.remark or None,
-        "href": point.href or None,
-        "beside": value.published,
-    }
-    return {name: field for name, field in fields.items() if field is not None}
-
-
-def figure(
-    about: Caption,
-    model: Mapping[str, Any],
-    heads: Sequence[str],
-    title: str,
-    rows: Iterable[Sequence[str]],
-    kind: str = "plot",
-) -> Markup:
-    """Make a figure that a script fills; a row is its words, a link, and a figure's cells.
-
-    `kind`: a `plot` is drawn from the model; for a `trend`, the model says where the data are.
-    """
-    all_rows, words = list(rows), len(heads)
-    return drawing(
-        "plot.html.j2",
-        about=about,
-        kind=kind,
-        model=model,
-        heads=heads,
-        title=title,
-        rows=[(row[:words], row[words], row[words + 1 :]) for row in all_rows[:ROWS]],
-        hidden=max(0, len(all_rows) - ROWS),
-    )
-
-
-def spark(values: Sequence[float | None], label: str) -> Markup:
-    """Draw a series as a labelled line without axes; empty if it has fewer than two figures."""
-    figures = [(place, value) for place, value in enumerate(values) if value is not None]
-    if len(figures) < 2:
-        return Markup("")
-    low, high = (end(value for _, value in figures) for end in (min, max))
-    middle, span = (low + high) / 2, max(high - low, 0.02 * abs(high), 1e-12)
-    points = [
-        f"{3 + 114 * place / (len(values) - 1):.1f},{14 - 20 * (value - middle) / span:.1f}"
-        for place, value in figures
-    ]
-    x, y = points[-1].split(",")
-    return Markup(
-        '<svg class="spark" viewBox="0 0 120 28" width="120" height="28" role="img" '
-        'aria-label="{}"><polyline points="{}"/><circle cx="{}" cy="{}" r="2.5"/></svg>'
-    ).format(label, " ".join(points), x, y)
