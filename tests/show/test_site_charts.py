@@ -22,9 +22,9 @@ from duetbench.show.html.charts import (
     forest,
     scale_of,
 )
-from duetbench.show.site.pages.experiment import value_of
-from duetbench.show.site.plots import PlotPoint, plot
 from duetbench.trend.summary import summarise_case
+from observatory.show.site.pages.experiment import value_of
+from observatory.show.site.plots import PlotPoint, plot
 
 PLAIN: Final = Quantity("figure", units.plain)
 ABOUT: Final = Caption("x", "Throughput")

@@ -70,7 +70,7 @@ OutputOption = Annotated[
 
 PlanOption = Annotated[
     Path | None,
-    Option("--plan", metavar="FILE", help="Measure a shard of this night (`duetbench ci plan`)."),
+    Option("--plan", metavar="FILE", help="Measure a shard of this night (`observatory plan`)."),
 ]
 
 ShardOption = Annotated[
