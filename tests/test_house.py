@@ -30,17 +30,17 @@ STATEMENTS: Final = {
 raises it by 250, in a commit of its own."""
 PAGES: Final = 2_750
 """Upper bound of lines of the pages' scripts, styles and templates."""
-MODULES: Final = {"duetbench": 162, "observatory": 68}
+MODULES: Final = {"duetbench": 164, "observatory": 68}
 REACH: Final = {"run": (74, 9_250), "compare": (119, 15_800)}
 """Modules and statements that a verb's module imports, directly or not."""
-CHAIN: Final = 14
+CHAIN: Final = 15
 """Modules in the longest chain of imports."""
 
 CAPABILITIES: Final = {
     "why": ("duetbench.judge.why", "duetbench.cli.why"),
     "bisect": (
-        "duetbench.trend.culprits",
-        "duetbench.trend.bisect",
+        "duetbench.trend.bisection",
+        "duetbench.trend.mixed_locks",
         "duetbench.cli.bisect",
         "observatory.cli.changes",
     ),
