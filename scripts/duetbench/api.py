@@ -16,7 +16,7 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.project import target as targets
 from duetbench.project.plan import make_plan
 from duetbench.project.project import Project
-from duetbench.project.settings import Target
+from duetbench.project.target import Target
 from duetbench.show.tidy import tables
 from duetbench.store import result_files
 from duetbench.store.comparison import Comparison

@@ -17,7 +17,7 @@ from duetbench.measure.instructions.profiling import Code, Observed, Profile
 from duetbench.measure.testbed import SideCase
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
-from duetbench.project.settings import Target
+from duetbench.project.target import Target
 from duetbench.show.change import AttributionText
 from duetbench.store.attribution import APPLICATION
 from duetbench.store.comparison import Instructions

@@ -32,7 +32,7 @@ PLATFORM = MappingProxyType(dependencies.marker_environment("3.14.7"))
 
 @pytest.fixture(scope="module")
 def cases() -> tuple[Case, ...]:
-    usual = Project(ROOT).settings.usual
+    usual = Project(ROOT).configuration.usual
     declared = {case.id: case for case in all_cases("quick", "nightly") if case.python in usual}
     return tuple(declared.values())
 

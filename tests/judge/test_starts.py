@@ -30,10 +30,10 @@ from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import tools
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
-from duetbench.project.settings import Target
-from duetbench.show.answer import exit_code
+from duetbench.project.target import Target
 from duetbench.show.change import AttributionText
-from duetbench.show.view import make_view
+from duetbench.show.comparison_view import make_view
+from duetbench.show.conclusion import exit_code
 from duetbench.store.attribution import APPLICATION
 from duetbench.store.comparison import Comparison, Duet, Judgement, command, rebuilt
 from duetbench.store.files import Journal
@@ -221,7 +221,8 @@ def served(folder: Path, logs: Path, burn: float, wait: float, more: str = "") -
     ours, target = Project.here(), Target(app="main:app")
     testbed: Testbed = assemble(
         DeployedTarget(folder, target, folder, {}, (".",), "", {}), [case], logs,
-        generator=tools.find_oha(ours.settings.oha), lock=ours.lock, interpreter=ours.interpreter,
+        generator=tools.find_oha(ours.configuration.oha), lock=ours.lock,
+        interpreter=ours.interpreter,
     )  # fmt: skip
     return SideCase(case, testbed)
 

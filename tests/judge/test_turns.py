@@ -28,8 +28,8 @@ from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
-from duetbench.show.answer import exit_code
-from duetbench.show.view import make_view
+from duetbench.show.comparison_view import make_view
+from duetbench.show.conclusion import exit_code
 from duetbench.store.comparison import Comparison, Curve, Duet, Instructions, Judgement, SideName
 from fake_sessions import SilentReporter, make_duet, side
 from synthetic import MACHINE, make_case, ok

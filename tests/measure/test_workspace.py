@@ -24,7 +24,7 @@ from duetbench.measure.testbed import SideCase, Testbed, fill
 from duetbench.project import tools
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
-from duetbench.project.settings import Target
+from duetbench.project.target import Target
 from duetbench.store.comparison import Instructions
 
 SECRET = "s3cret-of-ours"
@@ -93,7 +93,8 @@ def testbed(case: Case, state_home: Path, tmp_path: Path) -> Testbed:
     ours = Project.here()
     made = assemble(
         deployed(root, TOKEN=SECRET), [case], tmp_path / "logs",
-        generator=tools.find_oha(ours.settings.oha), lock=ours.lock, interpreter=ours.interpreter,
+        generator=tools.find_oha(ours.configuration.oha), lock=ours.lock,
+        interpreter=ours.interpreter,
     )  # fmt: skip
     return replace(made, inherited={**made.inherited, "NOTED": str(tmp_path / "noted")})
 

@@ -148,7 +148,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         cases = Project(root).cases("quick")
         yield assemble(
             Project(root), cases, root / "logs",
-            generator=tools.find_oha(Project.here().settings.oha),
+            generator=tools.find_oha(Project.here().configuration.oha),
             interpreter=lambda _: python,
         )  # fmt: skip
 

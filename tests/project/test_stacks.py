@@ -10,7 +10,7 @@ import pytest
 from bare import QUIET
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import paths
-from duetbench.project import interpreters, locks, settings, stacks, tools
+from duetbench.project import configuration, interpreters, locks, stacks, tools
 from duetbench.project.project import Project
 from duetbench.store.comparison import PackageChange
 from tiny_index import Index, serving
@@ -165,7 +165,7 @@ def test_nights_wait_before_they_lock_a_release(checkout: Path, index: Index) ->
 
     def locked(declared: str) -> dict[str, str]:
         (checkout / "pyproject.toml").write_text(f"[tool.duetbench]\n{declared}\n")
-        settings.load.cache_clear()
+        configuration.load.cache_clear()
         locks.renew(Project.here(), QUIET, as_of=locks.cooldown(Project(checkout)))
         return dict(Project.here().lock("one").packages)
 

@@ -15,10 +15,11 @@ from bare import QUIET
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import command
 from duetbench.host.console import Console, Narrator
-from duetbench.project import locks, settings, stacks, target_locks, wheels
+from duetbench.project import locks, stacks, target, target_locks, wheels
+from duetbench.project.configuration import Interpreter
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
-from duetbench.project.settings import Interpreter, Target
+from duetbench.project.target import Target
 from duetbench.project.target_locks import ProjectPackages
 from repos import commit, git, write
 from tiny_index import Index, serving
@@ -81,13 +82,13 @@ def root(tmp_path: Path) -> Path:
 
 
 def deployed(root: Path) -> DeployedTarget:
-    declared = {"3.14": Project.here().settings.interpreters["3.14"]}
+    declared = {"3.14": Project.here().configuration.interpreters["3.14"]}
     return DeployedTarget(root, WANTED, root, declared, (), "uv.lock", {})
 
 
 def laid(root: Path) -> Path:
     root.mkdir(exist_ok=True)
-    (root / settings.FOLDER).mkdir()
+    (root / target.FOLDER).mkdir()
     return root
 
 

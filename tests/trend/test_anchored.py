@@ -25,8 +25,8 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge import matching, revisions
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.lending import Borrower
+from duetbench.judge.preparation import Scope
 from duetbench.judge.samples import CaseDuets, Mode
-from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks
 from duetbench.project.anchor import Anchor, anchor_file, anchor_text, load_anchor

@@ -26,7 +26,7 @@ from duetbench.project import locks
 from duetbench.project.project import Project
 from duetbench.store.change import Change, SeriesName, StackState
 from duetbench.store.comparison import Comparison, Duet, PackageChange
-from duetbench.trend import bisect
+from duetbench.trend import mixed_locks
 from fake_sessions import make_duet
 from histories import QUICK
 from observatory.github import lock_branch
@@ -355,18 +355,18 @@ QUIETLY: Final = Reporter(rich.console.Console(quiet=True))
 def test_a_search_that_was_stopped_goes_on(four: tuple[str, str], tmp_path: Path) -> None:
     """From the duet in which it was: what was played is not played again."""
     root = tmp_path / "tiny"
-    sought = bisect.of_locks(Project(root), DEPENDENT, *four)
+    sought = mixed_locks.of_locks(Project(root), DEPENDENT, *four)
     played: list[Ratios] = []
     for stop in (7, None):
         played.append(Ratios(stop))
         if stop:
             with pytest.raises(InterruptedRun):
-                bisect.find(Project(root), sought, QUIETLY, 600.0, 1, making(played[-1]))
+                mixed_locks.find(Project(root), sought, QUIETLY, 600.0, 1, making(played[-1]))
             (kept,) = (tmp_path / "state" / "duetbench" / "searches").iterdir()
             with kept.open("a") as stream:
                 stream.write('[["half", [], ["be')  # as a killed one leaves it
         else:
-            cause = bisect.find(Project(root), sought, QUIETLY, 600.0, 1, making(played[-1]))
+            cause = mixed_locks.find(Project(root), sought, QUIETLY, 600.0, 1, making(played[-1]))
     assert [len(one.duet_log) for one in played] == [7, 18]  # of 24; in one of them it was stopped
     assert played[0].first[:4] in ([True, False] * 2, [False, True] * 2)
     (share,) = cause.shares

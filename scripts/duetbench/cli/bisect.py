@@ -16,11 +16,11 @@ from duetbench.cli.options import (
     machine,
     resumable,
 )
-from duetbench.cli.sides import LockOption
+from duetbench.cli.side_options import LockOption
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.core.errors import UsageError
 from duetbench.host.console import Console, Narrator, print_json
-from duetbench.judge import revisions, targets
+from duetbench.judge import deployment, revisions
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.project.deployed_target import DeployedTarget
@@ -28,7 +28,7 @@ from duetbench.project.project import Project
 from duetbench.project.subject import Subject
 from duetbench.show.change import cause_lines
 from duetbench.store.result_files import find_comparison
-from duetbench.trend import bisect
+from duetbench.trend import mixed_locks
 
 
 @with_target
@@ -88,22 +88,22 @@ def bisect_command(
         subject: Subject = project
         if project.target:
             earlier, later = lock or (None, None)
-            subject = targets.working(project, narrator, copies, later, other=earlier)
+            subject = deployment.working(project, narrator, copies, later, other=earlier)
         if comparison is not None:
-            task = bisect.of_comparison(subject, comparison, select, narrator)
+            task = mixed_locks.of_comparison(subject, comparison, select, narrator)
         elif lock and isinstance(subject, DeployedTarget):
             # All cases of a target have the same packages, so the search needs only one.
             select = select or glob.escape(subject.cases("quick")[0].id)
-            base = targets.other_text(project, subject, narrator, copies, lock=lock[0])
-            task = bisect.of_locks(subject, select, base, targets.text_of(subject))
+            base = deployment.other_text(project, subject, narrator, copies, lock=lock[0])
+            task = mixed_locks.of_locks(subject, select, base, deployment.text_of(subject))
         elif lock and select:
-            task = bisect.of_locks(
+            task = mixed_locks.of_locks(
                 project, select, *(revisions.lock_text(project.root, n) for n in lock)
             )
         else:
             raise UsageError("expected --select with the case to measure")
         with resumable():
-            cause = bisect.find(subject, task, Reporter(console), limit, DEFAULT_SEED, Real)
+            cause = mixed_locks.find(subject, task, Reporter(console), limit, DEFAULT_SEED, Real)
     if as_json:
         print_json({"series": task.series.model_dump(), **cause.model_dump(mode="json")})
         return

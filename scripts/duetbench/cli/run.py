@@ -57,8 +57,8 @@ from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.plan import launch_seconds
 from duetbench.project.project import Project
 from duetbench.project.subject import Subject
-from duetbench.show import page as pages
-from duetbench.show.run import as_markdown, print_cases, print_page
+from duetbench.show import run_view as pages
+from duetbench.show.run_text import as_markdown, print_cases, print_page
 from duetbench.store import files, run_files
 from duetbench.trend.summary import summarise
 
@@ -164,7 +164,7 @@ def execute(
     `begin` completes the header of the run, and `advise` says how an interrupted one continues.
     """
     narrator = Narrator(console)
-    missing = assembly.unattainable(plan.cases, subject.settings_for, subject.lock, narrator)
+    missing = assembly.unattainable(plan.cases, subject.configuration_for, subject.lock, narrator)
     attainable = [case for case in plan.cases if case.id not in missing]
     assembly.require_packages(attainable, subject.lock)
     installs = narrator if isinstance(subject, DeployedTarget) else None  # else set-up does

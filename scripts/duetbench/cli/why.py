@@ -13,7 +13,7 @@ from duetbench.cli.options import (
     machine,
     repository,
 )
-from duetbench.cli.sides import BaseWithOption, LockOption, WithOption
+from duetbench.cli.side_options import BaseWithOption, LockOption, WithOption
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.core.errors import CountError, HistoryError, SetupError, UsageError
 from duetbench.host import paths
@@ -23,7 +23,7 @@ from duetbench.judge import revisions
 from duetbench.judge.comparison import Contrast
 from duetbench.judge.counted import BothSides
 from duetbench.judge.pairs import Sides
-from duetbench.judge.sides import Scope
+from duetbench.judge.preparation import Scope
 from duetbench.judge.why import attribute as explain
 from duetbench.judge.why.attribute import attribute
 from duetbench.project import plan as planning

@@ -34,8 +34,8 @@ from duetbench.judge.matching import package_changes
 from duetbench.judge.pairs import Pair, Side, Sides
 from duetbench.measure.testbed import server_of
 from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.pyproject import FILE as TARGET
 from duetbench.project.schema import ANCHOR, FILE, PUBLISHED
-from duetbench.project.settings import FILE as TARGET
 from duetbench.project.target_locks import LOCKS
 from duetbench.store.comparison import PackageChange
 

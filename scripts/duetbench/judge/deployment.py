@@ -26,17 +26,18 @@ from duetbench.project import (
     interpreters,
     locks,
     stacks,
-    target,
+    target_cases,
     target_locks,
     target_python,
 )
+from duetbench.project.configuration import Interpreter
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
 from duetbench.project.schema import InterpreterSpec
 from duetbench.project.servers import GEVENT, SERVERS
 from duetbench.project.setting import AS_DECLARED, Setting
-from duetbench.project.settings import FOLDER, STACK, Interpreter, Target
 from duetbench.project.stacks import Stack
+from duetbench.project.target import FOLDER, STACK, Target
 
 _GUNICORN_ASGI: Final = Version("25")
 """The first gunicorn that serves ASGI without another package."""
@@ -104,7 +105,7 @@ def deploy(
     if like is None:
         by_name, texts = _interpreters(project, place, choice, [lock, beside], pins, narrator)
     else:
-        by_name, texts = dict(like.settings.interpreters), {}
+        by_name, texts = dict(like.configuration.interpreters), {}
     pythons = [_locate(project, spec) for spec in by_name.values()]
     python = pythons[0]
     notes = _builders(pythons) if like is None else _other_python(place, choice, python, within)
@@ -137,7 +138,7 @@ def deploy(
             if (other := _needs(server, ways, interface)) != needs:
                 lock_for(other)
         choice, notes = ways[-1], (*notes, *note)
-        cases = target.cases(
+        cases = target_cases.cases(
             choice, project.root, interface=interface, server=server, pythons=tuple(by_name)
         )
     else:
@@ -267,7 +268,7 @@ def _interpreters(
     """
     within = revisions.within(project.root)
     requests = [target_python.request(place, name, within) for name in choice.python or (None,)]
-    specs = [target_python.choose(request, project.settings, narrator) for request in requests]
+    specs = [target_python.choose(request, project.configuration, narrator) for request in requests]
     texts: dict[tuple[Path, str], str] = {}
 
     def read() -> list[str]:
@@ -278,14 +279,14 @@ def _interpreters(
         return ["\n".join(pins), *texts.values()]
 
     if not choice.python:
-        known = requests[0], specs[0], read, place, project.settings, narrator
+        known = requests[0], specs[0], read, place, project.configuration, narrator
         specs = [target_python.prefer(*known)]
     return {target_python.name_of(spec): spec for spec in specs}, texts
 
 
 def _locate(project: Project, spec: InterpreterSpec) -> Interpreter:
     name = target_python.name_of(spec)
-    only = project.settings.model_copy(update={"interpreters": {name: spec}})
+    only = project.configuration.model_copy(update={"interpreters": {name: spec}})
     return interpreters.locate(name, only)
 
 

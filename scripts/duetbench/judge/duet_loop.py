@@ -2,9 +2,9 @@
 
 A rule says which cases need another duet. A comparison continues until all cases are decided
 (`session`), points of trends until each ratio is known to a standard error (`trend.anchored`), and
-a search asks for one duet after another (`trend.bisect`). Cases that share a server are measured on
-one launch of each side. The order of a round is random. So is the side that starts first in a
-server's first duet; the sides then swap from duet to duet.
+a search asks for one duet after another (`trend.mixed_locks`). Cases that share a server are
+measured on one launch of each side. The order of a round is random. So is the side that starts
+first in a server's first duet; the sides then swap from duet to duet.
 
 A duet must not judge what it prevents. If a side could use more than its share of the cores, each
 side is also launched alone, one right after the other, directly after the duet. The side that

@@ -7,7 +7,7 @@
   all reports say so.
 
 A target (an application that options or a few keys declare) is prepared in copies. Here these are
-copies of two revisions; in all other comparisons the project is such a copy (see `targets`).
+copies of two revisions; in all other comparisons the project is such a copy (see `deployment`).
 
 Each side has its own copy of the files.
 """
@@ -22,7 +22,7 @@ from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import Case, Missing, Profile
 from duetbench.host import paths
 from duetbench.host.console import Narrator
-from duetbench.judge import change_locks, revisions, targets
+from duetbench.judge import change_locks, deployment, revisions
 from duetbench.judge.lending import Borrower, declares, lend_experiments, lend_module
 from duetbench.judge.matching import match_cases
 from duetbench.judge.pairs import Pair, Side, Sides
@@ -32,11 +32,11 @@ from duetbench.measure.testbed import SideCase
 from duetbench.project import interpreters, locks, setting, stacks, tools
 from duetbench.project import plan as planning
 from duetbench.project.anchor import Anchor
+from duetbench.project.configuration import Configuration, Interpreter
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.setting import AS_DECLARED, Setting
-from duetbench.project.settings import Interpreter, Settings
 from duetbench.project.stacks import Stack
 from duetbench.project.subject import Subject
 from duetbench.store.comparison import AS_OF, LOCKED, SideRecord
@@ -67,7 +67,7 @@ class _Part:
     subject: Subject
     cases: tuple[Case, ...]
     lock: Callable[[str], Stack]
-    settings: Callable[[str], Settings]
+    configuration: Callable[[str], Configuration]
     tree: str | None = None
     source: Borrower | None = None
 
@@ -104,7 +104,7 @@ def of_revisions(project: Project, base: str | None, head: str | None, scope: Sc
         own = Borrower(revision.label, Project(place), declaring, label)
         cases = own.cases(scope.profile)
         return _Part(
-            _record(revision), own.project, cases, own.lock, own.settings, revision.tree, own
+            _record(revision), own.project, cases, own.lock, own.configuration, revision.tree, own
         )
 
     parts = part(earlier, before), part(later, after)
@@ -119,10 +119,10 @@ def _of_targets(
     """Prepare a target in copies of two revisions."""
     lent, remarks = _lend_app(project, base, head, scope)
     assert project.target is not None  # noqa: S101 - the caller asks before
-    lock = targets.lock_in(base[1], project.target)
-    after, of_head = targets.deploy(project, head[1], scope.narrator, beside=lock)
-    scope.narrator.say(targets.describe(after))
-    before, of_base = targets.deploy(project, base[1], scope.narrator, like=after)
+    lock = deployment.lock_in(base[1], project.target)
+    after, of_head = deployment.deploy(project, head[1], scope.narrator, beside=lock)
+    scope.narrator.say(deployment.describe(after))
+    before, of_base = deployment.deploy(project, base[1], scope.narrator, like=after)
     parts = _itself(base[0], before, scope), _itself(head[0], after, scope)
     notes = tuple(dict.fromkeys((*remarks, *of_head, *of_base)))
     both = _prepare(*parts, scope, project, notes=notes)
@@ -163,7 +163,9 @@ def _lend_app(
 def _itself(revision: Revision, place: Subject, scope: Scope) -> _Part:
     """Describe a revision whose own declarations say how it is measured."""
     cases = place.cases(scope.profile)
-    return _Part(_record(revision), place, cases, place.lock, place.settings_for, revision.tree)
+    return _Part(
+        _record(revision), place, cases, place.lock, place.configuration_for, revision.tree
+    )
 
 
 def _record(revision: Revision) -> SideRecord:
@@ -240,7 +242,7 @@ def of_interpreters(subject: Subject, base: str, head: str, scope: Scope) -> Sid
         UsageError: They are the same, or one of them is not declared.
         SetupError: An interpreter or environment cannot be made.
     """
-    declared = subject.settings.interpreters
+    declared = subject.configuration.interpreters
     for name in (base, head):
         if name not in declared:
             raise UsageError(f"--python: no interpreter {name!r}; declared are {sorted(declared)}")
@@ -358,7 +360,7 @@ def of_anchor(project: Project, anchor: Anchor, scope: Scope) -> Anchored:
         f"the anchor has no experiment {name}: both sides use that of {state.label}, {state.commit}"
         for name in sorted({case.experiment for case in cases if case in lent})
     )
-    lost = assembly.unattainable(cases, part.settings, part.lock, scope.narrator)
+    lost = assembly.unattainable(cases, part.configuration, part.lock, scope.narrator)
     cases = tuple(case for case in cases if case.id not in lost)
     missing = tuple(Missing(case=case, reason=reason) for case, reason in lost.items())
     base = _side(part, cases, cases, scope, generator)
@@ -385,15 +387,15 @@ def _here(
     cases = tuple(case for case in cases if python in {None, case.python})
     within = subject.within if isinstance(subject, DeployedTarget) else None
     place = replace(subject, root=revisions.copy(subject.root, scope.copies, inside=within))
-    return _Part(record, place, cases, lock, subject.settings_for)
+    return _Part(record, place, cases, lock, subject.configuration_for)
 
 
 def _generator(subject: Subject, scope: Scope) -> Path:
     """Find the load generator, and install it first; a bare name if no server will be loaded."""
     if not scope.loaded:
         return Path("oha")
-    tools.ensure_oha(subject.settings.oha, scope.narrator)
-    return tools.find_oha(subject.settings.oha)
+    tools.ensure_oha(subject.configuration.oha, scope.narrator)
+    return tools.find_oha(subject.configuration.oha)
 
 
 def _require_readable(project: Project, whose: str) -> None:
@@ -424,7 +426,7 @@ def _prepare(
         lost: dict[str, str] = {}
         for part in (base, head):
             rest = [new for _, new in common if new.id not in lost]
-            lost |= assembly.unattainable(rest, part.settings, part.lock, scope.narrator)
+            lost |= assembly.unattainable(rest, part.configuration, part.lock, scope.narrator)
         common = tuple(pair for pair in common if pair[1].id not in lost)
         missing += tuple(Missing(case=case, reason=reason) for case, reason in lost.items())
     before = _side(base, cases[0], [old for old, _ in common], scope, generator)
@@ -465,7 +467,7 @@ def _side(
     pythons = sorted({case.python for case in needed})
 
     def interpreter(name: str) -> Interpreter:
-        settings = part.settings(name).adding(pythons)
+        settings = part.configuration(name).adding(pythons)
         try:
             return interpreters.locate(name, settings)
         except SetupError:  # it is not installed yet

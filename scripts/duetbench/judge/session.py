@@ -35,7 +35,7 @@ from duetbench.judge.samples import Mode, explaining
 from duetbench.judge.sequential_test import SequentialTest, judge, judge_beside
 from duetbench.judge.statistics import Method
 from duetbench.measure.testbed import preparation, preparing
-from duetbench.project import names, tools
+from duetbench.project import case_names, tools
 from duetbench.project import plan as planning
 from duetbench.store import result_files
 from duetbench.store.comparison import (
@@ -394,7 +394,7 @@ class _Session:
         shown = moved[::-1][:_NAMED] if len(counts) > _NAMED else [*counts]
         for name in shown:
             pair = self.candidates.get(name)
-            title = names.of(pair.case).what if pair else self.jobs[name].name
+            title = case_names.of(pair.case).what if pair else self.jobs[name].name
             self.reporter.note(f"{title} {executes(counted.judge(counts[name]))}, {took}")
         if more := len(counts) - len(shown):
             self.reporter.note(f"{more} more counted, {len(moved) - len(shown)} of which moved")

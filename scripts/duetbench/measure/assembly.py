@@ -12,9 +12,9 @@ from duetbench.host import machine
 from duetbench.host.console import Narrator
 from duetbench.measure.testbed import Testbed, inherited_variables
 from duetbench.project import interpreters, stacks, tools
+from duetbench.project.configuration import Configuration, Interpreter
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.servers import SERVERS
-from duetbench.project.settings import Interpreter, Settings
 from duetbench.project.stacks import Stack
 from duetbench.project.subject import Subject
 
@@ -58,7 +58,7 @@ def assemble(
     logs.mkdir(parents=True, exist_ok=True)
     return Testbed(
         apps=subject.root / "apps",
-        oha=generator or tools.find_oha(subject.settings.oha),
+        oha=generator or tools.find_oha(subject.configuration.oha),
         machine=machine.fingerprint(),
         pythons={(s, p): stacks.executable(locks[s], pythons[p]) for s, p in environments},
         interpreters=pythons,
@@ -73,7 +73,7 @@ def assemble(
 
 def unattainable(
     cases: Sequence[Case],
-    configured: Callable[[str], Settings],
+    configured: Callable[[str], Configuration],
     lock: Callable[[str], Stack],
     narrator: Narrator,
 ) -> dict[str, str]:

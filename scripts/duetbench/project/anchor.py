@@ -8,7 +8,8 @@ from pydantic import Field, StringConstraints
 
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Frozen
-from duetbench.project.schema import ANCHOR, Digest, PatchVersion, read_toml, validate
+from duetbench.project.pyproject import read_toml
+from duetbench.project.schema import ANCHOR, Digest, PatchVersion, validate
 
 _Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")]
 

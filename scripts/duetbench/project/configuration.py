@@ -1,4 +1,4 @@
-"""The `[tool.duetbench]` tables of the two `pyproject.toml` files, as types."""
+"""The harness's own `[tool.duetbench]` tables of the two `pyproject.toml` files, as types."""
 
 import functools
 import hashlib
@@ -7,40 +7,18 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, Field
 
-from duetbench.core.errors import DeclarationError, UsageError
+from duetbench.core.errors import DeclarationError
 from duetbench.core.metrics import Concern
-from duetbench.core.model import Frozen, Interface, InterpreterRecord
-from duetbench.core.units import read_share, read_time
+from duetbench.core.model import Frozen, InterpreterRecord
+from duetbench.core.units import read_share
 from duetbench.host import paths
-from duetbench.project.schema import (
-    Digest,
-    EnvName,
-    HeaderName,
-    HeaderText,
-    InterpreterSpec,
-    OhaSpec,
-    Several,
-    StackSpec,
-    Text,
-    read_toml,
-    validate,
-)
+from duetbench.project.pyproject import read_table, read_toml
+from duetbench.project.schema import Digest, InterpreterSpec, OhaSpec, StackSpec, validate
+from duetbench.project.target import KEYS
 
 _Model = TypeVar("_Model", bound=BaseModel)
-
-FILE: Final = "duetbench.toml"
-"""Takes precedence over `[tool.duetbench]` of `pyproject.toml`."""
-
-STACK: Final = "project"
-"""Name of the stack with the packages of a target."""
-
-NOWHERE: Final = "nowhere"
-"""Label of the packages of a target that names none."""
-
-FOLDER: Final = ".duetbench-target"
-"""Our folder in a copy: the lock, and the installed parts of the project itself."""
 
 
 Origin = Literal["prebuilt", "source", "found"]
@@ -59,7 +37,7 @@ class SourceBuild(Frozen):
     )
 
 
-class Settings(Frozen):
+class Configuration(Frozen):
     """The harness's own `[tool.duetbench]`, without the keys of a target."""
 
     interpreters: dict[str, InterpreterSpec] = Field(min_length=1, title="A table for each.")
@@ -85,7 +63,7 @@ class Settings(Frozen):
         """The interpreters that set-up installs: all but the optional ones."""
         return {name: spec for name, spec in self.interpreters.items() if not spec.optional}
 
-    def adding(self, names: Collection[str]) -> "Settings":
+    def adding(self, names: Collection[str]) -> "Configuration":
         """Return a copy in which these optional interpreters are installed like the others."""
         specs = {
             name: spec.model_copy(update={"optional": spec.optional and name not in names})
@@ -117,105 +95,13 @@ class _AppsSettings(Frozen):
     stacks: dict[str, StackSpec] = Field(default_factory=dict)
 
 
-def _seconds(value: object) -> object:
-    """Read 90s or 2m as seconds, and leave a number as it is."""
-    return (read_time(value) or value) if isinstance(value, str) else value
-
-
-class Target(Frozen):
-    """An application and how to measure it; missing values are detected, or have defaults.
-
-    Each key with a description is also an option of the commands that measure, with the same name.
-    """
-
-    app: Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")] = Field(
-        description="ASGI or WSGI application, e.g. shop.main:app."
-    )
-    factory: bool = Field(False, description="The attribute is a function that returns the app.")
-    interface: Interface | None = Field(None, description="Default: detected by importing it.")
-    requests: Several = Field(
-        ("GET /",),
-        description="A request: 'POST /orders @order.json'. Or several paths with their shares: "
-        "'GET /items/{1..100} 3 /search?q={@words.txt} 1'. Each is a case.",
-    )
-    headers: dict[HeaderName, HeaderText] = Field(
-        {},
-        description="Header of every request, e.g. 'Authorization: Bearer {TOKEN}', with the "
-        "private value of TOKEN; repeatable.",
-    )
-    expect_status: int = Field(
-        200,
-        ge=100,
-        le=599,
-        alias="expect-status",
-        description="Status that every response must have (200).",
-    )
-    server: str | None = Field(
-        None, description="Default: the one that the project has locked, or granian."
-    )
-    workers: int = Field(1, gt=0, description="Worker processes of the server (1).")
-    threads: int | None = Field(None, gt=0, description="Blocking threads per worker (WSGI: 8).")
-    loop: Text = Field("asyncio", description="Event loop (asyncio).")
-    connections: int = Field(64, gt=0, description="Connections that send without pause (64).")
-    rate: float | None = Field(
-        None, gt=0, description="Requests per second; default: as fast as connections allow."
-    )
-    env: dict[EnvName, str] = Field(
-        {},
-        description="Variable of the server; its value is never recorded. {tmp} is a fresh folder "
-        "per launch. Without a value, the current one is used. Repeatable.",
-    )
-    env_file: Several = Field(
-        (), alias="env-file", description="File with lines NAME=VALUE, as private as --env."
-    )
-    before: Several = Field(
-        (), description="Command before each start of the server, e.g. 'python -m shop.seed'."
-    )
-    after: Several = Field((), description="Command after each stop of the server.")
-    # None: see `target_python`. Two only where it is compared.
-    python: Annotated[Several, Field(max_length=1)] = Field((), title="Interpreter, e.g. 3.13t.")
-    packages: Text | None = Field(
-        None, description="File with the packages, e.g. requirements/web.txt; default: detected."
-    )
-    ready_timeout: Annotated[float, BeforeValidator(_seconds)] = Field(
-        30.0,
-        gt=0,
-        le=3600,
-        alias="ready-timeout",
-        description="Time that the server may take to start, e.g. 90s or 2m (30s).",
-    )
-    groups: Several = Field((), description="Dependency group that the app needs; repeatable.")
-    extras: Several = Field((), description="Extra of the project that it needs; repeatable.")
-    results: Text | None = Field(None, title="Folder of the repository for results.")
-
-
-KEYS: Final = frozenset(info.alias or name for name, info in Target.model_fields.items())
-"""The keys of a target in `[tool.duetbench]`."""
-
-
-def read_pyproject(root: Path) -> dict[str, Any]:
-    """Read a repository's `pyproject.toml`, if any; raises DeclarationError if it is no TOML."""
-    file = root / "pyproject.toml"
-    return read_toml(file) if file.is_file() else {}
-
-
-def read_table(root: Path) -> tuple[Path, dict[str, Any]]:
-    """Read a repository's table and the file that has it; the table is empty without a file.
-
-    Raises DeclarationError if the file is no TOML.
-    """
-    if (file := root / FILE).is_file():
-        return file, read_toml(file)
-    return root / "pyproject.toml", read_pyproject(root).get("tool", {}).get("duetbench", {})
-
-
 @functools.cache
-def load(root: Path) -> Settings:
+def load(root: Path) -> Configuration:
     """Read and validate a repository's settings; raises DeclarationError if they are invalid."""
     file, table = read_table(root)
     table = {key: value for key, value in table.items() if key not in KEYS}
     table = {**read_table(paths.PINS)[1], **table}
-    settings = _validate(Settings, file, table)
+    settings = _validate(Configuration, file, table)
     for name, spec in settings.interpreters.items():
         key, base = f"tool.duetbench.interpreters.{name}", re.sub("(-jit|t)$", "", name)
         for field, end in (("free_threaded", "t"), ("jit", "-jit")):
@@ -262,36 +148,3 @@ def stacks(root: Path) -> dict[str, StackSpec]:
         name: spec if spec.interpreters else everything.model_copy(update={"title": spec.title})
         for name, spec in specs.items()
     }
-
-
-def read_variables(file: Path, name: str = "") -> dict[str, str]:
-    """Read lines NAME=VALUE; UsageError if the file cannot be read, or a line sets nothing."""
-    variables: dict[str, str] = {}
-    try:
-        text = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"env-file {name}: it cannot be read: {error}") from error
-    for number, line in enumerate(text.splitlines(), start=1):
-        plain = line.strip().removeprefix("export ").strip()
-        if not plain or plain.startswith("#"):
-            continue
-        key, sign, value = plain.partition("=")
-        if not sign or not re.fullmatch(r"[A-Za-z_]\w*", key.strip()):
-            # Do not show the line, which may have a private value.
-            raise UsageError(f"env-file {name}, line {number}: expected NAME=value")
-        variables[key.strip()] = _unquote(value.strip())
-    return variables
-
-
-def _unquote(value: str) -> str:
-    if value[:1] in {'"', "'"} and (end := value.find(value[0], 1)) > 0:
-        return value[1:end]
-    return value.partition(" #")[0].rstrip()
-
-
-def project_name(root: Path) -> str:
-    """Return the name of a repository's project, in characters that an id may have."""
-    document = read_pyproject(root)
-    poetry = document.get("tool", {}).get("poetry", {})
-    name = document.get("project", {}).get("name") or poetry.get("name") or root.name
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", str(name)).strip("-.") or "project"

@@ -1,4 +1,4 @@
-"""A target in a copy of its repository that is prepared for it; `judge.targets` makes them."""
+"""A target in a copy of its repository that is prepared for it; `judge.deployment` makes them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,11 +8,12 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from duetbench.core.model import Case, Profile
-from duetbench.project import settings, target
+from duetbench.project import configuration, target_cases
+from duetbench.project.configuration import Configuration
 from duetbench.project.schema import InterpreterSpec
 from duetbench.project.setting import AS_DECLARED, Setting
-from duetbench.project.settings import FOLDER, STACK, Settings, Target
 from duetbench.project.subject import Subject
+from duetbench.project.target import FOLDER, STACK, Target
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,14 @@ class DeployedTarget(Subject):
         return self.root
 
     @cached_property
-    def settings(self) -> Settings:
-        declared = settings.load(self.origin)
+    def configuration(self) -> Configuration:
+        declared = configuration.load(self.origin)
         return declared.model_copy(update={"interpreters": dict(self.interpreters)})
 
-    def settings_for(self, python: str) -> Settings:
+    def configuration_for(self, python: str) -> Configuration:
         # One interpreter may be prebuilt and another one not.
         only = {python: self.interpreters[python]}
-        return self.settings.model_copy(update={"interpreters": only})
+        return self.configuration.model_copy(update={"interpreters": only})
 
     @property
     def stacks(self) -> Mapping[str, tuple[str, ...]]:
@@ -65,7 +66,7 @@ class DeployedTarget(Subject):
         if not setting:
             return self.by_profile[profile]
         case = self.by_profile[profile][0]
-        cases = target.cases(
+        cases = target_cases.cases(
             self.target.model_copy(update=setting.values),
             self.origin,
             interface=case.endpoint.interface,

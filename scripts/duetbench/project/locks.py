@@ -131,5 +131,5 @@ def renew(
 
 def cooldown(subject: Subject) -> datetime | None:
     """The latest release time that nights may lock; None: any."""
-    days = subject.settings.cooldown_days
+    days = subject.configuration.cooldown_days
     return datetime.now(UTC).replace(microsecond=0) - timedelta(days=days) if days else None

@@ -10,12 +10,13 @@ from packaging.requirements import Requirement
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Profile
 from duetbench.host import paths
-from duetbench.project import experiments, settings
+from duetbench.project import configuration, experiments
+from duetbench.project.configuration import Configuration
 from duetbench.project.experiments import Experiment
-from duetbench.project.schema import read_toml
+from duetbench.project.pyproject import read_toml
 from duetbench.project.setting import AS_DECLARED, Setting
-from duetbench.project.settings import Settings, Target
 from duetbench.project.subject import Subject
+from duetbench.project.target import Target
 
 
 @dataclass(frozen=True)
@@ -36,14 +37,14 @@ class Project(Subject):
         return cls(paths.project_root(stand_in=stand_in))
 
     @cached_property
-    def settings(self) -> Settings:
-        return settings.load(self.root).adding(self.extra_pythons)
+    def configuration(self) -> Configuration:
+        return configuration.load(self.root).adding(self.extra_pythons)
 
     @cached_property
     def experiments(self) -> tuple[Experiment, ...]:
         """Its experiments, by name; raises like `experiments.load_experiments`."""
-        declared = settings.load(self.root).interpreters
-        specs = settings.stacks(self.root)
+        declared = configuration.load(self.root).interpreters
+        specs = configuration.stacks(self.root)
         return experiments.load_experiments(self.root, declared, specs, self.extra_pythons)
 
     @cached_property
@@ -55,8 +56,10 @@ class Project(Subject):
     @cached_property
     def stacks(self) -> Mapping[str, tuple[str, ...]]:
         return {
-            name: tuple(python for python in spec.interpreters if python in self.settings.usual)
-            for name, spec in settings.stacks(self.root).items()
+            name: tuple(
+                python for python in spec.interpreters if python in self.configuration.usual
+            )
+            for name, spec in configuration.stacks(self.root).items()
         }
 
     @property

@@ -11,8 +11,8 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Profile
 from duetbench.host import paths
 from duetbench.project import interpreters, stacks
+from duetbench.project.configuration import Configuration, Interpreter
 from duetbench.project.setting import AS_DECLARED, Setting
-from duetbench.project.settings import Interpreter, Settings
 from duetbench.project.stacks import Stack
 
 
@@ -28,13 +28,13 @@ class Subject(ABC):
 
     @property
     @abstractmethod
-    def settings(self) -> Settings:
+    def configuration(self) -> Configuration:
         """The settings of the repository; raises DeclarationError if they are invalid."""
 
     @property
     @abstractmethod
     def stacks(self) -> Mapping[str, tuple[str, ...]]:
-        """Stack → the usual interpreters that it is made for; raises like `settings.stacks`."""
+        """Stack → the usual interpreters it is made for; raises like `configuration.stacks`."""
 
     @abstractmethod
     def cases(self, profile: Profile, setting: Setting = AS_DECLARED) -> tuple[Case, ...]:
@@ -104,12 +104,12 @@ class Subject(ABC):
     @property
     def version(self) -> str:
         """The version of Python that locks are read for: that of the first interpreter."""
-        return next(iter(self.settings.interpreters.values())).version
+        return next(iter(self.configuration.interpreters.values())).version
 
-    def settings_for(self, python: str) -> Settings:  # noqa: ARG002 - of a target they differ
+    def configuration_for(self, python: str) -> Configuration:  # noqa: ARG002 - of a target they differ
         """Return the settings to install an interpreter."""
-        return self.settings
+        return self.configuration
 
     def interpreter(self, name: str) -> Interpreter:
         """Find an interpreter that set-up installed; raises like `interpreters.locate`."""
-        return interpreters.locate(name, self.settings_for(name))
+        return interpreters.locate(name, self.configuration_for(name))

@@ -12,8 +12,8 @@ from duetbench.core import units
 from duetbench.core.metrics import METRICS
 from duetbench.core.text import short
 from duetbench.core.units import Interval
-from duetbench.project import names
-from duetbench.project.names import CaseName
+from duetbench.project import case_names
+from duetbench.project.case_names import CaseName
 from duetbench.show import formats
 from duetbench.store.attribution import (
     APPLICATION,
@@ -81,7 +81,7 @@ def describe(record: Change) -> ChangeText:
     if not cause and record.culprit:
         cause = _release(record.culprit)
     change, interval = formats.percent(record.ratio), formats.ends(record.interval)
-    name = names.name(record.series.case)
+    name = case_names.name(record.series.case)
     sentence = f"{name.what} {formats.effect(metric, record.interval)}"
     return ChangeText(
         record, name, sentence, formats.series_title(metric), word, change, interval, cause
@@ -213,7 +213,7 @@ class AttributionText:
     @property
     def headline(self) -> str:
         record, totals = self.record, self.record.totals
-        name = record.asked or names.name(record.case).what
+        name = record.asked or case_names.name(record.case).what
         if totals is None:
             return f"{name} {self._timed}."
         ratio = totals.head / totals.base

@@ -24,21 +24,20 @@ from duetbench.core.metrics import CPU
 from duetbench.host import cache, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
-from duetbench.judge import affected, change_locks, counted, revisions
-from duetbench.judge import sides as sides_
+from duetbench.judge import affected, change_locks, counted, preparation, revisions
 from duetbench.judge.change_locks import find_locks
 from duetbench.judge.counted import PROFILES, START_SECONDS, carrier, unit_of
 from duetbench.judge.dependencies import Dependencies, Reader
 from duetbench.judge.duet_loop import Loop, MakeInstruments, Reporter, duet_seconds
 from duetbench.judge.pairs import Pair, Side
-from duetbench.judge.sides import Scope
+from duetbench.judge.preparation import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks, stacks
 from duetbench.project.subject import Subject
 from duetbench.store.change import Cause, Change, Release, SeriesName
 from duetbench.store.comparison import Comparison, differences
 from duetbench.store.files import Journal
-from duetbench.trend.culprits import TIME_IS_UP, Names, Search, TimeIsUpError
+from duetbench.trend.bisection import TIME_IS_UP, Names, Search, TimeIsUpError
 
 FOLDER: Final = "searches"  # folder of unfinished searches, below the state folder
 
@@ -290,7 +289,7 @@ class MixedLocks:
 
         only = (glob.escape(self.case.id),)
         scope = Scope(self._profile, only, self._logs, self.reporter, self._copies)
-        both = sides_.of_locks(self.subject, self.task.stack, state(base), state(head), scope)
+        both = preparation.of_locks(self.subject, self.task.stack, state(base), state(head), scope)
         return both.base, both.head
 
     def _loaded(self) -> tuple[str, ...]:

@@ -23,12 +23,12 @@ from duetbench.core.text import short
 from duetbench.host import cache, command, git, paths
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import sides as sides_
+from duetbench.judge import preparation
 from duetbench.judge.counted import Counts, Job, jobs
 from duetbench.judge.duet_loop import Instruments, Loop, MakeInstruments, Reporter, duet_seconds
 from duetbench.judge.pairs import Pair, Side, Sides
+from duetbench.judge.preparation import Scope
 from duetbench.judge.samples import CaseDuets, Mode
-from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import plan as planning
 from duetbench.project.anchor import Anchor
@@ -384,7 +384,7 @@ def measure(
         UsageError, SetupError: A side cannot be prepared, or differs from the anchor.
     """
     fetch(project.root, anchor)
-    both = _drop_new_cases(anchor, sides_.of_revisions(project, anchor.commit, commit, scope))
+    both = _drop_new_cases(anchor, preparation.of_revisions(project, anchor.commit, commit, scope))
     verify(anchor, both.base)
     journal = Journal(paths.state_dir() / FOLDER / "checkout.jsonl")
     journal.forget()

@@ -26,10 +26,10 @@ from duetbench.host import cache, machine, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
-from duetbench.judge import sides as sides_
+from duetbench.judge import preparation
 from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.pairs import Pair
-from duetbench.judge.sides import Anchored, Scope
+from duetbench.judge.preparation import Anchored, Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks, stacks
 from duetbench.project.anchor import Anchor
@@ -177,7 +177,7 @@ def backfill(
     order = list(stacks)
     random.Random(task.seed).shuffle(order)  # noqa: S311 - a repeatable order
     anchored.fetch(task.project.root, task.anchor)
-    base = sides_.of_anchor(task.project, task.anchor, task.scope)
+    base = preparation.of_anchor(task.project, task.anchor, task.scope)
     anchored.verify(task.anchor, base.base)
     if left_out := sum(case.id in otherwise for case in base.base.cases):
         kind = "loads" if starts else "starts"

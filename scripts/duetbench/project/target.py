@@ -1,0 +1,192 @@
+"""A target: an application that options or a few keys declare, without an experiment.
+
+The keys are in `[tool.duetbench]` of `pyproject.toml`, or at the top of a `duetbench.toml`, which
+takes precedence. Command-line options with the same names override them.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
+
+from duetbench.core.errors import UsageError
+from duetbench.core.model import Frozen, Interface
+from duetbench.core.units import read_time
+from duetbench.project.pyproject import FILE, read_table
+from duetbench.project.schema import (
+    EnvName,
+    HeaderName,
+    HeaderText,
+    Several,
+    Text,
+    key_path,
+    mistake,
+    validate,
+)
+from duetbench.project.servers import SERVERS
+
+STACK: Final = "project"
+"""Name of the stack with the packages of a target."""
+
+NOWHERE: Final = "nowhere"
+"""Label of the packages of a target that names none."""
+
+FOLDER: Final = ".duetbench-target"
+"""Our folder in a copy: the lock, and the installed parts of the project itself."""
+
+
+def _seconds(value: object) -> object:
+    """Read 90s or 2m as seconds, and leave a number as it is."""
+    return (read_time(value) or value) if isinstance(value, str) else value
+
+
+class Target(Frozen):
+    """An application and how to measure it; missing values are detected, or have defaults.
+
+    Each key with a description is also an option of the commands that measure, with the same name.
+    """
+
+    app: Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")] = Field(
+        description="ASGI or WSGI application, e.g. shop.main:app."
+    )
+    factory: bool = Field(False, description="The attribute is a function that returns the app.")
+    interface: Interface | None = Field(None, description="Default: detected by importing it.")
+    requests: Several = Field(
+        ("GET /",),
+        description="A request: 'POST /orders @order.json'. Or several paths with their shares: "
+        "'GET /items/{1..100} 3 /search?q={@words.txt} 1'. Each is a case.",
+    )
+    headers: dict[HeaderName, HeaderText] = Field(
+        {},
+        description="Header of every request, e.g. 'Authorization: Bearer {TOKEN}', with the "
+        "private value of TOKEN; repeatable.",
+    )
+    expect_status: int = Field(
+        200,
+        ge=100,
+        le=599,
+        alias="expect-status",
+        description="Status that every response must have (200).",
+    )
+    server: str | None = Field(
+        None, description="Default: the one that the project has locked, or granian."
+    )
+    workers: int = Field(1, gt=0, description="Worker processes of the server (1).")
+    threads: int | None = Field(None, gt=0, description="Blocking threads per worker (WSGI: 8).")
+    loop: Text = Field("asyncio", description="Event loop (asyncio).")
+    connections: int = Field(64, gt=0, description="Connections that send without pause (64).")
+    rate: float | None = Field(
+        None, gt=0, description="Requests per second; default: as fast as connections allow."
+    )
+    env: dict[EnvName, str] = Field(
+        {},
+        description="Variable of the server; its value is never recorded. {tmp} is a fresh folder "
+        "per launch. Without a value, the current one is used. Repeatable.",
+    )
+    env_file: Several = Field(
+        (), alias="env-file", description="File with lines NAME=VALUE, as private as --env."
+    )
+    before: Several = Field(
+        (), description="Command before each start of the server, e.g. 'python -m shop.seed'."
+    )
+    after: Several = Field((), description="Command after each stop of the server.")
+    # None: see `target_python`. Two only where it is compared.
+    python: Annotated[Several, Field(max_length=1)] = Field((), title="Interpreter, e.g. 3.13t.")
+    packages: Text | None = Field(
+        None, description="File with the packages, e.g. requirements/web.txt; default: detected."
+    )
+    ready_timeout: Annotated[float, BeforeValidator(_seconds)] = Field(
+        30.0,
+        gt=0,
+        le=3600,
+        alias="ready-timeout",
+        description="Time that the server may take to start, e.g. 90s or 2m (30s).",
+    )
+    groups: Several = Field((), description="Dependency group that the app needs; repeatable.")
+    extras: Several = Field((), description="Extra of the project that it needs; repeatable.")
+    results: Text | None = Field(None, title="Folder of the repository for results.")
+
+
+KEYS: Final = frozenset(info.alias or name for name, info in Target.model_fields.items())
+"""The keys of a target in `[tool.duetbench]`."""
+
+
+def of(root: Path, options: Mapping[str, Any]) -> Target | None:
+    """Return a repository's target, from its keys and from options, which win; None: it has none.
+
+    `options` are spelled like the keys; an option that is None or empty was not given.
+
+    Raises DeclarationError for an invalid key, and UsageError for an invalid option, or for options
+    without an application.
+    """
+    file, table = read_table(root)
+    keys = {key: value for key, value in table.items() if key in KEYS}
+    values = {key: value for key, value in options.items() if was_given(value)}
+    if "app" not in {**keys, **values}:
+        if stray := list(map(option, values)):
+            raise UsageError(
+                f"{' and '.join(stray)}: expected --app module:attribute as well, or the key app "
+                f"in [tool.duetbench] of {root}, which `duetbench init` writes"
+            )
+        return None
+    try:
+        target = Target.model_validate({**keys, **values})
+    except ValidationError as error:
+        place, actual, allowed = mistake(error)
+        if place and place[0] in values:
+            name, *rest = place
+            label = key_path((option(str(name)), *rest))
+            raise UsageError(f"{label} {actual}: expected {allowed}") from error
+        where = "" if file.name == FILE else "tool.duetbench"
+        target = validate(Target, keys, str(file), table=where)
+    if target.server is not None and target.server not in SERVERS:
+        raise UsageError(f"server {target.server!r}: expected one of {', '.join(SERVERS)}")
+    return target.model_copy(update={"env": private(target, root)})
+
+
+def was_given(value: object) -> bool:
+    """Whether an option has a value, and not the one that stands for its absence."""
+    return value is not None and value is not False and value not in ((), [], {})
+
+
+def option(key: str) -> str:
+    """Spell a key as its command-line option."""
+    return {"requests": "--path or --request", "headers": "--header"}.get(key, f"--{key}")
+
+
+def private(target: Target, folder: Path) -> dict[str, str]:
+    """Read the variables of a target from its files, then from its own values.
+
+    Raises as `read_variables`, for files in `folder`.
+    """
+    variables: dict[str, str] = {}
+    for name in target.env_file:
+        variables |= read_variables(folder / name, name)
+    return variables | target.env
+
+
+def read_variables(file: Path, name: str = "") -> dict[str, str]:
+    """Read lines NAME=VALUE; UsageError if the file cannot be read, or a line sets nothing."""
+    variables: dict[str, str] = {}
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"env-file {name}: it cannot be read: {error}") from error
+    for number, line in enumerate(text.splitlines(), start=1):
+        plain = line.strip().removeprefix("export ").strip()
+        if not plain or plain.startswith("#"):
+            continue
+        key, sign, value = plain.partition("=")
+        if not sign or not re.fullmatch(r"[A-Za-z_]\w*", key.strip()):
+            # Do not show the line, which may have a private value.
+            raise UsageError(f"env-file {name}, line {number}: expected NAME=value")
+        variables[key.strip()] = _unquote(value.strip())
+    return variables
+
+
+def _unquote(value: str) -> str:
+    if value[:1] in {'"', "'"} and (end := value.find(value[0], 1)) > 0:
+        return value[1:end]
+    return value.partition(" #")[0].rstrip()
