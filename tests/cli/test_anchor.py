@@ -11,8 +11,9 @@ import pytest
 
 from bench import Done, invoke
 from duetbench.core.protocol import DUET_PROTOCOL
+from duetbench.project import locks
+from duetbench.project.anchor import anchor_file, load_anchor
 from duetbench.project.project import Project
-from duetbench.project.settings import anchor_file, load_anchor
 from duetbench.store import files, points
 from duetbench.store.comparison import Duet
 from duetbench.store.points import Points
@@ -59,7 +60,7 @@ def scene(
     file.write_text(both.replace("quick = {", "nightly = { seconds = 1 }\nquick = {"))
     with serving(monkeypatch, tmp_path / "uv") as index:
         index.add("alpha", "1.0", "2026-01-10")
-        write(root, "apps/stacks/one.txt", Project(root).resolve("one", date(2026, 1, 15)))
+        write(root, "apps/stacks/one.txt", locks.resolve(Project(root), "one", date(2026, 1, 15)))
         git(root, "init", "--quiet", "--initial-branch=main")
         commit(root, "Everything")
         made = Scene(root, tmp_path / "results", lambda *words: invoke(capsys, monkeypatch, words))

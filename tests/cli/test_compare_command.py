@@ -15,8 +15,8 @@ from duetbench.core.metrics import WORK
 from duetbench.core.model import Missing, Verdict
 from duetbench.judge import counted, session
 from duetbench.judge.session import Question, empty_comparison
-from duetbench.project import settings
-from duetbench.show.answer import exit_code
+from duetbench.project import configuration
+from duetbench.show.conclusion import exit_code
 from duetbench.store import files
 from duetbench.store.comparison import CaseComparison, Comparison, Event, Instructions, Judgement
 from repos import borrow_cache, commit, git, make_repository, make_shop, write
@@ -145,9 +145,9 @@ def test_wrong_usage_is_refused(bench: Bench) -> None:
 def test_sizes_to_act_on_are_keys_of_a_repository_too(tmp_path: Path) -> None:
     for name, size in (("right", "20%"), ("wrong", "20")):
         write(tmp_path / name, "duetbench.toml", f"material = {{ tail = '{size}' }}\n")
-    assert settings.load(tmp_path / "right").material == {"tail": 0.2}
+    assert configuration.load(tmp_path / "right").material == {"tail": 0.2}
     with pytest.raises(DeclarationError, match=r"expected a size such as 2\.5%, found '20'"):
-        settings.load(tmp_path / "wrong")
+        configuration.load(tmp_path / "wrong")
 
 
 @pytest.mark.parametrize("verb", [("compare", "HEAD~1"), ("run",)])

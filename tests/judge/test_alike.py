@@ -16,10 +16,10 @@ from duetbench.core.model import Verdict
 from duetbench.judge import counted, revisions
 from duetbench.judge.comparison import Contrast
 from duetbench.judge.pairs import Side, Sides
-from duetbench.judge.sides import Scope
+from duetbench.judge.preparation import Scope
 from duetbench.measure.instructions import counting
 from duetbench.project.project import Project
-from duetbench.project.settings import Target
+from duetbench.project.target import Target
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
 from repos import commit, git, work_in

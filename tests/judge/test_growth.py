@@ -14,12 +14,12 @@ from bench import Bench
 from comparing import CPU, busy, comparison_of, duet, judged_case
 from duetbench.core.model import Verdict
 from duetbench.judge import growth
-from duetbench.judge.pairs import CaseDuets, without_prevented
+from duetbench.judge.samples import CaseDuets, without_prevented
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.measure.testbed import SideCase
 from duetbench.project import tools
-from duetbench.show.answer import exit_code
-from duetbench.show.view import make_view
+from duetbench.show.comparison_view import make_view
+from duetbench.show.conclusion import exit_code
 from duetbench.store.comparison import SIDES, Comparison, Curve, Duet, Growth, SideName
 from fake_sessions import FakeInstruments, compared_by
 

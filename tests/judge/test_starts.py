@@ -18,20 +18,22 @@ from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel, V
 from duetbench.judge import counted, session
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Starts
-from duetbench.judge.pairs import CaseDuets, Pair, Sides, starting
+from duetbench.judge.pairs import Pair, Sides, starting
+from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.judge.session import Question
 from duetbench.judge.why import attribute
 from duetbench.measure import start
+from duetbench.measure.assembly import assemble
 from duetbench.measure.instructions import profiling
-from duetbench.measure.runner import equip
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import tools
-from duetbench.project.project import Deployment, Project
-from duetbench.project.settings import Target
-from duetbench.show.answer import exit_code
+from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.project import Project
+from duetbench.project.target import Target
 from duetbench.show.change import AttributionText
-from duetbench.show.view import make_view
+from duetbench.show.comparison_view import make_view
+from duetbench.show.conclusion import exit_code
 from duetbench.store.attribution import APPLICATION
 from duetbench.store.comparison import Comparison, Duet, Judgement, command, rebuilt
 from duetbench.store.files import Journal
@@ -216,11 +218,11 @@ def served(folder: Path, logs: Path, burn: float, wait: float, more: str = "") -
         python="3.14", stack="current", server="uvicorn", loop="asyncio", workers=1,
         load=Load(model=LoadModel.CLOSED, connections=4, duration=1, timeout=10), cores="split",
     )  # fmt: skip
-    ours, target = Project.here(), Deployment(folder, {}, (".",), "", {})
-    testbed: Testbed = equip(
-        Project(folder, Target(app="main:app"), target), [case], logs,
-        locked={"current": ours.lock("current")}, interpreters={"3.14": ours.interpreter("3.14")},
-        generator=tools.find_oha(ours.settings.oha),
+    ours, target = Project.here(), Target(app="main:app")
+    testbed: Testbed = assemble(
+        DeployedTarget(folder, target, folder, {}, (".",), "", {}), [case], logs,
+        generator=tools.find_oha(ours.configuration.oha), lock=ours.lock,
+        interpreter=ours.interpreter,
     )  # fmt: skip
     return SideCase(case, testbed)
 
@@ -240,7 +242,7 @@ def test_a_start_has_what_its_import_takes(state_home: Path, tmp_path: Path) -> 
         return start.perform(base, head, log, head_first=head_first, order=3)
 
     for sides, verdict in (((quick, slow), Verdict.SLOWER), ((slow, quick), Verdict.FASTER)):
-        starts = CaseDuets(slow.case, start=True)
+        starts = CaseDuets(slow.case, Mode.START)
         for head_first in (False, True, False):
             found = pair(*sides, head_first=head_first)
             assert (found.failed, found.order, found.alone) == ((), 3, tuple(sorted(NAMES))), found

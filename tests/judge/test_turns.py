@@ -20,15 +20,16 @@ from duetbench.core.model import Case, Flag, Launch, Verdict
 from duetbench.core.protocol import duet_load
 from duetbench.host import command
 from duetbench.judge import duet_loop, instruments, session
-from duetbench.judge.pairs import Pair, Sides, by_turns
+from duetbench.judge.pairs import Pair, Sides
+from duetbench.judge.samples import by_turns
 from duetbench.judge.session import Question
 from duetbench.measure import duet, warmup
-from duetbench.measure.runner import assemble
+from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
-from duetbench.show.answer import exit_code
-from duetbench.show.view import make_view
+from duetbench.show.comparison_view import make_view
+from duetbench.show.conclusion import exit_code
 from duetbench.store.comparison import Comparison, Curve, Duet, Instructions, Judgement, SideName
 from fake_sessions import SilentReporter, make_duet, side
 from synthetic import MACHINE, make_case, ok

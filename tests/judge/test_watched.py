@@ -14,7 +14,7 @@ from duetbench.core.model import Case
 from duetbench.judge import affected, dependencies
 from duetbench.judge.dependencies import Installed
 from duetbench.judge.pairs import Pair
-from duetbench.measure.runner import assemble
+from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import ENTRY, SideCase, Testbed
 from duetbench.project.project import Project
 from duetbench.store.comparison import PackageChange

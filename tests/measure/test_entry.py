@@ -20,7 +20,7 @@ from duetbench.measure.instructions import counting
 from duetbench.measure.instructions.counting import InstructionCount
 from duetbench.measure.testbed import ENTRY, Testbed, find_interface, inherited_variables
 from duetbench.project.project import Project
-from duetbench.project.settings import STACK
+from duetbench.project.target import STACK
 
 needs_valgrind = pytest.mark.skipif(
     counting.missing() is not None and "CI" not in os.environ, reason=f"{counting.missing()}"

@@ -23,7 +23,7 @@ from duetbench.host.command import scrub
 from duetbench.host.machine import allocate
 from duetbench.host.process_session import Session
 from duetbench.measure import identity, launch, validity, verify
-from duetbench.measure.runner import assemble
+from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import ENTRY, Testbed
 from duetbench.project.project import Project
 
@@ -175,7 +175,7 @@ def test_the_recorded_commands_can_be_repeated(tmp_path: Path) -> None:
 
 
 def test_recorded_commands_name_no_folder_of_this_machine(tmp_path: Path) -> None:
-    usual = Project.here().settings.usual
+    usual = Project.here().configuration.usual
     cases = [case for case in all_cases() if case.python in usual]
     testbed = assemble(Project.here(), cases, tmp_path)
     for case in cases:

@@ -36,10 +36,10 @@ def test_a_machine_that_is_set_up(call: Call) -> None:
     diagnosis = Diagnosis.model_validate(json.loads(done.out))
     assert not diagnosis.lacking
     by_name = {finding.what: finding.detail for finding in diagnosis.findings}
-    for name, spec in Project.here().settings.usual.items():
+    for name, spec in Project.here().configuration.usual.items():
         state = "off" if spec.free_threaded else "on"
         assert by_name[f"CPython {name}"].startswith(f"{spec.version}, GIL {state}, ")
-    assert by_name["oha"].startswith(Project.here().settings.oha.version)
+    assert by_name["oha"].startswith(Project.here().configuration.oha.version)
     assert re.search(r", (prebuilt|source); /", by_name["oha"])
     expected = {
         f"{name} for {python}"

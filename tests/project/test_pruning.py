@@ -76,7 +76,7 @@ def test_set_up_uses_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(artefact, "touch", used.append)
     project = Project.here()
     assert not any(set_up(project, QUIET).values())
-    configured = project.settings
+    configured = project.configuration
     pythons = {name: project.interpreter(name) for name in configured.usual}
     assert {tools.oha_place(configured.oha)} <= {*used}
     assert {

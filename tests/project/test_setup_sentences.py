@@ -14,11 +14,11 @@ from duetbench.cli.setup import set_up
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
-from duetbench.measure import runner
+from duetbench.measure import assembly
 from duetbench.project import interpreters, tools
+from duetbench.project.configuration import SourceBuild
 from duetbench.project.project import Project
 from duetbench.project.schema import InterpreterSpec
-from duetbench.project.settings import SourceBuild
 from duetbench.project.tools import ensure_valgrind
 from synthetic import make_case
 
@@ -57,7 +57,7 @@ def test_an_interpreter_without_its_compiler_leaves_its_cases_unmeasured(
 ) -> None:
     """A JIT without its LLVM: nothing is built for it, and the reason is what its cases have."""
     project = Project.here()
-    configured, recipe = project.settings, project.settings.source_build["3.14.7"]
+    configured, recipe = project.configuration, project.configuration.source_build["3.14.7"]
     jit = InterpreterSpec(version="3.14.7", free_threaded=False, jit=True, optional=True)
     update = {
         "interpreters": {**configured.usual, "3.14-jit": jit},
@@ -65,7 +65,7 @@ def test_an_interpreter_without_its_compiler_leaves_its_cases_unmeasured(
     }
     configured = configured.model_copy(update=update)
     cases = [make_case(f"x/y/py{name}", python=name) for name in ("3.14", "3.14-jit")]
-    lost = runner.unattainable(cases, lambda _: configured, project.lock, narrator)
+    lost = assembly.unattainable(cases, lambda _: configured, project.lock, narrator)
     assert list(lost) == ["x/y/py3.14-jit"]
     assert "the JIT of 3.14-jit is built by clang and" in lost["x/y/py3.14-jit"]
     assert "LLVM 999 or 998, which are missing: install clang-999" in lost["x/y/py3.14-jit"]
@@ -85,7 +85,7 @@ def test_a_rust_that_is_missing_or_too_old(programs: Programs, says: str, told: 
     programs.write("cc", "exit 0")
     if says:
         programs.write("cargo", says)
-    found = tools.oha_faults(Project.here().settings.oha)
+    found = tools.oha_faults(Project.here().configuration.oha)
     assert re.search(told, found[0]) if told else found == []
     page = paths.project_root() / "docs" / "install.md"
     assert f"cargo (Rust ≥ {tools.RUST})" in page.read_text("utf-8")
@@ -95,7 +95,7 @@ def test_another_crate_or_program_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A crate in cargo's cache stops the build; a changed program is noticed unstarted."""
-    spec = Project.here().settings.oha
+    spec = Project.here().configuration.oha
     crate = tmp_path / "registry" / "cache" / "index" / f"oha-{spec.version}.crate"
     crate.parent.mkdir(parents=True)
     crate.write_bytes(b"something else")

@@ -15,9 +15,11 @@ from bare import QUIET
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import command
 from duetbench.host.console import Console, Narrator
-from duetbench.project import settings, stacks, target_locks, wheels
-from duetbench.project.project import Deployment, Project
-from duetbench.project.settings import Interpreter, Target
+from duetbench.project import locks, stacks, target, target_locks, wheels
+from duetbench.project.configuration import Interpreter
+from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.project import Project
+from duetbench.project.target import Target
 from duetbench.project.target_locks import ProjectPackages
 from repos import commit, git, write
 from tiny_index import Index, serving
@@ -79,14 +81,14 @@ def root(tmp_path: Path) -> Path:
     return laid(tmp_path / "shop")
 
 
-def deployed(root: Path) -> Project:
-    declared = {"3.14": Project.here().settings.interpreters["3.14"]}
-    return Project(root, WANTED, Deployment(root, declared, (), "uv.lock", {}))
+def deployed(root: Path) -> DeployedTarget:
+    declared = {"3.14": Project.here().configuration.interpreters["3.14"]}
+    return DeployedTarget(root, WANTED, root, declared, (), "uv.lock", {})
 
 
 def laid(root: Path) -> Path:
     root.mkdir(exist_ok=True)
-    (root / settings.FOLDER).mkdir()
+    (root / target.FOLDER).mkdir()
     return root
 
 
@@ -152,13 +154,13 @@ def test_other_versions_are_resolved_from_what_the_project_asks_for(
     target_locks.lock_copy(root, given(root, python), ["granian"], python, QUIET)
     project = deployed(root)
     keep = project.lock_file("project").read_text()
-    text = project.resolve("project", None, keep=keep, pins=["granian==1.0"])
+    text = locks.resolve(project, "project", None, keep=keep, pins=["granian==1.0"])
     assert stacks.parse(text, "it", python.version) == {
         "alpha": "1.0",
         "beta": "1.0",
         "granian": "1.0",
     }
-    text = project.resolve("project", None, keep=keep, pins=["beta==2.0"])
+    text = locks.resolve(project, "project", None, keep=keep, pins=["beta==2.0"])
     assert stacks.parse(text, "it", python.version)["beta"] == "2.0"
 
 

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from bench import PROJECT
 from duetbench import __version__
 from duetbench.host import command
-from duetbench.project import settings
+from duetbench.project import configuration
 from repos import git
 
 _EVERY_VERB: Final = """
@@ -157,7 +157,7 @@ def test_the_machine_is_looked_at_without_a_checkout(installed: Installed) -> No
     assert installed.run("duetbench", "--version").stdout == f"{__version__}\n"
     done = installed.run("duetbench", "doctor")
     assert (done.returncode, done.stderr) == (1, "")
-    oha = settings.load(PROJECT).oha.version
+    oha = configuration.load(PROJECT).oha.version
     assert f"oha {oha} is not installed: run `duetbench setup`" in done.stdout
     assert "Not ready to measure: oha" in done.stdout
     assert "CPython 3" not in done.stdout

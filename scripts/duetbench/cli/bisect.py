@@ -1,13 +1,10 @@
 """`duetbench bisect`: which release, or which commit, caused a change?"""
 
-import glob
-from dataclasses import asdict
 from typing import Annotated
 
 from typer import Argument, Option
 
 from duetbench.cli.options import (
-    DEFAULT_SEED,
     JsonOption,
     ResultsOption,
     WaitOption,
@@ -17,20 +14,16 @@ from duetbench.cli.options import (
     machine,
     resumable,
 )
-from duetbench.cli.sides import LockOption
+from duetbench.cli.side_options import LockOption
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.core.errors import UsageError
-from duetbench.host.console import Console, Narrator, print_json
-from duetbench.judge import revisions, targets
-from duetbench.judge.comparison import Contrast, Extent, compare
+from duetbench.host.console import Console, print_json
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.instruments import Real
 from duetbench.project.project import Project
 from duetbench.show.change import cause_lines, commit_lines
-from duetbench.store.comparison import Comparison
+from duetbench.store.change import CommitCause
 from duetbench.store.result_files import find_comparison
-from duetbench.trend import bisect, commits
-from duetbench.trend.commits import CommitCause
+from duetbench.trend import commit_search, mixed_locks
 
 
 @with_target
@@ -80,7 +73,7 @@ def bisect_command(
     interrupted, or ran out of time.
     """
     console = Console(stderr=as_json)
-    project, narrator = Project.here(stand_in=options["app"] is None), Narrator(console)
+    project = Project.here(stand_in=options["app"] is None)
     limit = budget_seconds(budget) or 0.0
     name, *more = [*(names or []), None]
     if name and lock:
@@ -88,36 +81,21 @@ def bisect_command(
     if len(more) > 1:
         project = with_options(project, options, [python] if python else [])
         ends = _two(names or [])
-        cause = _search_commits(project, ends, select or "*", limit, console, wait)
+        clean_up(console)
+        with machine(wait, console.say):
+            cause = commit_search.search(project, ends, select or "*", limit, Reporter(console))
         _print_commits(cause, ends, console, as_json=as_json)
         return
     comparison = find_comparison(name, results or project.results) if name else None
     if name and comparison is None:
         raise UsageError(f"no comparison has the name {name!r}: give its id, or its file")
     project = with_options(project, options, [python] if python else [])
-    if not (lock or comparison):
+    evidence = comparison or lock
+    if evidence is None:
         raise UsageError("expected what to search: GOOD BAD, --lock BASE HEAD, or a comparison")
     clean_up(console)
-    with machine(wait, console.say), revisions.copies() as copies:
-        place = project
-        if project.target:
-            earlier, later = lock or (None, None)
-            place = targets.working(project, narrator, copies, later, other=earlier)
-        if comparison is not None:
-            task = bisect.of_comparison(place, comparison, select, narrator)
-        elif lock and project.target:
-            # All cases of a target have the same packages, so the search needs only one.
-            select = select or glob.escape(place.cases("quick")[0].id)
-            base = targets.other_text(project, place, narrator, copies, lock=lock[0])
-            task = bisect.of_locks(place, select, base, targets.text_of(place))
-        elif lock and select:
-            task = bisect.of_locks(
-                project, select, *(revisions.lock_text(project.root, n) for n in lock)
-            )
-        else:
-            raise UsageError("expected --select with the case to measure")
-        with resumable():
-            found = bisect.find(place, task, Reporter(console), limit, DEFAULT_SEED, Real)
+    with machine(wait, console.say), resumable():
+        task, found = mixed_locks.search(project, evidence, select, limit, Reporter(console))
     if as_json:
         print_json({"series": task.series.model_dump(), **found.model_dump(mode="json")})
         return
@@ -131,32 +109,11 @@ def _two(names: list[str]) -> tuple[str, str]:
     return names[0], names[1]
 
 
-def _search_commits(
-    project: Project,
-    ends: tuple[str, str],
-    select: str,
-    seconds: float,
-    console: Console,
-    wait: str | None,
-) -> CommitCause | None:
-    clean_up(console)
-    quiet = Reporter(Console(quiet=True))
-
-    def look(commit: str, load: float | None) -> Comparison:
-        extent = Extent((select,), seconds=load, counts_only=load is None)
-        return compare(
-            project, Contrast((ends[0], commit)), extent, Reporter(console) if load else quiet
-        )
-
-    with machine(wait, console.say):
-        return commits.find(commits.list_commits(project.root, *ends), look, seconds, console.say)
-
-
 def _print_commits(
     cause: CommitCause | None, ends: tuple[str, str], console: Console, *, as_json: bool
 ) -> None:
     if as_json:
-        print_json(cause and asdict(cause))
+        print_json(cause and cause.model_dump(mode="json"))
         return
     for line in commit_lines(cause, *ends):
         console.say(line)

@@ -28,7 +28,7 @@ from duetbench.cli.options import (
     put_html,
     repository,
 )
-from duetbench.cli.sides import AS_LOCKED, BaseWithOption, LockOption, WithOption, days
+from duetbench.cli.side_options import AS_LOCKED, BaseWithOption, LockOption, WithOption, days
 from duetbench.cli.target_options import Options, left_out, repetition, with_options, with_target
 from duetbench.cli.verbs import hook
 from duetbench.core import units
@@ -41,9 +41,9 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Sides
 from duetbench.judge.session import InterruptedComparison, Question
 from duetbench.project.setting import Setting
-from duetbench.show.answer import covers, exit_code
 from duetbench.show.comparison_text import as_markdown, print_comparison
-from duetbench.show.view import side_text
+from duetbench.show.comparison_view import side_text
+from duetbench.show.conclusion import covers, exit_code
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
 from duetbench.store.result_files import comparison_file

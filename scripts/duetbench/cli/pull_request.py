@@ -24,7 +24,7 @@ from duetbench.github.event import MeasuringRun
 from duetbench.github.proposals import Upgrade
 from duetbench.host import git
 from duetbench.host.console import Console
-from duetbench.show.answer import UNDECIDED
+from duetbench.show.conclusion import UNDECIDED
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Cause

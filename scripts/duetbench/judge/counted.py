@@ -29,7 +29,7 @@ from duetbench.measure.inside import checkout
 from duetbench.measure.inside import program as inside
 from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase, Workspace, preparation, preparing
-from duetbench.project.project import Project
+from duetbench.project.subject import Subject
 from duetbench.store.change import INPROCESS
 from duetbench.store.comparison import (
     Collector,
@@ -468,23 +468,23 @@ def unit_of(series: str, units: Units) -> str:
     )
 
 
-def declared_jobs(project: Project) -> dict[str, str]:
+def declared_jobs(subject: Subject) -> dict[str, str]:
     """Map the series of each nightly job to the first case that has it."""
     carriers: dict[str, str] = {}
-    for case in project.cases(PROFILES[0]):
-        for series in jobs_of(case, project.units):
+    for case in subject.cases(PROFILES[0]):
+        for series in jobs_of(case, subject.units):
             carriers.setdefault(series, case.id)
     return carriers
 
 
-def carrier(project: Project, name: str) -> tuple[Case, Profile]:
+def carrier(subject: Subject, name: str) -> tuple[Case, Profile]:
     """Find the case in whose environment a case or job is measured, in the first profile with it.
 
     Raises UsageError if there is none.
     """
     for profile in PROFILES:
-        for case in project.cases(profile):
-            if name in {case.id, *jobs_of(case, project.units)}:
+        for case in subject.cases(profile):
+            if name in {case.id, *jobs_of(case, subject.units)}:
                 return case, profile
     raise UsageError(
         f"no case of this checkout is {name} or has such a job, so there is nothing to measure: "

@@ -29,12 +29,13 @@ from duetbench.judge import counted, growth
 from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, Job, differ
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.events import together
-from duetbench.judge.pairs import Pair, Sides, explaining
+from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.priors import Priors
+from duetbench.judge.samples import Mode, explaining
 from duetbench.judge.sequential_test import SequentialTest, judge, judge_beside
 from duetbench.judge.statistics import Method
 from duetbench.measure.testbed import preparation, preparing
-from duetbench.project import names, tools
+from duetbench.project import case_names, tools
 from duetbench.project import plan as planning
 from duetbench.store import result_files
 from duetbench.store.comparison import (
@@ -192,7 +193,9 @@ class _Session:
             self._count()
         if self.question.counts_only:
             return
-        turns = [name for name, pair in self.pairs.items() if pair.alone and not pair.unequal]
+        turns = [
+            name for name, pair in self.pairs.items() if pair.mode is Mode.TURN and not pair.unequal
+        ]
         if turns:
             self.note(planning.without_duets(turns))
         if self._fits():
@@ -221,7 +224,7 @@ class _Session:
         count = 0.0 if self._uncounted(pair) else START_SECONDS + EACH_SECONDS + prepared
         first += max(self.count_seconds, count)
         return (
-            f"{TOO_SMALL} {pair.duets.noun}s: one takes about {duration(duet)}"
+            f"{TOO_SMALL} {pair.mode.noun}s: one takes about {duration(duet)}"
             f"{part if 4 * prepared > duet else ''}; a first answer takes about "
             f"{duration(first)}: set --budget {units.write_time(first)}"
         )
@@ -391,7 +394,7 @@ class _Session:
         shown = moved[::-1][:_NAMED] if len(counts) > _NAMED else [*counts]
         for name in shown:
             pair = self.candidates.get(name)
-            title = names.of(pair.case).what if pair else self.jobs[name].name
+            title = case_names.of(pair.case).what if pair else self.jobs[name].name
             self.reporter.note(f"{title} {executes(counted.judge(counts[name]))}, {took}")
         if more := len(counts) - len(shown):
             self.reporter.note(f"{more} more counted, {len(moved) - len(shown)} of which moved")

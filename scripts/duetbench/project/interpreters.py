@@ -21,14 +21,8 @@ from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.project import tools
+from duetbench.project.configuration import ORIGINS, Configuration, Interpreter, Origin, SourceBuild
 from duetbench.project.schema import InterpreterSpec
-from duetbench.project.settings import (
-    ORIGINS,
-    Interpreter,
-    Origin,
-    Settings,
-    SourceBuild,
-)
 
 ARCHIVE: Final = "DUETBENCH_CPYTHON_ARCHIVE"
 """Variable with the path or address of a source archive to use instead of the mirror's, with the
@@ -73,7 +67,7 @@ print(json.dumps({
 _PROOF_TIMEOUT_S: Final = 30
 
 
-def locate(name: str, configured: Settings) -> Interpreter:
+def locate(name: str, configured: Configuration) -> Interpreter:
     """Find an installed interpreter. Starts no process.
 
     Raises UsageError if no interpreter of this name is declared, and SetupError if it is not
@@ -98,7 +92,7 @@ def locate(name: str, configured: Settings) -> Interpreter:
     )
 
 
-def place(name: str, origin: Origin, configured: Settings) -> Path:
+def place(name: str, origin: Origin, configured: Configuration) -> Path:
     """Return the folder of an interpreter, which differs for every way to build it."""
     spec = configured.interpreters[name]
     kind = f"{origin}-{spec.version}"
@@ -155,7 +149,7 @@ def mismatch(spec: InterpreterSpec, proof: dict[str, Any]) -> str | None:
     return "; ".join(differences) or None
 
 
-def complete(configured: Settings) -> bool:
+def complete(configured: Configuration) -> bool:
     """Whether all usual interpreters are there, right, and of one origin."""
     return any(
         all(
@@ -211,7 +205,7 @@ def install(request: str, log_name: str, tick: Tick, *options: str | Path) -> No
     )
 
 
-def ensure(configured: Settings, narrator: Narrator) -> bool:
+def ensure(configured: Configuration, narrator: Narrator) -> bool:
     """Install all usual interpreters, of one origin; return whether anything was installed.
 
     Raises SetupError if that is not possible, with what is missing.
@@ -224,7 +218,7 @@ def ensure(configured: Settings, narrator: Narrator) -> bool:
     return True
 
 
-def faults(configured: Settings) -> list[str]:
+def faults(configured: Configuration) -> list[str]:
     """List what is missing to build the interpreters: tools, headers, room."""
     troubles, check = tools.no_compiler(), ["cc", "-fsyntax-only", "-x", "c", "-"]
     lacking = {
@@ -262,7 +256,7 @@ def _llvm(recipe: SourceBuild) -> str | None:
     return next(versions, None)
 
 
-def fetch(configured: Settings, narrator: Narrator) -> bool:
+def fetch(configured: Configuration, narrator: Narrator) -> bool:
     """Install prebuilt interpreters, whose checksums uv knows; return whether all are there."""
     if os.environ.get(ARCHIVE):
         narrator.say(f"{ARCHIVE} is set, so the interpreters are built from that source")
@@ -280,7 +274,7 @@ def fetch(configured: Settings, narrator: Narrator) -> bool:
     return True
 
 
-def _install_prebuilt(name: str, configured: Settings, narrator: Narrator) -> None:
+def _install_prebuilt(name: str, configured: Configuration, narrator: Narrator) -> None:
     spec = configured.interpreters[name]
     target = place(name, "prebuilt", configured)
     kind = "+freethreaded" if spec.free_threaded else ""
@@ -308,13 +302,13 @@ def make(
     cache.make(target, fault=lambda there: fault(spec, there), build=fill, say=narrator.say)
 
 
-def build(configured: Settings, narrator: Narrator) -> None:
+def build(configured: Configuration, narrator: Narrator) -> None:
     """Build all usual interpreters from their source archives; raises like `ensure`."""
     for name in configured.usual:
         _from_source(name, configured, narrator)
 
 
-def _from_source(name: str, configured: Settings, narrator: Narrator) -> None:
+def _from_source(name: str, configured: Configuration, narrator: Narrator) -> None:
     spec = configured.interpreters[name]
     recipe = configured.source_build.get(spec.version)
     if recipe is None:

@@ -34,7 +34,7 @@ from duetbench.core.python_versions import OLDEST, removed
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
-from duetbench.project.settings import Interpreter
+from duetbench.project.configuration import Interpreter
 from duetbench.store import files
 
 _PROGRAM: Final = "bin/python"

@@ -12,8 +12,8 @@ from duetbench.core import units
 from duetbench.core.metrics import METRICS
 from duetbench.core.text import short
 from duetbench.core.units import Interval
-from duetbench.project import names
-from duetbench.project.names import CaseName
+from duetbench.project import case_names
+from duetbench.project.case_names import CaseName
 from duetbench.show import formats
 from duetbench.store.attribution import (
     APPLICATION,
@@ -25,8 +25,16 @@ from duetbench.store.attribution import (
     PackageTotal,
     Row,
 )
-from duetbench.store.change import Cause, Change, Effect, Narrowed, Release, Share, order
-from duetbench.trend.commits import CommitCause
+from duetbench.store.change import (
+    Cause,
+    Change,
+    CommitCause,
+    Effect,
+    Narrowed,
+    Release,
+    Share,
+    order,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +90,7 @@ def describe(record: Change) -> ChangeText:
     if not cause and record.culprit:
         cause = _release(record.culprit)
     change, interval = formats.percent(record.ratio), formats.ends(record.interval)
-    name = names.name(record.series.case)
+    name = case_names.name(record.series.case)
     sentence = f"{name.what} {formats.effect(metric, record.interval)}"
     return ChangeText(
         record, name, sentence, formats.series_title(metric), word, change, interval, cause
@@ -117,8 +125,8 @@ def commit_lines(cause: CommitCause | None, good: str, bad: str) -> tuple[str, .
     if cause is None:
         return (f"between {good} and {bad} nothing was detected that a commit could have done",)
     trait = cause.trait
-    ratio = trait.ratio.estimate ** (cause.share if cause.share < 1 else 1)
-    what = f"{trait.case}: {formats.percent(ratio)} {formats.title(trait.metric)}"
+    ratio = trait.ratio ** (cause.share if cause.share < 1 else 1)
+    what = f"{trait.case}: {formats.percent(ratio)} {formats.series_title(trait.metric)}"
     names = [f"{commit.id[:10]} {commit.subject}" for commit in cause.commits]
     if len(names) == 1:
         lines = [f"{names[0]}: {what}"]
@@ -236,7 +244,7 @@ class AttributionText:
     @property
     def headline(self) -> str:
         record, totals = self.record, self.record.totals
-        name = record.asked or names.name(record.case).what
+        name = record.asked or case_names.name(record.case).what
         if totals is None:
             return f"{name} {self._timed}."
         ratio = totals.head / totals.base

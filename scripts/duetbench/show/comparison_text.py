@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.text import Text
 
 from duetbench.core.text import some, visible
-from duetbench.project import names
+from duetbench.project import case_names
 from duetbench.show import formats
-from duetbench.show.answer import ViewRow
-from duetbench.show.view import BESIDE, COUNTS, Section, make_view
+from duetbench.show.comparison_view import BESIDE, COUNTS, Section, make_view
+from duetbench.show.conclusion import ViewRow
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 
@@ -39,7 +39,7 @@ def print_comparison(console: Console, comparison: Comparison, *, details: bool 
         for section in view.sections:
             if section.title == COUNTS and not section.folded:
                 _print_section(console, section)
-        requests = names.requests(row.case for row in comparison.cases)
+        requests = case_names.requests(row.case for row in comparison.cases)
         # The rows without change come last.
         shown = [
             replace(row, case=requests.get(row.case, row.case))

@@ -6,75 +6,25 @@ GOOD and BAD execute the same, duets decide.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from duetbench.core.errors import DuetbenchError, UsageError
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.units import Interval
 from duetbench.host import git
+from duetbench.host.console import Console
 from duetbench.judge import revisions
+from duetbench.judge.comparison import Contrast, Extent, compare
+from duetbench.judge.duet_loop import Reporter
+from duetbench.project.project import Project
+from duetbench.store.change import Commit, CommitCause, Trait
 from duetbench.store.comparison import CaseComparison, Comparison, Judgement, weight
 
-Compare = Callable[[str, float | None], Comparison]
+Look = Callable[[str, float | None], Comparison]
 """Compares GOOD with a commit: under load for so many seconds, or, with None, by counts alone."""
 
 _SAME: Final = Interval(1.0, 1.0, 1.0)
-_MOST: Final = 0.8
-"""A commit that does less than this share of the change is not called all of it."""
-
-
-class Commit(NamedTuple):
-    """A commit: 40 hex digits, the first line of its message, and whether it is a merge."""
-
-    id: str
-    subject: str
-    merge: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Trait:
-    """What differs between GOOD and BAD: a case, `instructions` or a metric of duets, a ratio."""
-
-    case: str
-    metric: str
-    ratio: Interval
-
-    def share(self, comparison: Comparison) -> Interval | None:
-        """The share of the change that a commit has: 0 as GOOD, 1 as BAD; None: it has no figure.
-
-        Shares are of logarithms, so that those of successive commits add up.
-        """
-        ratio = _ratio(comparison, self.case, self.metric)
-        if ratio is None or ratio.ends is None:
-            return None
-        whole = math.log(self.ratio.estimate)
-        low, high = sorted(math.log(end) / whole for end in ratio.ends)
-        return Interval(math.log(ratio.estimate) / whole, low, high)
-
-
-@dataclass(frozen=True, slots=True)
-class CommitCause:
-    """The result of a search.
-
-    Attributes:
-        trait: What changed.
-        commits: The commit that did it; several if none between them could be told apart.
-        share: How much of the change these commits do; 1: all.
-        measured: Commits that were measured, with the share that each has.
-        skipped: Commits without a figure, with the reason.
-    """
-
-    trait: Trait
-    commits: tuple[Commit, ...]
-    share: float
-    measured: tuple[tuple[Commit, float], ...]
-    skipped: tuple[tuple[Commit, str], ...]
-
-    @property
-    def is_all(self) -> bool:
-        return self.share >= _MOST
 
 
 def list_commits(root: Path, good: str, bad: str) -> tuple[Commit, ...]:
@@ -88,27 +38,42 @@ def list_commits(root: Path, good: str, bad: str) -> tuple[Commit, ...]:
     for line in git.ask(root, *log).splitlines():
         ids, _, subject = line.partition("\0")
         commit, *parents = ids.split()
-        commits.append(Commit(commit, subject, len(parents) > 1))
+        commits.append(Commit(id=commit, subject=subject, merge=len(parents) > 1))
     if not commits:
         raise UsageError(f"no commit is between {good} and {bad}: is {good} the earlier one?")
     return tuple(commits)
 
 
+def search(
+    project: Project, ends: tuple[str, str], select: str, seconds: float, reporter: Reporter
+) -> CommitCause | None:
+    """Search the commits between GOOD and BAD on this machine, which nothing else may use.
+
+    `select` is a glob over the ids of cases, `seconds` of load are used at most. Raises as
+    `list_commits` and `find`.
+    """
+    quiet = Reporter(Console(quiet=True))
+
+    def look(commit: str, load: float | None) -> Comparison:
+        extent = Extent((select,), seconds=load, counts_only=load is None)
+        return compare(project, Contrast((ends[0], commit)), extent, reporter if load else quiet)
+
+    return find(list_commits(project.root, *ends), look, seconds, reporter.say)
+
+
 def find(
     commits: Sequence[Commit],
-    compare: Compare,
+    look: Look,
     seconds: float,
     say: Callable[[str], None],
-    select: Callable[[str], bool] = lambda _: True,
 ) -> CommitCause | None:
     """Find the commit behind the largest change between GOOD and the last of some commits.
 
     Args:
         commits: All after GOOD, oldest first; the last is BAD.
-        compare: Compares GOOD with one of them.
+        look: Compares GOOD with one of them.
         seconds: Of load, for the whole search, where counts tell nothing.
         say: Gets a sentence per commit.
-        select: Whether a case, by its id, is searched.
 
     Returns:
         None if nothing differs that was looked at.
@@ -118,11 +83,11 @@ def find(
     """
     each = seconds / (3 + math.ceil(math.log2(len(commits))))
     load: float | None = None
-    trait = _trait(compare(commits[-1].id, None), select)
+    trait = _trait(look(commits[-1].id, None))
     if trait is None:
         say(f"both execute the same instructions: duets decide, {each:.0f} s each")
         load = each
-        trait = _trait(compare(commits[-1].id, 2 * each), select)
+        trait = _trait(look(commits[-1].id, 2 * each))
     if trait is None:
         return None
     say(f"{len(commits)} commits: which of them changed {trait.metric} of {trait.case}?")
@@ -132,7 +97,7 @@ def find(
     while places := [at for at in range(good + 1, bad) if at not in skipped]:
         at = min(places, key=lambda place: abs(2 * place - good - bad))
         try:
-            share = trait.share(comparison := compare(commits[at].id, load))
+            share = _share(trait, comparison := look(commits[at].id, load))
             reason = "" if share else _reason(comparison, trait.case)
         except DuetbenchError as problem:
             share, reason = None, str(problem)
@@ -148,15 +113,15 @@ def find(
         good, bad = (good, at) if share.estimate > 0.5 else (at, bad)
         say(f"{name}: {'as BAD' if bad == at else 'as GOOD'} ({share.estimate:.0%} of the change)")
     return CommitCause(
-        trait,
-        tuple(commits[good + 1 : bad + 1]),
-        shares[bad] - shares[good],
-        tuple((commits[at], share) for at, share in sorted(shares.items()) if at >= 0),
-        tuple((commits[at], reason) for at, reason in sorted(skipped.items())),
+        trait=trait,
+        commits=tuple(commits[good + 1 : bad + 1]),
+        share=shares[bad] - shares[good],
+        measured=tuple((commits[at], share) for at, share in sorted(shares.items()) if at >= 0),
+        skipped=tuple((commits[at], reason) for at, reason in sorted(skipped.items())),
     )
 
 
-def _trait(comparison: Comparison, select: Callable[[str], bool]) -> Trait | None:
+def _trait(comparison: Comparison) -> Trait | None:
     """The case with the largest change, in units of what is material, and the first such figure.
 
     Counts come first: they are exact, and take seconds. None: nothing changed.
@@ -165,9 +130,22 @@ def _trait(comparison: Comparison, select: Callable[[str], bool]) -> Trait | Non
     for case in comparison.cases:
         moved = [row for row in _rows(case) if row[1].moved and row[1].interval]
         size = max((weight(row, comparison.method) for _, row in moved), default=0.0)
-        if size > best and select(case.case.id) and (ratio := moved[0][1].interval):
-            best, found = size, Trait(case.case.id, moved[0][0], ratio)
+        if size > best and (ratio := moved[0][1].ratio):
+            best, found = size, Trait(case=case.case.id, metric=moved[0][0], ratio=ratio)
     return found
+
+
+def _share(trait: Trait, comparison: Comparison) -> Interval | None:
+    """The share of the change that a commit has: 0 as GOOD, 1 as BAD; None: it has no figure.
+
+    Shares are of logarithms, so that those of successive commits add up.
+    """
+    ratio = _ratio(comparison, trait.case, trait.metric)
+    if ratio is None or ratio.ends is None:
+        return None
+    whole = math.log(trait.ratio)
+    low, high = sorted(math.log(end) / whole for end in ratio.ends)
+    return Interval(math.log(ratio.estimate) / whole, low, high)
 
 
 def _ratio(comparison: Comparison, case: str, metric: str) -> Interval | None:

@@ -10,7 +10,7 @@ from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
 from duetbench.core.text import some
 from duetbench.core.units import Interval
-from duetbench.project import names
+from duetbench.project import case_names
 from duetbench.show import formats
 from duetbench.store.comparison import (
     SAME,
@@ -165,7 +165,7 @@ def rows_of(comparison: Comparison) -> tuple[ViewRow, ...]:
             case.case.id,
             judgement.metric,
             judgement,
-            str(names.of(case.case)),
+            str(case_names.of(case.case)),
             figures_of(case, judgement),
             weight=weight(judgement, comparison.method),
             awaited=_awaited(judgement, comparison),
@@ -338,7 +338,7 @@ def _executed(comparison: Comparison) -> Iterator[str]:
     if moved or len(sure) == 1:
         case, top = max(moved or sure, key=lambda pair: weight(pair[1], method))
         others = f"; {len(moved)} of {planned} cases moved so" if len(moved) > 1 else ""
-        yield f"{names.of(case.case).what} {executes(top)}{others}"
+        yield f"{case_names.of(case.case).what} {executes(top)}{others}"
     elif sure:
         most = max(abs((count.ratio or 1.0) - 1) for _, count in sure)
         size = f"moved by at most {formats.size(most)}" if most > SAME else "are the same"

@@ -11,9 +11,9 @@ from duetbench.core import units
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, WAKE_UPS, WORK
 from duetbench.core.model import Verdict
 from duetbench.core.text import TO_REPEAT, TOO_SMALL, some
-from duetbench.project import names
+from duetbench.project import case_names
 from duetbench.show import formats
-from duetbench.show.answer import (
+from duetbench.show.conclusion import (
     MOVED,
     OPEN,
     TITLES,
@@ -128,7 +128,7 @@ def make_view(comparison: Comparison) -> View:
 def _beside(comparison: Comparison) -> list[ViewRow]:
     """Make the rows of metrics that explain others, the largest move first."""
     rows = [
-        ViewRow(case.case.id, w.metric, w, str(names.of(case.case)), figures_of(case, w))
+        ViewRow(case.case.id, w.metric, w, str(case_names.of(case.case)), figures_of(case, w))
         for case in comparison.cases
         for w in case.witnesses
     ]
