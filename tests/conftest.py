@@ -23,7 +23,7 @@ from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.judge import dependencies
 from duetbench.measure import verify
-from duetbench.project import interpreters
+from duetbench.project import source_builds
 from fake_github import FakeGitHub
 from steps import Step
 
@@ -139,7 +139,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, and no archive named in the environment."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv(interpreters.ARCHIVE, raising=False)
+    monkeypatch.delenv(source_builds.ARCHIVE, raising=False)
     return tmp_path / "cache" / "duetbench"
 
 

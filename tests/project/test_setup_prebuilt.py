@@ -14,7 +14,7 @@ from rich.console import Console
 from bare import QUIET
 from duetbench.core.errors import SetupError
 from duetbench.host.console import Narrator
-from duetbench.project import interpreters, tools
+from duetbench.project import interpreters, source_builds, tools
 from duetbench.project.project import Project
 from duetbench.project.schema import OhaSpec
 from duetbench.project.settings import Interpreter
@@ -58,7 +58,7 @@ def downloads(offered: dict[str, object], tmp_path: Path, monkeypatch: pytest.Mo
     listed.write_text(json.dumps(offered))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", listed.as_uri())
-    monkeypatch.delenv(interpreters.ARCHIVE, raising=False)
+    monkeypatch.delenv(source_builds.ARCHIVE, raising=False)
     return listed
 
 
