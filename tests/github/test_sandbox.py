@@ -25,6 +25,8 @@ from duetbench.core.errors import ArtifactError, SetupError
 from duetbench.github import sandbox
 from duetbench.host import machine
 
+pytestmark = pytest.mark.real
+
 MAIN: Final = """\
 import json, os, pathlib, signal, sys, time
 script = pathlib.Path(os.environ["STAND_IN"]).read_text()

@@ -111,6 +111,7 @@ def test_revisions_that_declare_nothing_are_prepared(
     )
 
 
+@pytest.mark.real
 def test_locks_are_found_here_and_in_other_revisions(shop: Path, scope: Scope) -> None:
     commit(shop, "A lock", **{"requirements.txt": "granian==1\n"})
     write(shop, "requirements.txt", "granian==2\n")
@@ -187,6 +188,7 @@ def find(path):
 """
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("file", "text", "interface", "python", "served"),
     [

@@ -176,6 +176,7 @@ def made(layout: Layout, place: Path, index: Index) -> Path:
     return place / layout.folder
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_a_public_layout_is_prepared_as_its_tools_would(
     name: str, tmp_path: Path, index: Index
@@ -201,6 +202,7 @@ def test_a_public_layout_is_prepared_as_its_tools_would(
             assert (place / Path(*[".."] * len(deployment.within.parts)) / file).is_file()
 
 
+@pytest.mark.real
 def test_a_folder_of_a_repository_is_compared_by_commit(
     tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,6 +239,7 @@ def test_a_folder_of_a_repository_is_compared_by_commit(
         sides.of_revisions(moved, "HEAD~1", None, Scope("quick", (), tmp_path, QUIET, copies))
 
 
+@pytest.mark.real
 def test_one_interpreter_suits_the_locks_of_both_sides(tmp_path: Path, index: Index) -> None:
     """The lock of base has a wheel only for the Python that the harness runs on."""
     minor = sys.version_info.minor
@@ -257,6 +260,7 @@ def test_one_interpreter_suits_the_locks_of_both_sides(tmp_path: Path, index: In
         assert beside.cases("quick")[0].python == f"3.{minor}"
 
 
+@pytest.mark.real
 def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Index) -> None:
     root = made(LAYOUTS["src"], tmp_path / "repo", index)
     commit(root, "A change", **{"src/shop/main.py": "x = 1\n"})
@@ -288,6 +292,7 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
         compared("HEAD~1", "HEAD")
 
 
+@pytest.mark.real
 def test_an_application_is_tried_with_the_versions_that_are_measured(
     tmp_path: Path, index: Index
 ) -> None:

@@ -62,6 +62,7 @@ def downloads(offered: dict[str, object], tmp_path: Path, monkeypatch: pytest.Mo
     return listed
 
 
+@pytest.mark.real
 def test_prebuilt_ones_are_preferred(downloads: Path) -> None:
     """Both are installed, proven, of one origin, and not asked for again."""
     narrator = Narrator(Console(quiet=True))
@@ -75,6 +76,7 @@ def test_prebuilt_ones_are_preferred(downloads: Path) -> None:
     assert not interpreters.ensure(Project.here().settings, narrator)
 
 
+@pytest.mark.real
 def test_one_that_cannot_be_had_spoils_both(
     downloads: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +134,7 @@ def release(httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     return Release(httpserver, real, Project.here().settings.oha)
 
 
+@pytest.mark.real
 def test_a_prebuilt_oha_is_taken_proven_and_kept(
     tmp_path: Path, release: Release, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +156,7 @@ def test_a_prebuilt_oha_is_taken_proven_and_kept(
     )
 
 
+@pytest.mark.real
 def test_another_file_than_the_pinned_one_is_an_error_and_never_used(release: Release) -> None:
     """Neither kept, nor started, nor built instead as if nothing had been; the way out is named."""
     started = release.program.parents[3] / "started"

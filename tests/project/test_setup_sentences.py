@@ -19,6 +19,7 @@ from duetbench.project.tools import ensure_valgrind
 from synthetic import make_case
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("offline")
 def test_all_that_is_missing_is_told_at_once_before_anything_is_built(
     empty_cache: Path,
@@ -44,6 +45,7 @@ def test_all_that_is_missing_is_told_at_once_before_anything_is_built(
     assert not [*empty_cache.glob("downloads/*"), *empty_cache.glob("building/*")]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("offline")
 def test_an_interpreter_without_its_compiler_leaves_its_cases_unmeasured(
     narrator: Narrator,

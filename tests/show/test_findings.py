@@ -23,6 +23,8 @@ from duetbench.store import asv_results, files
 from duetbench.store.comparison import CaseComparison, Comparison, Duet
 from duetbench.trend.summary import RunSummary, summarise
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 RUNS = ROOT / "results" / "runs"
 

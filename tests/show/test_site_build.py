@@ -20,6 +20,8 @@ from duetbench.show.site.build import Folder
 from duetbench.store import files, run_files
 from duetbench.store.night import NightRecord, ShardRecord
 
+pytestmark = pytest.mark.long
+
 
 def a_night(day: int) -> Run:
     """A run of six cases, on a day of November 2026."""

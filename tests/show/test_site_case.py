@@ -20,6 +20,8 @@ from duetbench.store.change import SeriesName
 from made_up import History
 from site_builds import JSON, a_run, failed, scattered
 
+pytestmark = pytest.mark.long
+
 CPU = "server_cpu_per_request"
 
 

@@ -14,6 +14,8 @@ from duetbench.show import addresses
 from duetbench.show.site.pages import experiment
 from duetbench.show.site.pages.site import Site
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def site(reference_site: Site) -> Site:

@@ -27,6 +27,8 @@ from duetbench.store.change import Release
 from duetbench.store.points import AnchoredPoint, CasePoints
 from site_builds import JSON
 
+pytestmark = pytest.mark.long
+
 FIRST, SECOND, THIRD = site_builds.RELEASES
 
 
