@@ -245,7 +245,8 @@ def test_one_interpreter_suits_the_locks_of_both_sides(tmp_path: Path, index: In
     minor = sys.version_info.minor
     index.files["old-1.0.tar.gz"] = ("old", "2026-01-10", b"")
     index.add("old", "1.0", "2026-01-10", tag=f"cp3{minor}-none-linux_{platform.machine()}")
-    root = made(Layout({"requirements.txt": "old==1.0\n", "web.py": ""}, "", ""), tmp_path, index)
+    layout = Layout({"requirements.txt": "old==1.0\n", "web.py": ""}, "", "")
+    root = made(layout, tmp_path / "repo", index)
     commit(root, "A new lock", **{"requirements.txt": PINNED})
     project = Project(root, Target.model_validate({"app": "web:app", "interface": "asgi"}))
     with revisions.copies() as copies:
@@ -301,9 +302,8 @@ def test_an_application_is_tried_with_the_versions_that_are_measured(
         "import alpha\nif alpha.version != '1.0':\n    raise ImportError('too new')\n"
         "async def app(scope, receive, send): ...\n"
     )
-    root = made(
-        Layout({"requirements.txt": "alpha==2.0\n", "web.py": text}, "", ""), tmp_path, index
-    )
+    layout = Layout({"requirements.txt": "alpha==2.0\n", "web.py": text}, "", "")
+    root = made(layout, tmp_path / "repo", index)
     wanted = Target(app="web:app", python=("3.14",))
     with revisions.copies() as copies:
         place = revisions.copy(root, copies)
