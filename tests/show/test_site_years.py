@@ -18,7 +18,7 @@ import pytest
 import sites
 from bench import Once
 from duetbench.store import files
-from duetbench.trend import reading
+from observatory.trend import reading
 
 pytestmark = pytest.mark.long
 
