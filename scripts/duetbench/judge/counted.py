@@ -138,7 +138,8 @@ def program(side: SideCase) -> Iterator[Program]:
     if not testbed.interpreters[case.python].version.startswith("3.10."):
         payload.insert(0, "-P")
     env = {
-        "PYTHONPATH": str(paths.project_root()),  # of units of work
+        # Of units of work. A target has none, and both sides would import its files from there.
+        "PYTHONPATH": "" if testbed.target else str(paths.project_root()),
         checkout.CHECKOUT: str(testbed.apps.parent),
         checkout.STACK: case.stack,
     }
@@ -175,7 +176,8 @@ def program(side: SideCase) -> Iterator[Program]:
 
 
 def _join(*variables: Mapping[str, str]) -> str:
-    return os.pathsep.join(environment["PYTHONPATH"] for environment in variables)
+    folders = (environment["PYTHONPATH"] for environment in variables)
+    return os.pathsep.join(filter(None, folders))
 
 
 def _request(endpoint: Endpoint) -> Mapping[str, Any]:
