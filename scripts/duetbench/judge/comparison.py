@@ -14,7 +14,7 @@ from duetbench.core.errors import CountError, UsageError
 from duetbench.core.metrics import Concern
 from duetbench.core.model import Profile
 from duetbench.host import paths, topology
-from duetbench.judge import affected, counted, coverage, revisions, session, targets
+from duetbench.judge import affected, counted, coverage, effects, revisions, session, targets
 from duetbench.judge import sides as sides_
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, Starts
@@ -196,7 +196,7 @@ def _question(project: Project, both: Sides, extent: Extent) -> Question:
         return Question(
             touched, (), extent.seconds, extent.seed, material, start=True, lanes=topology.here()
         )
-    covered, blind = coverage.observe(touched, diff)
+    seen = effects.observe(touched.pairs)
     executed = (pair.sides for pair in touched.pairs if not pair.executes_alike)
     return Question(
         touched,
@@ -206,6 +206,6 @@ def _question(project: Project, both: Sides, extent: Extent) -> Question:
         material,
         counts_only=extent.counts_only,
         lanes=topology.here(),
-        coverage=covered,
-        no_coverage=blind,
+        coverage=coverage.find(touched, diff, seen.entered),
+        seen=seen,
     )
