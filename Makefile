@@ -3,7 +3,7 @@
 # tools  of that, also interpreters and load generator: all but the packages under test
 # bench  quick profile of every experiment, then its tables; the fifth, inside the process, by asv;
 #        then the site, of which it says where it is
-# docs   docs/ as pages in DOCS, beside which `duetbench site` puts the history and links them
+# docs   docs/ as pages in DOCS, beside which `observatory site` puts the history and links them
 # programs  what only tests want: act and actionlint (built by Go), a browser, PostgreSQL, systemd
 #        (by apt as root or in CI); without them their tests are skipped, but not in CI
 # test   the test suite; TESTS= selects, JOBS= so many at once (of all tests four, since many wait;
@@ -43,9 +43,9 @@ docs: harness
 	--builder dirhtml --doctree-dir .venv/docs docs $(DOCS)
 
 bench: setup
-	@$(BIN)/duetbench run --profile quick; code=$$?; $(BIN)/duetbench dev show latest; \
-	$(BIN)/duetbench inprocess --select 'gil.Cpu.time_tasks(*, 4)' --select 'gil.Network*'; inside=$$?; \
-	$(BIN)/duetbench site; site=$$?; \
+	@$(BIN)/duetbench run --profile quick; code=$$?; $(BIN)/observatory show latest; \
+	$(BIN)/observatory inprocess --select 'gil.Cpu.time_tasks(*, 4)' --select 'gil.Network*'; inside=$$?; \
+	$(BIN)/observatory site; site=$$?; \
 	for code in $$inside $$code $$site; do [ $$code = 0 ] || exit $$code; done
 
 $(GO_PLACES):
@@ -81,7 +81,7 @@ check: harness scripts/typescript/node_modules
 
 lock: harness
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
-	--all-extras --group dev $(if $(UPGRADE),--upgrade --exclude-newer '7 days') pyproject.toml --output-file requirements.txt
+	--group dev --group observatory $(if $(UPGRADE),--upgrade --exclude-newer '7 days') pyproject.toml --output-file requirements.txt
 
 dist: harness
 	@rm -rf dist

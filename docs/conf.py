@@ -11,7 +11,7 @@ from typing import Any, Final
 from sphinx.application import Sphinx
 
 from duetbench import __version__
-from duetbench.show import addresses
+from observatory.show import addresses
 
 REPOSITORY: Final = "{}/{}".format(
     os.environ.get("GITHUB_SERVER_URL", "https://github.com"),
@@ -29,7 +29,7 @@ myst_heading_anchors = 4
 
 html_theme = "furo"
 html_title = "duetbench docs"
-html_favicon = "../scripts/duetbench/show/site/static/icon.svg"
+html_favicon = "../scripts/observatory/show/site/static/icon.svg"
 html_static_path = ["_static"]
 html_css_files = ["docs.css"]
 templates_path = ["_templates"]

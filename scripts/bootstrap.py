@@ -30,6 +30,11 @@ STAMP = VENV / "duetbench-made"
 # Not an active environment's Python, since that may be the environment to create. The real path,
 # since `python3` and an environment's `python3.13` may be the same program.
 PYTHON: str = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+OBSERVATORY = """#!{python}
+from observatory.cli import main
+
+main()
+"""
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "duetbench"
 
 
@@ -76,7 +81,8 @@ def make_environment(uv: Path) -> None:
     inputs = (LOCK.read_bytes(), (ROOT / "pyproject.toml").read_bytes(), PYTHON, str(ROOT))
     digest = hashlib.sha256(repr(inputs).encode()).hexdigest()
     pip = [uv, "pip", "install", "--quiet", "--no-deps", "--python", VENV / "bin" / "python"]
-    whole = STAMP.exists() and STAMP.read_text() == digest and (VENV / "bin/duetbench").exists()
+    commands = (VENV / "bin" / "duetbench", VENV / "bin" / "observatory")
+    whole = STAMP.exists() and STAMP.read_text() == digest and all(c.exists() for c in commands)
     # Offline, this fails if any locked package has been removed.
     if whole and not run(
         *pip, "--offline", "--no-cache", "--require-hashes", "-r", LOCK, fatal=False
@@ -90,6 +96,9 @@ def make_environment(uv: Path) -> None:
     run(*pip, "--require-hashes", "--build-constraints", LOCK, "-r", LOCK)
     # Its build backend is among the locked packages, so this needs no network.
     run(*pip, "--offline", "--no-build-isolation", "--editable", ROOT)
+    # Beside the project's own command, and no part of its wheel: what only this repository needs.
+    commands[1].write_text(OBSERVATORY.format(python=VENV / "bin" / "python"))
+    commands[1].chmod(0o755)
     os.sync()  # after a power cut, an environment with a stamp has all its contents
     STAMP.write_text(digest)
 

@@ -99,6 +99,6 @@ token from $settings/actions/runners/new:
   sudo -u duetbench /srv/actions-runner/config.sh --url $url${group:+ --runnergroup $group} \\
     --work /srv/duetbench-work --labels duetbench,MACHINE --unattended --token TOKEN
   sudo systemctl start duetbench-clock duetbench-sandbox.socket duetbench-runner$sockets
-  sudo -u duetbench .venv/bin/duetbench ci runner   # in a checkout that is set up
+  sudo -u duetbench .venv/bin/observatory runner   # in a checkout that is set up
 MACHINE is the machine's id, which \`duetbench doctor\` shows.
 END

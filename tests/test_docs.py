@@ -13,11 +13,13 @@ import typer
 from typer.main import get_group
 
 import browsing
+import duetbench.cli
+import observatory.cli
 import site_builds
 import sites
 from bench import PROJECT
-from duetbench.cli import app, reference
 from duetbench.cli.verbs import Verb
+from observatory.cli import reference
 
 MADE: Final = PROJECT / reference.PAGE
 NAMES: Final = ("README", "CONTRIBUTING", "SECURITY", "results/STUDIES")
@@ -31,6 +33,8 @@ BANNED: Final = re.compile(
 TERMS: Final = ("anchor", "culprit", "detectable change", "duet", "injected slowdown", "mixed lock")
 """Words of this project: a page that uses one leads to the glossary's."""
 
+_COMMANDS: Final = {"duetbench": duetbench.cli.app, "observatory": observatory.cli.app}
+_PROGRAMS: Final = "|".join(_COMMANDS)
 _END: Final = re.compile(r"(?<=[.!?])(?:\*\*|\))?\s+(?=[A-Z\d*(\[\"]|duetbench )")  # of a sentence
 _FENCE: Final = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
 _UNTOLD: Final = re.compile(r"^\s*(?:\||#|<|!\[).*$", re.MULTILINE)  # tables, titles, pictures
@@ -74,15 +78,19 @@ def test_the_pages_without_the_reference_have_17_000_words_at_most() -> None:
 
 def test_commands_of_the_pages_are_there() -> None:
     blocks = "\n".join(TEXTS.values()).replace("\\\n", "")
-    lines = [(line, True) for line in re.findall(r"^ *\$ (.*duetbench .+)$", blocks, re.MULTILINE)]
-    lines += [(line, False) for line in re.findall(r"`(duetbench [^`\n]+)`", blocks)]
+    lines = [
+        (line, True)
+        for line in re.findall(rf"^ *\$ (.*\b(?:{_PROGRAMS}) .+)$", blocks, re.MULTILINE)
+    ]
+    lines += [(line, False) for line in re.findall(rf"`((?:{_PROGRAMS}) [^`\n]+)`", blocks)]
     checked = 0
     for line, complete in dict.fromkeys(lines):
         words = shlex.split(line, comments=True)
-        while words and words[0].rpartition("/")[2] != "duetbench":
+        while words and words[0].rpartition("/")[2] not in _COMMANDS:
             words.pop(0)
+        program = words[0].rpartition("/")[2] if words else "duetbench"
         rest = list(takewhile(lambda word: word not in {"|", "&&", ">"}, words[1:]))
-        command: Any = get_group(app)
+        command: Any = get_group(_COMMANDS[program])
         while rest and rest[0] in getattr(command, "commands", {}):
             command = command.commands[rest.pop(0)]
             command = command.load() if isinstance(command, Verb) else command
@@ -90,7 +98,7 @@ def test_commands_of_the_pages_are_there() -> None:
             checked += 1
             problem = ""
             try:
-                command.make_context("duetbench", rest)
+                command.make_context(program, rest)
             except typer.exceptions.TyperException as wrong:
                 problem = wrong.format_message()
             inside = "Missing" in problem or "requires" in problem  # it is named, not to be typed
@@ -99,7 +107,7 @@ def test_commands_of_the_pages_are_there() -> None:
 
 
 def test_the_reference_is_what_the_registries_say() -> None:
-    assert TEXTS[MADE.name] == reference.reference(), "run duetbench dev reference"
+    assert TEXTS[MADE.name] == reference.reference(), "run observatory reference"
 
 
 @pytest.mark.real

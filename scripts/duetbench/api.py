@@ -18,7 +18,7 @@ from duetbench.project.plan import make_plan
 from duetbench.project.project import Project
 from duetbench.project.settings import Target
 from duetbench.show.tidy import tables
-from duetbench.store import kinds
+from duetbench.store import result_files
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 
@@ -47,7 +47,7 @@ def load(name: str | Path, results: Path | None = None) -> Run | Comparison | Po
         UsageError: Nothing goes by that name, or several things do.
         RecordError: The file cannot be read, or is no result.
     """
-    return kinds.load(name, results or Project.here().results)
+    return result_files.load(name, results or Project.here().results)
 
 
 def compare(

@@ -1,4 +1,4 @@
-"""`duetbench anchor`, in real repositories; a fake stands for servers and generators."""
+"""`observatory anchor`, in real repositories; a fake stands for servers and generators."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -11,16 +11,16 @@ import pytest
 
 from bench import Done, invoke
 from duetbench.core.protocol import DUET_PROTOCOL
-from duetbench.github import incoming
 from duetbench.project.project import Project
 from duetbench.project.settings import anchor_file, load_anchor
 from duetbench.store import files, points
 from duetbench.store.comparison import Duet
-from duetbench.store.night import NightPlan
 from duetbench.store.points import Points
-from duetbench.trend import anchored
-from duetbench.trend.reading import coverage
 from fake_sessions import FakeInstruments
+from observatory.github import incoming
+from observatory.store.night import NightPlan
+from observatory.trend import anchored
+from observatory.trend.reading import coverage
 from repos import borrow_cache, commit, git, make_tiny, write
 from tiny_index import serving
 
@@ -40,7 +40,7 @@ class Scene:
     def anchored(self, name: str, *words: str) -> str:
         """Make its commit an anchor, and commit that; the anchor's commit."""
         tip = git(self.root, "rev-parse", "HEAD")
-        done = self.call("anchor", "renew", name, "--results", self.results, *words)
+        done = self.call("observatory", "anchor", "renew", name, "--results", self.results, *words)
         assert done.code == 0, done
         commit(self.root, f"Anchor {name}")
         return tip
@@ -63,7 +63,7 @@ def scene(
         git(root, "init", "--quiet", "--initial-branch=main")
         commit(root, "Everything")
         made = Scene(root, tmp_path / "results", lambda *words: invoke(capsys, monkeypatch, words))
-        monkeypatch.setattr("duetbench.cli.anchor.Real", lambda _: made.instruments)
+        monkeypatch.setattr("observatory.cli.anchor.Real", lambda _: made.instruments)
         yield made
 
 
@@ -72,20 +72,20 @@ def read(scene: Scene) -> list[points.Points]:
 
 
 def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
-    done = scene.call("anchor", "run")
+    done = scene.call("observatory", "anchor", "run")
     assert (done.code, "declare the present state as one" in done.err) == (2, True)
     write(scene.root, "README.md", "# Not committed\n")
-    done = scene.call("anchor", "renew", "first")
+    done = scene.call("observatory", "anchor", "renew", "first")
     assert (done.code, "commit them first" in done.err) == (2, True)
     commit(scene.root, "Words")
 
     first = scene.anchored("first")
     assert read(scene) == []  # there was none before
     assert load_anchor(scene.root).commit == first
-    done = scene.call("anchor", "renew", "first")
+    done = scene.call("observatory", "anchor", "renew", "first")
     assert (done.code, "is the name of the present anchor" in done.err) == (2, True)
 
-    done = scene.call("anchor", "run", "--results", scene.results)
+    done = scene.call("observatory", "anchor", "run", "--results", scene.results)
     assert done.code == 0, done
     (made,) = read(scene)
     assert (made.anchor, made.origin, made.night, made.shard) == ("first", "night", None, None)
@@ -98,7 +98,7 @@ def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
     text = anchor_file(scene.root).read_text()
     text = text.replace("protocol = 2", 'protocol = 2\ncanary = "tiny/alone/py3.14"')
     commit(scene.root, "Canary", **{"apps/anchor.toml": text})
-    done = scene.call("anchor", "run", "--results", scene.results)
+    done = scene.call("observatory", "anchor", "run", "--results", scene.results)
     assert done.code == 0, done
     made = max(read(scene), key=lambda one: one.started)
     assert {one.case for one in made.cases} == {*CASES, f"{points.CANARY}tiny/alone/py3.14"}
@@ -124,10 +124,10 @@ def test_an_anchor_that_cannot_be_played_any_more_is_replaced(scene: Scene) -> N
         "apps/anchor.toml": old.replace(f"protocol = {DUET_PROTOCOL}", "protocol = 99"),
     })  # fmt: skip
     for words in (("run",), ("renew", "second")):
-        done = scene.call("anchor", *words)
+        done = scene.call("observatory", "anchor", *words)
         assert done.code == 4
         assert "needs version 99" in done.err
-        assert "duetbench anchor renew NAME --fresh" in done.err
+        assert "observatory anchor renew NAME --fresh" in done.err
     scene.anchored("second", "--fresh")
     assert load_anchor(scene.root).previous is None
     assert scene.instruments.duet_log == []
@@ -137,13 +137,15 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
     """What fails has no point, and its reason; where and of what it is says the plan."""
     scene.anchored("first")
     plan, sent = tmp_path / "night.json", tmp_path / "sent"
-    done = scene.call("ci", "plan", "--output", plan)
+    done = scene.call("observatory", "plan", "--output", plan)
     assert done.code == 0, done
     night = files.read(NightPlan, plan)
     assert night.anchor == "first"
     scene.instruments.failing = frozenset({"tiny/alone/py3.14"})
     given = ("--plan", plan, "--shard", "1")
-    done = scene.call("anchor", "run", *given, "--budget", "40m", "--results", sent / "shard-1")
+    done = scene.call(
+        "observatory", "anchor", "run", *given, "--budget", "40m", "--results", sent / "shard-1"
+    )
     assert done.code == 0, done
     (path,) = files.paths(Points, sent / "shard-1")
     made = files.read(Points, path)
@@ -167,15 +169,15 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
 
     # Of each case three duets had been played.
     scene.instruments = FakeInstruments(stop=7)
-    done = scene.call("anchor", "run", *given, "--results", scene.results)
+    done = scene.call("observatory", "anchor", "run", *given, "--results", scene.results)
     assert done.code == 130, done
     (cut,) = read(scene)
     assert (cut.shard, cut.notes) == (1, ("it was interrupted",))
     assert {one.points[0].duets for one in cut.cases} == {3}  # none is an earlier play's
-    done = scene.call("anchor", "run", *given, "--select", "tiny/*")
+    done = scene.call("observatory", "anchor", "run", *given, "--select", "tiny/*")
     assert (done.code, "leave --select out" in done.err) == (2, True)
     commit(scene.root, "Something else")
-    done = scene.call("anchor", "run", *given)
+    done = scene.call("observatory", "anchor", "run", *given)
     assert (done.code, "check that commit out" in done.err) == (2, True)
 
 
@@ -193,9 +195,9 @@ def test_points_are_saved_after_every_duet(
         return play(instruments, *given, **how)
 
     monkeypatch.setattr(FakeInstruments, "duets", look)
-    assert scene.call("ci", "plan", "--output", plan).code == 0
+    assert scene.call("observatory", "plan", "--output", plan).code == 0
     words = ("--plan", plan, "--shard", "1", "--results", scene.results)
-    assert scene.call("anchor", "run", *words).code == 0
+    assert scene.call("observatory", "anchor", "run", *words).code == 0
     assert len(saved) == 10
     assert (saved[0], sorted(saved[-1])) == ([], [4, 5])
 
@@ -213,7 +215,7 @@ def test_what_the_anchor_did_not_have_has_no_point_yet(scene: Scene) -> None:
     write(scene.root, "apps/stacks/two.txt", lock)
     write(scene.root, "apps/tiny/experiment.toml", cases)
     commit(scene.root, "A stack")
-    done = scene.call("anchor", "run", "--results", scene.results)
+    done = scene.call("observatory", "anchor", "run", "--results", scene.results)
     assert done.code == 1, done
     (made,) = read(scene)
     assert {one.case for one in made.cases} == CASES

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from difflib import unified_diff
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,11 +15,13 @@ from typer.main import get_group
 from typer.testing import CliRunner
 
 import duetbench.cli
+import observatory.cli
 from duetbench import __version__
-from duetbench.cli import CLOSED_PIPE, app, reference
-from duetbench.cli.verbs import APPLICATION, CI, DEV, PANELS, VERBS, Verb
+from duetbench.cli import CLOSED_PIPE, app
+from duetbench.cli.verbs import APPLICATION, CI, PANELS, VERBS, Verb
 from duetbench.core.errors import EXIT_CODES, DuetbenchError
 from duetbench.host import signals
+from observatory.cli import reference
 
 LARGE: Final = {"asv", "httpx", "jinja2", "numpy", "scipy"}
 """Each takes longer to import than all that a small verb does."""
@@ -26,15 +29,22 @@ LARGE: Final = {"asv", "httpx", "jinja2", "numpy", "scipy"}
 _MAIN: Final = (
     "import atexit, sys;"
     "atexit.register(lambda: print(*sys.modules, sep='\\n', file=sys.stderr));"
-    "sys.argv[0] = 'duetbench';"
-    "from duetbench.cli import main; main()"
+    "sys.argv[0] = sys.argv.pop(1);"
+    "__import__('importlib').import_module(sys.argv[0] + '.cli').main()"
 )
-_HOME: Final = Path(duetbench.cli.__file__).parent
-_OWN: Final = "duetbench.cli."
+_PROGRAMS: Final = {
+    "duetbench": (duetbench.cli, {"": VERBS, "ci ": CI}, PANELS),
+    "observatory": (
+        observatory.cli,
+        {"": observatory.cli.VERBS},
+        observatory.cli.PANELS,
+    ),
+}
+_OWN: Final = re.compile(r"(?:duetbench|observatory)\.cli\.")
 
 
 def start(*words: str, **variables: str) -> tuple[str, set[str]]:
-    """Start the command line in a process of its own; what it said, and all that it imported."""
+    """Start a program in a process of its own; what it said, and all that it imported."""
     done = subprocess.run(
         [sys.executable, "-c", _MAIN, *words],
         env={**os.environ, **variables},
@@ -47,7 +57,7 @@ def start(*words: str, **variables: str) -> tuple[str, set[str]]:
 
 
 def own(imported: set[str]) -> set[str]:
-    found = {name.removeprefix(_OWN) for name in imported if name.startswith(_OWN)}
+    found = {_OWN.sub("", name) for name in imported if _OWN.match(name)}
     return found - {"answers", "verbs"}
 
 
@@ -58,19 +68,23 @@ def commands(group: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def verbs() -> dict[str, Any]:
-    """All listed verbs and those below them, by all their words."""
+    """All listed verbs of both programs and those below them, by all their words."""
 
     def below(group: Any, words: str) -> Iterator[tuple[str, Any]]:
         for name, command in commands(group).items():
             yield f"{words}{name}", command
             yield from below(command, f"{words}{name} ")
 
-    return dict(below(get_group(app), ""))
+    return {
+        words: verb
+        for program, (module, *_) in _PROGRAMS.items()
+        for words, verb in below(get_group(module.app), f"{program} ")
+    }
 
 
 def test_the_version_waits_for_no_verb() -> None:
     """Every step of a workflow starts like this; what one verb needs delays no other."""
-    said, imported = start("--version")
+    said, imported = start("duetbench", "--version")
     assert said == f"{__version__}\n"
     assert "duetbench.cli.verbs" in imported
     assert own(imported) == set()
@@ -80,9 +94,10 @@ def test_the_version_waits_for_no_verb() -> None:
 @pytest.mark.parametrize(
     ("words", "modules"),
     [
-        (("--help",), ()),
-        (("show", "--help"), ("options", "show")),
-        (("ci", "history", "pull", "--help"), ("history",)),
+        (("duetbench", "--help"), ()),
+        (("observatory", "--help"), ()),
+        (("duetbench", "show", "--help"), ("options", "show")),
+        (("observatory", "history", "pull", "--help"), ("history",)),
     ],
     ids=" ".join,
 )
@@ -93,13 +108,14 @@ def test_a_verb_imports_its_own_module(words: tuple[str, ...], modules: tuple[st
     assert "show" in modules or not imported & LARGE
 
 
-def test_every_verb_is_found_by_its_row(verbs: dict[str, Any]) -> None:
-    tables = {"": VERBS, "ci ": CI, "dev ": DEV}
-    listed = [f"{words}{verb}" for words, rows in tables.items() for verb in rows]
+@pytest.mark.parametrize("program", _PROGRAMS)
+def test_every_verb_is_found_by_its_row(verbs: dict[str, Any], program: str) -> None:
+    module, tables, _ = _PROGRAMS[program]
+    listed = [f"{program} {words}{verb}" for words, rows in tables.items() for verb in rows]
     assert set(listed) <= set(verbs)
     assert all(verbs[verb].help for verb in listed)
     shared = {"__init__", "answers", "options", "sides", "target_options"}
-    modules = {path.stem for path in _HOME.glob("*.py")} - shared
+    modules = {path.stem for path in Path(module.__path__[0]).glob("*.py")} - shared
     rows = [row for table in tables.values() for row in table.values()]
     assert {module for module, _ in rows} == modules
 
@@ -123,19 +139,25 @@ def test_no_verb_or_option_comes_or_goes_unseen(tmp_path: Path) -> None:
     """The tree of verbs with their options' names is recorded: scripts and habits rely on it."""
     recorded = Path(__file__).parents[1] / "data" / "help.txt"
     made = tmp_path / "help.txt"
-    made.write_text("".join(f"{line}\n" for line in tree(get_group(app), "duetbench")), "utf-8")
+    trees = (tree(get_group(module.app), program) for program, (module, *_) in _PROGRAMS.items())
+    made.write_text("".join(f"{line}\n" for line in chain.from_iterable(trees)), "utf-8")
     before, now = (path.read_text("utf-8").splitlines() for path in (recorded, made))
     changed = "\n".join(unified_diff(before, now, "recorded", "now", lineterm="", n=8))
     assert not changed, f"{changed}\nif that is meant: cp {made} {recorded}"
 
 
-def test_the_list_begins_with_what_people_use() -> None:
-    """Groups by purpose, twelve verbs at most; the others have one line, and work as well."""
-    said = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output
-    shown = [verb for verb in VERBS if re.search(rf"^│ {verb} ", said, re.MULTILINE)]
-    assert shown == [verb for panel in PANELS.values() for verb in panel]
-    assert (shown[0], len(shown) <= 12) == ("compare", True)
-    assert all(other in said.partition("Trends")[2] for other in {*VERBS} - {*shown})
+@pytest.mark.parametrize("program", _PROGRAMS)
+def test_the_list_has_groups_by_purpose(program: str) -> None:
+    module, tables, panels = _PROGRAMS[program]
+    said = CliRunner().invoke(module.app, ["--help"], env={"COLUMNS": "80"}).output
+    shown = [verb for verb in tables[""] if re.search(rf"^│ {verb} ", said, re.MULTILINE)]
+    assert shown == [verb for panel in panels.values() for verb in panel] == [*tables[""]]
+
+
+def test_users_see_what_they_use_and_nothing_else() -> None:
+    assert next(iter(VERBS)) == "compare"
+    assert len(VERBS) <= 12
+    assert not VERBS.keys() & {"site", "anchor", "stack", "detect", "history"}
 
 
 def test_every_help_teaches(verbs: dict[str, Any]) -> None:
@@ -143,8 +165,11 @@ def test_every_help_teaches(verbs: dict[str, Any]) -> None:
     for words, verb in verbs.items():
         if hasattr(verb, "commands"):
             continue
-        said = CliRunner().invoke(app, [*words.split(), "--help"], env={"COLUMNS": "100"}).output
-        wanted = 1 if words.startswith(("ci", "dev")) else 2
+        program, *rest = words.split()
+        run = CliRunner().invoke(
+            _PROGRAMS[program][0].app, [*rest, "--help"], env={"COLUMNS": "100"}
+        )
+        said, wanted = run.output, 2 if program == "duetbench" and rest[0] != "ci" else 1
         assert said.count("$ ") >= wanted, words
         assert not re.search(r"<(bool|str|int|float|path|file|list)\b", said), said
     said = CliRunner().invoke(app, ["compare", "--help"], env={"COLUMNS": "100"}).output
@@ -205,15 +230,6 @@ def test_what_no_verb_expects_does_not_look_like_a_finding(
         duetbench.cli.main()
     assert caught.value.code == 4
     assert capsys.readouterr().err.startswith(sentence)
-
-
-def test_a_module_of_an_extra_is_named_with_the_command_that_brings_it() -> None:
-    """What all of duetbench needs is none's."""
-    said = duetbench.cli.lacking(ModuleNotFoundError(name="asv_runner.one"), ["site", "-o", "a b"])
-    again = "uvx --from 'duetbench[asv]' duetbench site -o 'a b'"
-    assert str(said).endswith(f"it comes with duetbench[asv]: {again}")
-    assert duetbench.cli.lacking(ModuleNotFoundError(name="asvs"), []) is None
-    assert duetbench.cli.lacking(KeyError("asv"), []) is None
 
 
 def test_a_closed_pipe_is_no_failure_of_the_verb() -> None:

@@ -12,15 +12,16 @@ import pytest
 import attributing
 import mutating
 from bench import invoke, make_checkout
-from duetbench.show import addresses
-from duetbench.show.site import asv_site, cards
-from duetbench.show.site.pages import evidence, site
-from duetbench.store import files, kinds, run_files
+from duetbench.store import files, run_files
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
-from duetbench.trend import reading
 from foreign import MACHINES, shard_run
 from mutating import WAYS, Scene
+from observatory.show import addresses
+from observatory.show.site import asv_site, cards
+from observatory.show.site.pages import evidence, site
+from observatory.store import kinds
+from observatory.trend import reading
 
 
 def history(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
@@ -47,7 +48,10 @@ def test_an_impossible_figure_in_the_history_costs_its_file_alone(
     (problem,) = sources.problems
     assert problem.startswith(f"runs/{MACHINES[1].id}/2026/")
     assert "expected throughput to be" in problem
-    for words in (("ci", "detect"), ("site", "--no-asv", "-o", tmp_path / "site")):
+    for words in (
+        ("observatory", "detect"),
+        ("observatory", "site", "--no-asv", "-o", tmp_path / "site"),
+    ):
         done = invoke(capsys, monkeypatch, words)
         assert done.code == 0
     assert f"{MACHINES[1].id}/2026/{bad.name}: expected a run file of format 2" in done.out

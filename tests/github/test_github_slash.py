@@ -198,7 +198,7 @@ def test_a_broken_event_or_another_one_is_refused(event: str, step: Step) -> Non
     (step.folder / "event.json").write_text(event, "utf-8")
     done = step("slash")
     assert done.code in {2, 4}
-    assert done.err.startswith("duetbench: ")
+    assert done.err.startswith("observatory: ")
     step.set(GITHUB_EVENT_NAME="pull_request_target")
     done = step("slash")
     assert (done.code, "expected issue_comment" in done.err) == (2, True)

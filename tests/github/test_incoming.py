@@ -16,10 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from attributing import attribution
-from duetbench.cli import app
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Artefact, Commands, Missing, Run, RunStatus
-from duetbench.github import archives, incoming
+from duetbench.github import archives, proposals
 from duetbench.github.archives import Acceptance
 from duetbench.project.project import Project
 from duetbench.store import files, run_files
@@ -41,6 +40,8 @@ from foreign import (
     put_inside,
     shard_run,
 )
+from observatory.cli import app
+from observatory.github import incoming
 
 Attack = Callable[[Path], object]
 """Lays out what shard 1 sends, in the folder of its artifact, where its run is already."""
@@ -333,7 +334,7 @@ def compared(tmp_path: Path, **sent: Artefact | bytes) -> Any:
     for name, value in sent.items():
         content = value if isinstance(value, bytes) else files.encode(value)
         files.replace(tmp_path / "in" / f"{name}.json", content)
-    return incoming.proposal(tmp_path / "in", BASE, HEAD)
+    return proposals.proposal(tmp_path / "in", BASE, HEAD)
 
 
 def side(name: str, **changes: Any) -> Comparison:
@@ -466,7 +467,7 @@ def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(
     (source / "shard-3" / "GITHUB_ENV").write_text("LD_PRELOAD=/tmp/x.so\n")
     plan = files.write(tmp_path / "night.json", night())
     words = ["accept", "--plan", str(plan), "--from", str(source), "--to", str(tmp_path / "out")]
-    done = CliRunner().invoke(app, ["ci", *words])
+    done = CliRunner().invoke(app, [*words])
     assert done.exit_code == 1, done.output
     lines = done.output.splitlines()
     assert len(lines) == 6

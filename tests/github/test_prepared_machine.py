@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from bench import invoke
-from duetbench.github import readiness, sandbox
+from observatory.github import readiness, sandbox
 from steps import NIGHT
 
 ROOT: Final = Path(__file__).parents[2]
@@ -390,7 +390,7 @@ def test_a_job_shows_how_its_machine_differs(
     monkeypatch.setattr(sandbox, "run", lambda _, words: started.extend(words))
     found = [readiness.Difference("warning", "/etc/x differs"), readiness.Difference("notice", "y")]
     monkeypatch.setattr(readiness, "machine", lambda: found)
-    words = ("ci", "sandbox", "--", "run", "--to", "out")
+    words = ("observatory", "sandbox", "--", "run", "--to", "out")
     done = invoke(capsys, monkeypatch, words)
     assert (done.code, started) == (0, ["run", "--to", "out"])
     remedy = "; to install it, run scripts/prepare-runner.sh (docs/runners.md)"
@@ -402,4 +402,4 @@ def test_a_job_shows_how_its_machine_differs(
     assert (done.code, len(started)) == (4, 3)
     assert done.out.splitlines()[2] == f"::error title=duetbench::/etc/z: 100 %25%0Awrong{remedy}"
     assert "nothing was started: /etc/z" in done.err
-    assert invoke(capsys, monkeypatch, ("ci", "runner")).code == 1
+    assert invoke(capsys, monkeypatch, ("observatory", "runner")).code == 1

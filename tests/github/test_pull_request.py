@@ -15,9 +15,9 @@ from bench import Done
 from comparing import SLOWER
 from duetbench.cli import pull_request
 from duetbench.core.errors import UsageError
-from duetbench.github import actions, event, incoming
+from duetbench.github import actions, event, proposals
 from duetbench.github.event import NONE
-from duetbench.github.incoming import Upgrade
+from duetbench.github.proposals import Upgrade
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Cause, Effect, Release, Share
@@ -75,9 +75,9 @@ def compared(**changes: Any) -> Comparison:
 
 
 NAMES: Final = {
-    Comparison: incoming.COMPARISON,
-    Upgrade: incoming.UPGRADE,
-    Attribution: incoming.WHY,
+    Comparison: proposals.COMPARISON,
+    Upgrade: proposals.UPGRADE,
+    Attribution: proposals.WHY,
 }
 
 

@@ -1,4 +1,4 @@
-"""What `duetbench ci doctor` finds: a repository that is ready, and what may lack."""
+"""What `observatory doctor` finds: a repository that is ready, and what may lack."""
 
 import json
 from typing import Any, Final
@@ -6,10 +6,10 @@ from typing import Any, Final
 import pytest
 
 from bench import PROJECT
-from duetbench.github import readiness
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
 from fake_github import FakeGitHub
+from observatory.github import readiness
 
 FILES: Final = {"nightly.yml", "publish.yml", "bench.yml", "ci.yml"}
 MACHINE: Final = "xeon-2c-a70dae"
@@ -116,7 +116,7 @@ def test_the_doctor_shows_it(
 ) -> None:
     from typer import Exit
 
-    from duetbench.cli.readiness import doctor_command
+    from observatory.cli.readiness import doctor_command
 
     github_server.reset()
     github_server.state.settings = changed("repository", has_issues=False)

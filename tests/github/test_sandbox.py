@@ -22,8 +22,8 @@ import pytest
 
 from acting import PROJECT, load
 from duetbench.core.errors import ArtifactError, SetupError
-from duetbench.github import sandbox
 from duetbench.host import machine
+from observatory.github import sandbox
 
 MAIN: Final = """\
 import json, os, pathlib, signal, sys, time
@@ -42,7 +42,7 @@ def verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(here)
     monkeypatch.setenv(sandbox.VARIABLE, str(place))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(sandbox, "_VERB", (sys.executable, "-I", "-c", MAIN))
+    monkeypatch.setattr(sandbox, "_MAIN", MAIN)
     monkeypatch.setattr(sandbox, "_WALLED", "")
     env = {
         "PATH": os.environ["PATH"],
@@ -102,10 +102,10 @@ def test_files_go_in_and_come_out_with_the_exit_code(
         "print('\\033[31mmeasured', os.environ['DUETBENCH_ROOT'], os.environ.get('SECRET'))\n"
         "raise SystemExit(3)\n"
     )
-    words = ("anchor", "run", "--plan", "night.json", "--results", "measured")
+    words = ("observatory", "anchor", "run", "--plan", "night.json", "--results", "measured")
     assert run(*words) == 3
     written = json.loads((Path("measured") / "runs" / "b.json").read_text())
-    assert written == [*words, "earlier"]
+    assert written == [*words[1:], "earlier"]
     assert capsys.readouterr().out == "measured /checkout None\n"
 
 
@@ -115,7 +115,7 @@ def test_what_runs_on_does_not_hold_anybody_up(verb: Path) -> None:
         "subprocess.Popen(['sh', '-c', 'trap \"\" TERM HUP; exec sleep 600'])\n"
         "pathlib.Path('c.json').write_text('x')\n"
     )
-    assert run("compare", "--output", "c.json") == 0
+    assert run("duetbench", "compare", "--output", "c.json") == 0
     assert Path("c.json").read_text() == "x"
 
 
@@ -151,7 +151,7 @@ def test_what_is_no_set_of_plain_files_stays_outside(
     if forged:
         monkeypatch.setattr(sandbox, "_SERVE", (sys.executable, "-I", "-c", FORGED + script))
     with pytest.raises(ArtifactError, match=re.escape(reason)):
-        run("run-it", "--to", "out")
+        run("duetbench", "run-it", "--to", "out")
     assert {str(path) for path in Path().rglob("*")} <= {"out", "out/a"}
 
 
@@ -165,7 +165,7 @@ def test_what_it_sends_is_bounded_in_all(
     monkeypatch.setattr(sandbox, "_SERVE", (sys.executable, "-I", "-c", script))
     monkeypatch.setattr(sandbox, "_MOST_SENT", 3 * 10_240)
     with pytest.raises(ArtifactError) if refused else nullcontext():
-        run("run-it", "--to", "out")
+        run("duetbench", "run-it", "--to", "out")
 
 
 def test_files_come_out_while_the_verb_runs(verb: Path) -> None:
@@ -188,7 +188,7 @@ def test_files_come_out_while_the_verb_runs(verb: Path) -> None:
         "os.kill(os.getppid(), signal.SIGKILL)\n"
     )
     with pytest.raises(SetupError, match="the sandbox ended before the command"):
-        run("run", "--results", "out")
+        run("duetbench", "run", "--results", "out")
     assert [path.name for path in Path("out").iterdir()] == ["a.json"]
 
 
@@ -210,7 +210,7 @@ def test_a_verb_that_is_interrupted_hands_out_what_it_has(verb: Path, tmp_path: 
 
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
-        run("anchor", "run", "--results", "out")
+        run("observatory", "anchor", "run", "--results", "out")
     assert (Path("out") / "a.partial.json").read_text() == "{}"
 
 
@@ -218,11 +218,11 @@ COMMAND: Final = f"""\
 #!{sys.executable} -I
 import sys
 from pathlib import Path
-from duetbench.github import sandbox
+from observatory.github import sandbox
 from duetbench.host.signals import interruptible
-sandbox._VERB, sandbox._WALLED = ({sys.executable!r}, "-I", "-c", {MAIN!r}), ""
+sandbox._MAIN, sandbox._WALLED = {MAIN!r}, ""
 with interruptible():
-    sandbox.run(Path("/checkout"), sys.argv[4:])
+    sandbox.run(Path("/checkout"), sys.argv[3:])
 """
 
 
@@ -234,7 +234,7 @@ def test_a_cancelled_step_saves_what_it_has(verb: Path, tmp_path: Path) -> None:
         "print('began', flush=True)\n"
         "time.sleep(600)\n"
     )
-    command = tmp_path / "duetbench"
+    command = tmp_path / "observatory"
     command.write_text(COMMAND)
     command.chmod(0o755)
     jobs = load((PROJECT / ".github" / "workflows" / "shard.yml").read_text("utf-8"))["jobs"]
@@ -269,7 +269,7 @@ def test_nobody_measures_beside_it(verb: Path, capsys: pytest.CaptureFixture[str
         "from duetbench.host.machine import measuring\n"
         "with measuring(): print('free')\n"
     )
-    assert run("run", "--results", "out") == 1
+    assert run("duetbench", "run", "--results", "out") == 1
     assert f"another duetbench is measuring on it (pid {os.getpid()} " in capsys.readouterr().out
 
 
@@ -278,7 +278,7 @@ def test_no_line_of_it_is_a_command_to_the_runner(
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     verb.write_text("print('::set-env name=LD_PRELOAD::/tmp/x.so'); open('out', 'w')\n")
-    assert run("detect", "--to", "out") == 0
+    assert run("observatory", "detect", "--to", "out") == 0
     first, *others = capsys.readouterr().out.splitlines()
     token = first.removeprefix("::stop-commands::")
     assert others == ["::set-env name=LD_PRELOAD::/tmp/x.so", "", f"::{token}::"]
@@ -290,7 +290,7 @@ def test_a_sandbox_without_a_network_of_its_own_measures_nothing(
     """As on the machine that this test runs on, outside of the unit."""
     verb.write_text("open('out', 'w')")
     monkeypatch.setattr(sandbox, "_WALLED", WALLED)
-    assert run("detect", "--to", "out") == 4
+    assert run("observatory", "detect", "--to", "out") == 4
     assert "the sandbox shares this machine's network" in capsys.readouterr().out
     assert not Path("out").exists()
 
@@ -310,7 +310,7 @@ def test_a_machine_without_a_sandbox_says_so(
 ) -> None:
     monkeypatch.setenv(sandbox.VARIABLE, str(tmp_path / "none"))
     with pytest.raises(SetupError, match="this machine has no sandbox"):
-        run("run", "--results", "out")
+        run("duetbench", "run", "--results", "out")
 
 
 def test_the_script_is_read_whole_and_names_are_quoted(verb: Path, tmp_path: Path) -> None:
@@ -319,9 +319,9 @@ def test_the_script_is_read_whole_and_names_are_quoted(verb: Path, tmp_path: Pat
     result.mkdir(parents=True)
     (result / "made.json").write_text("{}")
     verb.write_text("pathlib.Path('out').write_text(json.dumps(sys.argv[1:]))")
-    words = ("compare", "--select", "$(touch evil) 'x' \"y\" \\ \n", "--to", "out")
+    words = ("duetbench", "compare", "--select", "$(touch evil) 'x' \"y\" \\ \n", "--to", "out")
     assert run(*words) == 0
-    assert json.loads(Path("out").read_text()) == list(words)
+    assert json.loads(Path("out").read_text()) == list(words[1:])
     link = tmp_path / "home" / "cache" / "duetbench" / "tools" / result.name
     assert link.resolve() == result
     assert not list(tmp_path.rglob("evil"))

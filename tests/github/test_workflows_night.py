@@ -13,15 +13,15 @@ import yaml
 from acting import HOSTED, PROJECT, Stage, load, need
 from detecting import detect
 from duetbench.core.model import Run, StackRecord, Status, Verdict
-from duetbench.github.lock_branch import BRANCH
 from duetbench.project import settings
 from duetbench.store import files
 from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import Judgement, PackageChange
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
-from duetbench.trend.reading import of_points
-from duetbench.trend.table import tables
 from foreign import MACHINES, commands, conclusion, points
+from observatory.github.lock_branch import BRANCH
+from observatory.trend.reading import of_points
+from observatory.trend.table import tables
 from repos import commit, git, write
 from staging import keep, set_stage, theatre
 from synthetic import make_case
@@ -271,7 +271,7 @@ def test_the_site_does_not_wait_for_a_search_that_fails(scene: tuple[Stage, Inde
     stage, _ = scene
     remember(stage, CHANGE)
     workflow = stage.tree / ".github" / "workflows" / "publish.yml"
-    search = "run: duetbench ci detect --output"
+    search = "run: observatory detect --output"
     text = workflow.read_text("utf-8")
     assert search in text
     workflow.write_text(text.replace(search, "run: exit 4 #"), "utf-8")

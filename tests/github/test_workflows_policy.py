@@ -1,6 +1,5 @@
 """What our workflows keep to beside what zizmor and actionlint ask."""
 
-import functools
 import re
 import shlex
 import shutil
@@ -12,12 +11,14 @@ from typing import Any, Final
 import pytest
 import typer.main
 
+import duetbench.cli
+import observatory.cli
 from acting import HOSTED, PROJECT, load
-from duetbench.cli import app
 from linting import actionlint, zizmor
 
 GITHUB: Final = PROJECT / ".github"
 Document = dict[str, Any]
+PROGRAMS: Final = {"duetbench": duetbench.cli.app, "observatory": observatory.cli.app}
 
 OURS: Final = {("bench.yml", "run"), ("shard.yml", "run"), ("publish.yml", "confirm")}
 """The only jobs that our own machines take."""
@@ -30,7 +31,7 @@ CALLED: Final = {"workflow_call"}
 
 LONGEST: Final = 200  # minutes of a job
 IN_THE_SANDBOX: Final = {"run", "measure", "anchor", "inprocess", "detect", "bisect", "compare"}
-"""Verbs that run others' packages: on machines of ours only as `duetbench ci sandbox -- VERB`."""
+"""Verbs that run others' packages: on machines of ours only as `observatory sandbox -- VERB`."""
 
 CHECKED_OUT: Final = {"", "${{ needs.plan.outputs.commit }}", "${{ needs.detect.outputs.commit }}"}
 _HANDED: Final = re.compile(r"\$\{\{ (needs\.\w+\.outputs\.artifact|inputs\.plan) \}\}")
@@ -44,9 +45,9 @@ def steps(document: Document) -> Iterator[tuple[str, Document]]:
 
 
 def called(step: Document) -> list[str]:
-    """The words of a verb of ours, with or without the group that workflows' verbs are in."""
+    """The words of a verb of ours, without its program and the group of pull requests' verbs."""
     words = shlex.split(step.get("run", "").removeprefix("exec "))
-    return words[1 + (words[1:2] == ["ci"]) :] if words[:1] == ["duetbench"] else []
+    return words[1 + (words[1:2] == ["ci"]) :] if words and words[0] in PROGRAMS else []
 
 
 def pins(_: str, text: str) -> Iterator[str]:
@@ -98,7 +99,7 @@ def machines(name: str, text: str) -> Iterator[str]:
             yield f"{job_name}: has rights on a machine that runs others' code"
         if re.search(r"secrets\.|github\.token|GITHUB_TOKEN", str(job)):
             yield f"{job_name}: has a token on a machine that runs others' code"
-        anchored = "duetbench ci sandbox -- anchor run " in str(job)
+        anchored = "observatory sandbox -- observatory anchor run " in str(job)
         depths = [step.get("with", {}).get("fetch-depth") for step in job.get("steps", [])]
         if anchored and 0 not in depths:
             yield f"{job_name}: measures against an anchor that the checkout may not have"
@@ -149,34 +150,29 @@ def verbs(_: str, text: str) -> Iterator[str]:
         script = step.get("run", "").strip()
         command = script.removeprefix("exec ").split()[:1]
         if "jobs" in document and script:
-            if command not in [["duetbench"], ["make"], ["git"], ["true"]]:
+            if command not in [["duetbench"], ["observatory"], ["make"], ["git"], ["true"]]:
                 yield f"{job}: {command} is no verb"
             if re.search(r"[;|&<>`\n]|\$\(", script):
                 yield f"{job}: a shell's logic: {script}"
-        for call in re.findall(r"duetbench\"? +((?:[^\n|]|\n +)+)", script):
-            yield from (f"{job}: {trouble}" for trouble in _unknown(shlex.split(call)))
+        call = r"(duetbench|observatory)\"? +((?:[^\n|]|\n +)+)"
+        for program, words in re.findall(call, script.replace("sandbox -- ", "\n")):
+            for trouble in _unknown(program, shlex.split(words)):
+                yield f"{job}: {trouble}"
 
 
-def _unknown(words: list[str]) -> Iterator[str]:
-    result: Any = _command()
-    if words[:3] == ["ci", "sandbox", "--"]:
-        words = words[3:]
+def _unknown(program: str, words: list[str]) -> Iterator[str]:
+    result: Any = typer.main.get_command(PROGRAMS[program])
     while hasattr(result, "commands") and words:
         name, *words = words
         result = result.commands.get(name)
         result = result.load() if hasattr(result, "load") else result
         if result is None:
-            yield f"duetbench {name}: there is no such verb"
+            yield f"{program} {name}: there is no such verb"
             return
     entries = {option for param in result.params for option in (*param.opts, *param.secondary_opts)}
     for word in words:
         if word.startswith("-") and word.partition("=")[0] not in entries:
             yield f"there is no option {word}"
-
-
-@functools.cache
-def _command() -> Any:
-    return typer.main.get_command(app)
 
 
 RULES: Final = {rule.__name__: rule for rule in (pins, limits, machines, trust, artifacts, verbs)}
@@ -205,7 +201,7 @@ jobs:
       - timeout-minutes: 5
         env:
           SHARD: ${{ matrix.shard }}
-        run: exec duetbench ci sandbox -- run --profile "$SHARD"
+        run: exec observatory sandbox -- duetbench run --profile "$SHARD"
       - uses: actions/upload-artifact@043fb46d1a93c77aae656e7c1c64a875d1fc6a0a # v7.0.1
         if: ${{ !cancelled() }}
   tell:
@@ -214,7 +210,7 @@ jobs:
     permissions:
       issues: write
     steps:
-      - run: duetbench doctor --json
+      - run: observatory doctor --json
 """
 CALLER = """\
 name: Caller
@@ -228,16 +224,18 @@ jobs:
     with:
       commit: ${{ needs.plan.outputs.commit }}
 """
-ROOM = "      - timeout-minutes: 1\n        run: exec duetbench ci sandbox -- inprocess\n"
-DOCTOR = "run: duetbench doctor --json"
+ROOM = (
+    "      - timeout-minutes: 1\n        run: exec observatory sandbox -- observatory inprocess\n"
+)
+DOCTOR = "run: observatory doctor --json"
 CHECKOUT = (
     "      - uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1\n"
-    "        with:\n          ref: ${{ %s }}\n      - run: duetbench doctor"
+    "        with:\n          ref: ${{ %s }}\n      - run: observatory doctor"
 )
 DEPTH = (CHECKOUT % "github.sha").replace("ref: ${{ github.sha }}", "fetch-depth: 0")
 DOWNLOAD = (
     "      - uses: actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c # v8.0.1\n"
-    "        with:\n          %s\n      - run: duetbench doctor"
+    "        with:\n          %s\n      - run: observatory doctor"
 )
 CRON = '{ schedule: [{ cron: "0 0 * * *" }] }'
 BAD = [
@@ -247,23 +245,23 @@ BAD = [
     ("limits", "    permissions:\n      issues: write\n", ""),
     ("limits", "    timeout-minutes: 10\n", ""),
     ("limits", "timeout-minutes: 5", "name: Measure"),
-    ("limits", "      - run: duetbench doctor", DEPTH),
+    ("limits", "      - run: observatory doctor", DEPTH),
     ("limits", "      - uses: actions/upload-artifact", f"{ROOM}      - uses: actions/upload-art"),
     ("machines", "  run:\n", "  other:\n"),
-    ("machines", "duetbench ci sandbox -- run", "duetbench run"),
-    ("machines", "exec duetbench", "duetbench"),
-    ("machines", "-- run --profile", "-- anchor run --profile"),
+    ("machines", "observatory sandbox -- duetbench run", "duetbench run"),
+    ("machines", "exec observatory", "observatory"),
+    ("machines", "-- duetbench run --profile", "-- observatory anchor run --profile"),
     ("machines", "/actions/setup\n", "/actions/setup\n        with:\n          target: setup\n"),
     ("machines", "ubuntu-24.04", "[self-hosted, duetbench]"),
     ("machines", "      contents: read\n", "      contents: write\n"),
     ("machines", "SHARD: ${{ matrix.shard }}", "GITHUB_TOKEN: ${{ github.token }}"),
     ("machines", "  workflow_dispatch:\n", "  issue_comment:\n"),
     ("trust", "  workflow_dispatch:\n", "  pull_request:\n"),
-    ("trust", "      - run: duetbench doctor", CHECKOUT % "github.head_ref"),
+    ("trust", "      - run: observatory doctor", CHECKOUT % "github.head_ref"),
     ("verbs", DOCTOR, "run: curl --fail https://example.org"),
     ("verbs", DOCTOR, f"{DOCTOR} || true"),
-    ("verbs", DOCTOR, "run: duetbench doctor --jsno"),
-    ("artifacts", "      - run: duetbench doctor", DOWNLOAD % "name: night"),
+    ("verbs", DOCTOR, "run: observatory doctor --jsno"),
+    ("artifacts", "      - run: observatory doctor", DOWNLOAD % "name: night"),
     ("machines", CRON, "[schedule, issue_comment]"),
     ("trust", "needs.plan.outputs.commit", "github.event.comment.body"),
 ]

@@ -23,8 +23,8 @@ from duetbench.show.answer import exit_code
 from duetbench.show.view import make_view
 from duetbench.store import files
 from duetbench.store.comparison import Comparison, Instructions, executes
-from duetbench.trend.confirm import untouched
 from fake_sessions import FakeInstruments, SilentReporter, side
+from observatory.trend.confirm import untouched
 from synthetic import make_case
 
 ROOT = paths.project_root()
@@ -191,4 +191,4 @@ def test_what_cannot_be_counted_is_missing(tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_schema_in_results_is_the_one_of_the_types() -> None:
     stored = (ROOT / "results" / "comparison.schema.json").read_text("utf-8")
-    assert stored == files.schema(Comparison), "make it again: duetbench dev reference"
+    assert stored == files.schema(Comparison), "make it again: observatory reference"

@@ -26,7 +26,7 @@ from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import tools
 from duetbench.show.answer import exit_code
 from duetbench.show.view import make_view
-from duetbench.store import kinds
+from duetbench.store import result_files
 from duetbench.store.comparison import Comparison, Instructions
 from fake_sessions import (
     FakeInstruments,
@@ -252,7 +252,7 @@ def test_a_full_disk_hides_nothing_of_an_interrupted_one(
     def save(*_: object) -> Path:
         raise RecordError("the disk is full")
 
-    monkeypatch.setattr(kinds, "save_comparison", save)
+    monkeypatch.setattr(result_files, "save_comparison", save)
     told = SilentReporter()
     with pytest.raises(session.InterruptedComparison) as caught:
         compare(FakeInstruments(stop=4), names(1), told=told)
@@ -291,13 +291,15 @@ def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_the_newest_comparisons_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kinds, "MOST_COMPARISONS", 2)
+    monkeypatch.setattr(result_files, "MOST_COMPARISONS", 2)
     monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
     for day in (3, 1, 2):
         (tmp_path / f"2026110{day}T000000Z-compare-x.json").touch()
     sides = Sides(side("base", ()), side("head", ()), Path(), (), (), empty_reason="no change")
     found = session.empty_comparison(Question(sides, seconds=90.0))
-    kinds.save_comparison(found.model_copy(update={"id": "20261104T000000Z-compare-x"}), tmp_path)
+    result_files.save_comparison(
+        found.model_copy(update={"id": "20261104T000000Z-compare-x"}), tmp_path
+    )
     assert sorted(path.name[7] for path in tmp_path.iterdir()) == ["3", "4"]
 
 

@@ -35,8 +35,8 @@ from duetbench.show.view import make_view
 from duetbench.store.attribution import APPLICATION
 from duetbench.store.comparison import Comparison, Duet, Judgement, command, rebuilt
 from duetbench.store.files import Journal
-from duetbench.trend.anchored import Head, Precision, run_duets
 from fake_sessions import FakeInstruments, SilentReporter, make_pairs, side
+from observatory.trend.anchored import Head, Precision, run_duets
 from synthetic import make_case
 
 IMPORT, REST, WAIT = 0.4, 0.3, 0.3

@@ -22,10 +22,10 @@ from asv.runner import BENCHMARK_RUN_SCRIPT
 
 from duetbench.host import machine, paths
 from duetbench.host.machine import LOCK, measuring
-from duetbench.measure import asv_plugin
-from duetbench.measure import asv_runs as runs
 from duetbench.project import stacks
 from duetbench.project.project import Project
+from observatory.measure import asv_plugin
+from observatory.measure import asv_runs as runs
 from tiny_index import Index, serving
 
 ROOT = paths.project_root()

@@ -1,4 +1,4 @@
-"""`duetbench inprocess`: what it asks asv for, and a real look inside the process."""
+"""`observatory inprocess`: what it asks asv for, and a real look inside the process."""
 
 import json
 import os
@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from bench import processes_with
-from duetbench.cli import inprocess as cli
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
-from duetbench.measure import asv_runs as runs
 from duetbench.project.project import Project
-from duetbench.project.published import read_suites
+from observatory.cli import inprocess as cli
+from observatory.measure import asv_runs as runs
+from observatory.project.published import read_suites
 from repos import commit, git
 
 ROOT = paths.project_root()

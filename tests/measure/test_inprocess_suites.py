@@ -15,10 +15,10 @@ import pytest
 
 from bench import all_cases, experiments
 from duetbench.host import paths
-from duetbench.measure import asv_runs as runs
 from duetbench.measure.inside import endpoints
 from duetbench.project import stacks
 from duetbench.project.project import Project
+from observatory.measure import asv_runs as runs
 
 ROOT = paths.project_root()
 sys.path.append(str(ROOT))

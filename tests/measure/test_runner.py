@@ -17,8 +17,8 @@ from duetbench.project.plan import launch_order
 from duetbench.show.page import make_page
 from duetbench.show.run import as_markdown
 from duetbench.store import files, run_files
-from duetbench.trend import table
 from duetbench.trend.summary import summarise
+from observatory.trend import table
 from synthetic import failed, make_case, make_run, ok
 
 CASES = tuple(make_case(f"experiment/{name}") for name in "abc")

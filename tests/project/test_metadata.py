@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from duetbench.core.errors import RecordError
-from duetbench.store import files, kinds, packages
-from duetbench.store.packages import PackageRecord, VersionLinks
+from duetbench.store import files
+from observatory.store import kinds, packages
+from observatory.store.packages import PackageRecord, VersionLinks
 
 
 def installed(folder: Path, name: str, version: str, *lines: str, description: str = "") -> None:

@@ -12,7 +12,6 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from duetbench.cli.night import plan_command
 from duetbench.cli.run import run_command
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Load, LoadModel, Plan
@@ -29,8 +28,9 @@ from duetbench.project.plan import (
 )
 from duetbench.project.project import Project
 from duetbench.store import files
-from duetbench.store.night import NightPlan
-from duetbench.trend.anchored import NIGHTLY
+from observatory.cli.night import plan_command
+from observatory.store.night import NightPlan
+from observatory.trend.anchored import NIGHTLY
 from synthetic import make_case
 
 

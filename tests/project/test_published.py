@@ -10,11 +10,11 @@ import synthetic
 from bench import experiments
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, Profile
-from duetbench.project.published import load_published
 from duetbench.project.schema import PROFILES
 from duetbench.show import page
-from duetbench.show.claims import Evidence, check
 from duetbench.trend.summary import summarise
+from observatory.project.published import load_published
+from observatory.show.claims import Evidence, check
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = load_published(ROOT)

@@ -113,7 +113,7 @@ def test_what_cannot_be_locked_leaves_the_lock_as_it_was(checkout: Path) -> None
     """
     with pytest.raises(UsageError, match=r"no stack 'two': .* are one$"):
         Project.here().renew_locks(QUIET, ["two"])
-    with pytest.raises(SetupError, match="run `duetbench stack lock one`"):
+    with pytest.raises(SetupError, match="run `observatory stack lock one`"):
         Project.here().lock("one")
     Project.here().renew_locks(QUIET)
     lock = checkout / "apps" / "stacks" / "one.txt"
@@ -143,7 +143,7 @@ def test_no_release_runs_code_where_that_is_asked_for(
 )
 def test_a_lock_holds_nothing_but_pinned_packages(line: str) -> None:
     """Unpinned, unhashed and foreign lines are refused with file, line and remedy."""
-    with pytest.raises(DeclarationError, match=r"lock\.txt: line: found .*duetbench stack lock"):
+    with pytest.raises(DeclarationError, match=r"lock\.txt: line: found .*observatory stack lock"):
         stacks.parse(line + "\n", "lock.txt", "3.14.0")
 
 

@@ -22,10 +22,12 @@ from duetbench.project import settings
 from repos import git
 
 _EVERY_VERB: Final = """
-from duetbench.cli.verbs import CI, DEV, VERBS, Verb
-for table in (VERBS, CI, DEV):
-    for name, row in table.items():
-        Verb(name, *row).load()
+from typer.main import get_group
+from duetbench.cli import app
+from duetbench.cli.verbs import ci_app
+for group in (app, ci_app):
+    for verb in get_group(group).commands.values():
+        verb.load()
 from duetbench.host import paths
 from duetbench.measure.instructions import counting
 print(counting._packages(), paths.project_root(), sep=":")

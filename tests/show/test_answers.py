@@ -18,7 +18,7 @@ from duetbench.host.console import Console
 from duetbench.show import comparison_text, tidy
 from duetbench.show.answer import ViewRow
 from duetbench.show.comparison_text import print_comparison
-from duetbench.show.site.pages import evidence
+from duetbench.show.html import comparison_page
 from duetbench.store.comparison import Comparison, Judgement, PackageChange
 
 ROOT: Final = Path(__file__).parents[2]
@@ -88,7 +88,7 @@ def test_a_comparison_is_a_line_per_case_and_metric() -> None:
 
 def test_a_page_alone_has_every_duet_and_fetches_nothing() -> None:
     many = tuple(duet("x/a", {CPU: 1.02}) for _ in range(3))
-    text = evidence.one_file(comparison_of(judged_case("x/a", SLOWER, duets=many)))
+    text = comparison_page.one_file(comparison_of(judged_case("x/a", SLOWER, duets=many)))
     assert not re.search(r"<script|<link|src=|@import|url\(|href=\"[^#]", text)
     assert "light-dark(" in text
     assert "width=device-width" in text

@@ -19,7 +19,7 @@ from bench import PROJECT
 from browsing import NewPage, WatchedPage, serve
 from duetbench.core.errors import SetupError
 from duetbench.host.console import Narrator
-from duetbench.show.site import asv_site
+from observatory.show.site import asv_site
 
 COMMITS = 24
 STEP = 14

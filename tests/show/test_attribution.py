@@ -13,12 +13,12 @@ import synthetic
 from attributing import SEND, attribution, node, row
 from duetbench.show import change as comparison_text
 from duetbench.show.formats import MISSING
-from duetbench.show.site.charts import Caption
-from duetbench.show.site.flame import flame, frames
+from duetbench.show.html.charts import Caption
 from duetbench.store import files
 from duetbench.store.attribution import Attribution, ImportTime, Totals
 from duetbench.store.change import Release
 from duetbench.store.comparison import PackageChange
+from observatory.show.site.flame import flame, frames
 
 
 def test_each_stored_attribution_can_be_read() -> None:

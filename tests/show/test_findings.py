@@ -11,17 +11,18 @@ from typer.testing import CliRunner
 
 import synthetic
 from comparing import OPEN_RATE, comparison_of
-from duetbench.cli.experiments import findings_command
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import Case, CaseResult, Flag, Run
-from duetbench.project.published import Published, load_published, read_suites
-from duetbench.show import inprocess
-from duetbench.show.claims import Evidence, check
 from duetbench.show.page import ANSWERED, Answer, Section
-from duetbench.show.published_page import reference_runs
-from duetbench.store import asv_results, files
+from duetbench.store import files
 from duetbench.store.comparison import CaseComparison, Comparison, Duet
 from duetbench.trend.summary import RunSummary, summarise
+from observatory.cli.experiments import findings_command
+from observatory.project.published import Published, load_published, read_suites
+from observatory.show import inprocess
+from observatory.show.claims import Evidence, check
+from observatory.show.published_page import reference_runs
+from observatory.store import asv_results
 
 ROOT = Path(__file__).parents[2]
 RUNS = ROOT / "results" / "runs"

@@ -17,7 +17,7 @@ from duetbench.github import comments
 from duetbench.show.answer import exit_code
 from duetbench.show.comparison_text import print_comparison
 from duetbench.show.formats import escape
-from duetbench.show.site.pages.evidence import one_file
+from duetbench.show.html.comparison_page import one_file
 from duetbench.show.tidy import as_csv, tables
 from duetbench.show.view import make_view
 from duetbench.store import files

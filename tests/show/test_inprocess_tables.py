@@ -12,14 +12,14 @@ from asv_files import SKIPPED, Bench, Figures
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Load, LoadModel
 from duetbench.host import paths
-from duetbench.measure import asv_runs as runs
-from duetbench.project.published import read_suites
-from duetbench.show import inprocess
 from duetbench.show.page import FigureTable, RunPage, Section
 from duetbench.show.run import as_markdown
-from duetbench.store import asv_results
-from duetbench.store.asv_results import Snapshot
 from duetbench.trend.summary import RunSummary, summarise
+from observatory.measure import asv_runs as runs
+from observatory.project.published import read_suites
+from observatory.show import inprocess
+from observatory.store import asv_results
+from observatory.store.asv_results import Snapshot
 
 SUITES = read_suites(paths.project_root())
 DECLARED = {suite.suite: suite for suite in SUITES}

@@ -16,22 +16,22 @@ from typer.testing import CliRunner
 import synthetic
 from bench import invoke
 from comparing import BROKEN, SAME, SLOWER, comparison_of, judged_case
-from duetbench.cli import experiments
-from duetbench.cli.reference import reference_command
 from duetbench.cli.show import export_command, show_command
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Flag, Run, RunStatus
-from duetbench.project.published import Published
 from duetbench.show.comparison_text import as_markdown as report
 from duetbench.show.comparison_text import print_comparison
 from duetbench.show.page import RunPage
-from duetbench.show.published_page import make_page
 from duetbench.show.run import as_markdown, print_page
 from duetbench.store import files, run_files
 from duetbench.store.comparison import Comparison
 from duetbench.store.files import encode
-from duetbench.store.kinds import save_comparison
+from duetbench.store.result_files import save_comparison
 from duetbench.trend.summary import summarise
+from observatory.cli import experiments
+from observatory.cli.reference import reference_command
+from observatory.project.published import Published
+from observatory.show.published_page import make_page
 
 ROOT = Path(__file__).parents[2]
 COMPARED = "20261120T120000Z-compare-bbbbbbbb"

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from duetbench.show import addresses
+from observatory.show import addresses
 
 HOSTILE = (
     "../../etc/passwd", "/etc/passwd", "a//b", "a/./b", "a/../b", ".hidden/x", "a/index.html",

@@ -8,10 +8,10 @@ import pytest
 
 import site_builds
 from anchored_files import CASE, CPU, a_file, of, ratio
-from duetbench.show import addresses
-from duetbench.show.site.pages import case
-from duetbench.show.site.pages.site import Site
 from duetbench.store import files
+from observatory.show import addresses
+from observatory.show.site.pages import case
+from observatory.show.site.pages.site import Site
 
 INSIDE = "inprocess/routing.Route.time_call/py3.14"
 
@@ -57,7 +57,7 @@ def test_a_case_shows_its_ratio_first_and_its_own_figures_below(page: str) -> No
     assert re.search(lead, page, re.DOTALL)
     assert page.index("Newest ratios to the anchor") < page.index("Newest figures on")
     assert "instructions/request" in page
-    assert "duetbench anchor run --select" in page
+    assert "observatory anchor run --select" in page
 
 
 def test_data_files_tell_ratios_from_own_figures_of_the_same_machine(site: Site) -> None:

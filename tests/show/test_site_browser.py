@@ -18,10 +18,10 @@ import browsing
 import made_up
 import site_builds
 from browsing import NewPage, WatchedPage
-from duetbench.show import addresses
 from duetbench.show.change import describe
 from duetbench.store import files
 from duetbench.store.change import Change
+from observatory.show import addresses
 from site_builds import JSON
 
 pytestmark = pytest.mark.real

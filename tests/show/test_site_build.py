@@ -15,10 +15,10 @@ import synthetic as runs
 from disks import small_disk
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Run
-from duetbench.show.site import asv_site
-from duetbench.show.site.build import Folder
 from duetbench.store import files, run_files
-from duetbench.store.night import NightRecord, ShardRecord
+from observatory.show.site import asv_site
+from observatory.show.site.build import Folder
+from observatory.store.night import NightRecord, ShardRecord
 
 
 def a_night(day: int) -> Run:

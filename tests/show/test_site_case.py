@@ -12,12 +12,12 @@ import site_builds
 import synthetic
 from anchored_files import OTHER, a_file, of, ratio
 from duetbench.core.model import Run
-from duetbench.show import addresses
-from duetbench.show.site.pages import case, trends
-from duetbench.show.site.pages.site import Site
 from duetbench.store import files, run_files
 from duetbench.store.change import SeriesName
 from made_up import History
+from observatory.show import addresses
+from observatory.show.site.pages import case, trends
+from observatory.show.site.pages.site import Site
 from site_builds import JSON, a_run, failed, scattered
 
 CPU = "server_cpu_per_request"

@@ -14,10 +14,10 @@ import site_builds
 import synthetic
 from duetbench.core.model import Verdict
 from duetbench.show import change
-from duetbench.show.site.pages import evidence as pages
 from duetbench.store import files
 from duetbench.store.change import Change, Release, SeriesName, Share, StackState
 from duetbench.store.comparison import PackageChange
+from observatory.show.site.pages import evidence as pages
 
 ATOM = {"a": "http://www.w3.org/2005/Atom"}
 

@@ -12,20 +12,19 @@ from duetbench.core import units
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Flag, Verdict
 from duetbench.core.units import Interval
-from duetbench.show.site.charts import (
+from duetbench.show.html.charts import (
     CHANGE,
     Caption,
     Dot,
-    PlotPoint,
     Quantity,
     Scale,
     Value,
     forest,
-    plot,
     scale_of,
 )
-from duetbench.show.site.pages.experiment import value_of
 from duetbench.trend.summary import summarise_case
+from observatory.show.site.pages.experiment import value_of
+from observatory.show.site.plots import PlotPoint, plot
 
 PLAIN: Final = Quantity("figure", units.plain)
 ABOUT: Final = Caption("x", "Throughput")

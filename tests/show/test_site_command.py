@@ -1,4 +1,4 @@
-"""`duetbench site` as people use it."""
+"""`observatory site` as people use it."""
 
 import re
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from duetbench.cli import app
 from duetbench.core.errors import UsageError
 from duetbench.store import run_files
+from observatory.cli import app
 from site_builds import a_run
 
 

@@ -185,6 +185,6 @@ def test_choices_may_lack_or_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     site = put(tmp_path, site_builds.make_comparison(FASTAPI))
     assert not (site / "x" / "side-by-side").exists()
     assert "side-by-side" not in (site / "x" / "index.html").read_text("utf-8")
-    monkeypatch.setattr("duetbench.show.choices.choices", lambda _: 1 / 0)
+    monkeypatch.setattr("observatory.show.choices.choices", lambda _: 1 / 0)
     put(tmp_path, choice(18, ("uvicorn", "granian"), served(comparing.FASTER)))
     assert "cannot be shown" in (site / "x" / "side-by-side" / "index.html").read_text("utf-8")

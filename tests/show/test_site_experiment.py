@@ -10,9 +10,9 @@ import site_builds
 import synthetic
 from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag
-from duetbench.show import addresses
-from duetbench.show.site.pages import experiment
-from duetbench.show.site.pages.site import Site
+from observatory.show import addresses
+from observatory.show.site.pages import experiment
+from observatory.show.site.pages.site import Site
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ import sites
 import synthetic
 from bench import PROJECT
 from duetbench.core.model import Verdict
-from duetbench.show.site.pages import trends
-from duetbench.show.site.pages.front import endpoint_rows, headline_case
 from duetbench.store import files
 from duetbench.store.change import Change, Release, SeriesName
+from observatory.show.site.pages import trends
+from observatory.show.site.pages.front import endpoint_rows, headline_case
 from site_builds import JSON, a_run
 
 SAID = "needs 3.10 % more CPU per request (2.50…3.70 %)"

@@ -18,13 +18,13 @@ import synthetic
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Missing
 from duetbench.core.units import Interval
-from duetbench.show import addresses
-from duetbench.show.site import cards
-from duetbench.show.site.pages import packages as pages
-from duetbench.show.site.pages.site import Card
 from duetbench.store import files
 from duetbench.store.change import Release
 from duetbench.store.points import AnchoredPoint, CasePoints
+from observatory.show import addresses
+from observatory.show.site import cards
+from observatory.show.site.pages import packages as pages
+from observatory.show.site.pages.site import Card
 from site_builds import JSON
 
 FIRST, SECOND, THIRD = site_builds.RELEASES

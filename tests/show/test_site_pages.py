@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from duetbench.cli.backfill import backfill_command
 from duetbench.core.model import CaseResult
-from duetbench.show.site import words
-from duetbench.show.site.pages.trends import newest_figure
+from observatory.cli.backfill import backfill_command
+from observatory.show.site import words
+from observatory.show.site.pages.trends import newest_figure
 from site_builds import JSON, a_run, disturbed, failed, scattered, steady, table_of
 
 SWITCH = "git switch --detach abababababab && duetbench setup && "
@@ -44,7 +44,7 @@ def test_a_newest_figure_says_what_it_rests_on(
         ("a/b", "quick", "$(rm -rf)", "duetbench run --profile quick --select a/b"),
         ("a/b; rm -rf ~", "quick", None, "duetbench run --profile quick --select 'a/b; rm -rf ~'"),
         ("inprocess/gil.Cpu.time_tasks(mode=threads, tasks=4)/py3.14/current", "asv", None,
-         "duetbench inprocess --select 'gil.Cpu.time_tasks*'"),
+         "observatory inprocess --select 'gil.Cpu.time_tasks*'"),
     ],
 )  # fmt: skip
 def test_the_command_of_a_figure(

@@ -16,7 +16,7 @@ import pytest
 
 import sites
 from duetbench.store import files
-from duetbench.trend import reading
+from observatory.trend import reading
 
 RESULTS: Final = sites.PROJECT / "results"
 RUN: Final = RESULTS / "runs/xeon-2c-a70dae/2026/20261125T161444Z-nightly-d34e11a4.json"

@@ -92,4 +92,4 @@ def test_what_is_not_a_run_file_is_refused() -> None:
 
 def test_the_schema_in_results_is_the_one_of_the_types() -> None:
     stored = (ROOT / "results" / "schema.json").read_text("utf-8")
-    assert stored == files.schema(Run), "make it again: duetbench dev reference"
+    assert stored == files.schema(Run), "make it again: observatory reference"

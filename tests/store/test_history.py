@@ -19,17 +19,18 @@ import foreign
 import made_up as histories
 import repos
 from disks import small_disk
-from duetbench.cli import app
-from duetbench.cli.history import pull_command
 from duetbench.core.errors import HistoryError, RecordError
 from duetbench.core.model import RunStatus
 from duetbench.host.git import BRANCH, Patience, Remote, ask, credentials, remote_of
-from duetbench.store import files, history_branch, run_files
+from duetbench.store import files, run_files
 from duetbench.store.change import Change
 from duetbench.store.files import MOST_BYTES
-from duetbench.store.history_branch import PushResult, pull, push
-from duetbench.store.kinds import File, collect
 from histories import QUICK, git, hook, listing, make_remote, night_run, place_of, save
+from observatory.cli import app
+from observatory.cli.history import pull_command
+from observatory.store import history_branch
+from observatory.store.history_branch import PushResult, pull, push
+from observatory.store.kinds import File, collect
 
 
 @pytest.fixture(autouse=True)
@@ -209,7 +210,7 @@ def test_a_history_that_was_rewritten_is_an_alarm_until_it_is_mended(
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     source = str(save(tmp_path / "source", night_run()))
     for words, code in ((["pull", "--to", str(tmp_path / "there")], 0), (["push", source], 1)):
-        done = CliRunner().invoke(app, ["ci", "history", *words, "--remote", remote.address])
+        done = CliRunner().invoke(app, ["history", *words, "--remote", remote.address])
         assert (done.exit_code, done.output.count(f"::error title=duetbench::{fault}")) == (
             code,
             1,
@@ -283,7 +284,7 @@ def test_only_whole_files_enter(remote: Remote, tmp_path: Path) -> None:
 
 
 def of_asv(folder: Path, seconds: float) -> Path:
-    """A results folder as `duetbench inprocess --record` leaves it, with one of asv's files."""
+    """A results folder as `observatory inprocess --record` leaves it, with one of asv's files."""
     document = foreign.inside(durations={"<build>": seconds})
     file = foreign.put_inside(folder.parent, folder.name, document)
     file.with_name("3f2a9c17-load-runs-py3.14-stackcurrent.json").write_text("{}")

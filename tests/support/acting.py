@@ -101,8 +101,9 @@ class Stage:
         local: Mapping[str, Path] = MappingProxyType({}),
     ) -> Outcome:
         """Run a workflow to its end; stop one that takes too long, with all that it started."""
-        if not (command := self.folder / "duetbench").exists():
-            write_command(command)
+        for program in ("duetbench", "observatory"):
+            if not (command := self.folder / program).exists():
+                write_command(command)
         number = next(_runs)
         place = self.folder / "runs" / str(number)
         place.mkdir(parents=True)
@@ -196,7 +197,7 @@ def load(text: str) -> dict[str, Any]:
 
 @functools.cache
 def forker() -> str:
-    """Start a process that forks a `duetbench` for each call; return the address of its socket."""
+    """Start a process that forks for each call; return the address of its socket."""
     place = Path(tempfile.mkdtemp(prefix="duetbench-forking-")) / "socket"
     argv: list[str | Path] = [sys.executable, "-P", _FORKING, place]
     process = subprocess.Popen(argv, env=_clean(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -207,16 +208,17 @@ def forker() -> str:
 
 
 def write_command(path: Path) -> None:
-    """Write a `duetbench` that runs ours, with its own state per job, as on separate machines."""
+    """Write a program that runs ours of its name, with a state per job, as on separate machines."""
     path.write_text(
         f"""#!/bin/sh
 export XDG_STATE_HOME="${{RUNNER_TEMP:-/tmp}}/state" DUETBENCH_LOCK="duetbench-tests-$$"
-case "$1 $2" in "ci sandbox") shift 3 ;; esac
+program=$(basename "$0")
+if [ "$1" = sandbox ]; then program=$3; shift 3; fi
 case "$1" in anchor | inprocess) exit 0 ;; esac
-case "$1 $2 $3" in "ci detect --confirm")
+case "$1 $2" in "detect --confirm")
     if [ -d "$STANDIN_CONFIRMED" ]; then cp -R "$STANDIN_CONFIRMED" confirmed; exit; fi ;;
 esac
-exec {sys.executable} -I -S {_FORKING} {forker()} "$@"
+exec {sys.executable} -I -S {_FORKING} {forker()} "$program" "$@"
 """
     )
     path.chmod(0o755)
@@ -227,7 +229,7 @@ MAKEFILE: Final = """\
 .PHONY: harness tools setup check test docs dist publish
 harness:
 \t@mkdir -p .venv/bin
-\t@ln -sf "$(STANDIN_FOLDER)/duetbench" .venv/bin/duetbench
+\t@ln -sf "$(STANDIN_FOLDER)/duetbench" "$(STANDIN_FOLDER)/observatory" .venv/bin/
 # The tools of the machine; the stacks too, since there is no room that would make them.
 setup tools: harness
 \t@.venv/bin/duetbench setup

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 import duetbench
+import observatory.cli
 from duetbench import cli
 from duetbench.core.model import Case, Flag, Launch, Profile, Run, Status
 from duetbench.host import proc
@@ -142,12 +143,15 @@ class Done:
 def invoke(
     capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, words: Iterable[str | Path]
 ) -> Done:
-    """Run a verb in this process, through the real `main`."""
+    """Run a verb in this process, through the real `main`: of the tool, or of `observatory`."""
     capture.readouterr()
-    patch.setattr(sys, "argv", ["duetbench", *map(str, words)])
+    argv = [*map(str, words)]
+    program = argv.pop(0) if argv[0] == "observatory" else "duetbench"
+    main: Callable[[], None] = observatory.cli.main if program == "observatory" else cli.main
+    patch.setattr(sys, "argv", [program, *argv])
     code = 0
     try:
-        cli.main()
+        main()
     except SystemExit as end:
         code = int(end.code or 0)
     text = capture.readouterr()
@@ -179,7 +183,7 @@ class Bench:
         return sorted((self.folder / "state" / "duetbench" / "sessions").glob("*.json"))
 
     def __call__(self, *arguments: str | Path) -> Done:
-        """Run a verb in this process, through the real `main`."""
+        """Run a verb in this process, through the real `main`: of the tool, or of `observatory`."""
         return invoke(self.capture, self.patch, arguments)
 
     def run(self, *cases: str) -> Done:

@@ -12,10 +12,10 @@ from duetbench.core.model import Verdict
 from duetbench.store import run_files
 from duetbench.store.change import Candidates, Change, SeriesName, StackState, Step
 from duetbench.store.comparison import PackageChange
-from duetbench.trend import candidates
-from duetbench.trend import table as history
-from duetbench.trend.table import COLUMNS, Night, NightCase, Status, Table
 from histories import FIRST
+from observatory.trend import candidates
+from observatory.trend import table as history
+from observatory.trend.table import COLUMNS, Night, NightCase, Status, Table
 from synthetic import change_record
 
 MACHINE = "alpha-2c-000001"

@@ -9,15 +9,15 @@ from typing import Any, Final
 
 from duetbench import __version__
 from duetbench.core.model import Case, CaseResult, Machine, Missing, Plan, Run, StackRecord, Verdict
-from duetbench.github.incoming import Checkout, Lock
 from duetbench.host.machine import asv_profile
 from duetbench.store import files
 from duetbench.store.change import Change, SeriesName, StackState, Step
 from duetbench.store.comparison import CaseComparison, Comparison, Judgement, SideRecord
-from duetbench.store.night import NightPlan, Shard
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
-from duetbench.trend.candidates import figures_of
-from duetbench.trend.confirm import conclude
+from observatory.github.incoming import Checkout, Lock
+from observatory.store.night import NightPlan, Shard
+from observatory.trend.candidates import figures_of
+from observatory.trend.confirm import conclude
 from synthetic import MACHINE, change_record, figures, make_case, make_run, make_testbed, ok
 
 NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -1,7 +1,7 @@
-"""A `duetbench` without the wait for imports: a process that has imported it forks for each call.
+"""Our programs without the wait for imports: a process that has imported them forks for each call.
 
     python forking.py SOCKET             # serves until its input ends; prints `listens` first
-    python -I -S forking.py SOCKET WORD… # instead of `duetbench WORD…`; standard library only
+    python -I -S forking.py SOCKET WORD… # instead of `WORD…`; standard library only
 
 Each call is its own process, with the caller's folder, environment and open files. The caller
 forwards signals to it and gets its exit code.
@@ -21,13 +21,15 @@ from types import FrameType
 
 
 def serve(place: str) -> None:
+    import observatory.cli
     from duetbench import cli
     from duetbench.core import protocol
 
     for profile in protocol.WINDOW_SECONDS:
         protocol.WINDOW_SECONDS[profile] = 0.1  # nobody keeps these figures
-    for module in iter_modules(cli.__path__, f"{cli.__name__}."):
-        import_module(module.name)
+    for package in (cli, observatory.cli):
+        for module in iter_modules(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
     gc.freeze()
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(place)
@@ -41,7 +43,7 @@ def serve(place: str) -> None:
             listening.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             _answer(calling)
-            cli.main()
+            observatory.cli.main() if sys.argv[0] == "observatory" else cli.main()
             sys.exit()
         calling.close()
 
@@ -63,7 +65,7 @@ def _answer(calling: socket.socket) -> None:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv = ["duetbench", *words]
+    sys.argv = words
 
 
 def call(place: str, words: list[str]) -> int:

@@ -23,9 +23,9 @@ from duetbench.core.model import Verdict
 from duetbench.store import files, run_files
 from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import PackageChange
-from duetbench.trend.reading import Sources
-from duetbench.trend.reading import read as read_results
-from duetbench.trend.table import COLUMNS, TRENDS, Kind, Night, NightCase, Status
+from observatory.trend.reading import Sources
+from observatory.trend.reading import read as read_results
+from observatory.trend.table import COLUMNS, TRENDS, Kind, Night, NightCase, Status
 
 PROJECT: Final = Path(__file__).parents[2]
 MACHINE: Final = "synthetic-2c-0a1b2c3d"

@@ -25,14 +25,15 @@ import site_builds
 from bench import PROJECT
 from duetbench.core.errors import DuetbenchError, RecordError
 from duetbench.core.model import Run
-from duetbench.github import incoming, issues
 from duetbench.host.console import Console, Narrator
-from duetbench.show.site import build
-from duetbench.store import files, kinds, packages, run_files
-from duetbench.store.night import NightRecord
-from duetbench.trend import candidates, confirm, nights, reading
-from duetbench.trend.releases import axes, narrow
-from duetbench.trend.table import tables
+from duetbench.store import files, run_files
+from observatory.github import incoming, issues
+from observatory.show.site import build
+from observatory.store import kinds, packages
+from observatory.store.night import NightRecord
+from observatory.trend import candidates, confirm, nights, reading
+from observatory.trend.releases import axes, narrow
+from observatory.trend.table import tables
 
 WAYS: Final = ("content", "name", "place")
 READER, PAGE, HARMLESS = "named, and not read", "a page is missing, and named", "nothing"

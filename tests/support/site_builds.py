@@ -23,9 +23,7 @@ from duetbench.core.model import (
     Verdict,
 )
 from duetbench.host import paths
-from duetbench.show.site.pages import trends
-from duetbench.show.site.pages.site import Site, gather
-from duetbench.store import files, packages, run_files
+from duetbench.store import files, run_files
 from duetbench.store.attribution import Attribution, Function, Native, PackageTotal
 from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import (
@@ -35,11 +33,14 @@ from duetbench.store.comparison import (
     Instructions,
     PackageChange,
 )
-from duetbench.store.packages import VersionLinks
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
-from duetbench.trend.releases import ReleaseAxis, axes
-from duetbench.trend.table import Table, of_run, tables
 from made_up import History
+from observatory.show.site.pages import trends
+from observatory.show.site.pages.site import Site, gather
+from observatory.store import packages
+from observatory.store.packages import VersionLinks
+from observatory.trend.releases import ReleaseAxis, axes
+from observatory.trend.table import Table, of_run, tables
 
 YEARS: Final = 5
 SERIES: Final = 160

@@ -14,8 +14,8 @@ from rich.console import Console
 
 import made_up
 from duetbench.host.console import Narrator
-from duetbench.show.site import build
-from duetbench.show.site.build import BuildReport
+from observatory.show.site import build
+from observatory.show.site.build import BuildReport
 
 PROJECT = Path(__file__).parents[2]
 HOST = "http://site.invalid/below/"

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from bench import Done, invoke
+from duetbench.cli.verbs import CI
 from duetbench.github import api
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
@@ -74,7 +75,8 @@ class Step:
             self.patch.setenv(name, value)
 
     def __call__(self, *words: str | Path) -> Done:
-        done = invoke(self.capture, self.patch, ("ci", *words))
+        program = "ci" if words[0] in CI else "observatory"
+        done = invoke(self.capture, self.patch, (program, *words))
         assert TOKEN not in done.out + done.err + self.summary
         return done
 

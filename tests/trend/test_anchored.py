@@ -34,13 +34,13 @@ from duetbench.store import files
 from duetbench.store.change import Release
 from duetbench.store.comparison import Curve, Duet, Instructions, SideName
 from duetbench.store.files import Journal
-from duetbench.store.packages import PackageRecord
 from duetbench.store.points import Points
-from duetbench.trend import anchored as anchored_
-from duetbench.trend import backfill
-from duetbench.trend.anchored import NIGHTLY, Head, Precision
-from duetbench.trend.backfill import BackfillTask, PastStack
 from fake_sessions import make_duet, make_pairs, side
+from observatory.store.packages import PackageRecord
+from observatory.trend import anchored as anchored_
+from observatory.trend import backfill
+from observatory.trend.anchored import NIGHTLY, Head, Precision
+from observatory.trend.backfill import BackfillTask, PastStack
 from repos import TINY_EXPERIMENT, commit, git, make_tiny, write
 from synthetic import ok
 from tiny_index import Index, serving

@@ -8,9 +8,9 @@ import pytest
 from anchored_files import CASE, CPU, OTHER, a_file, of, ratio, renewal
 from duetbench.core.model import Missing
 from duetbench.store.points import CANARY, Points
-from duetbench.trend.candidates import steps
-from duetbench.trend.reading import coverage, of_points, trend_points
-from duetbench.trend.table import Table, tables
+from observatory.trend.candidates import steps
+from observatory.trend.reading import coverage, of_points, trend_points
+from observatory.trend.table import Table, tables
 
 
 def table_of(*files: Points) -> Table:

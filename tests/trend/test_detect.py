@@ -32,13 +32,13 @@ from duetbench.project import tools
 from duetbench.store import files
 from duetbench.store.change import Candidates, Change, SeriesName, judgement_on
 from duetbench.store.comparison import Comparison, PackageChange
-from duetbench.trend import reading
-from duetbench.trend import table as history
-from duetbench.trend.candidates import of_table, steps
-from duetbench.trend.confirm import IMPROVED, close, conclude, confirm
 from fake_sessions import FakeInstruments, compared_by
 from histories import FIRST, night_run, save
 from made_up import History, Shift
+from observatory.trend import reading
+from observatory.trend import table as history
+from observatory.trend.candidates import of_table, steps
+from observatory.trend.confirm import IMPROVED, close, conclude, confirm
 
 
 def test_a_step_where_the_stack_changed_is_a_candidate() -> None:
@@ -291,7 +291,7 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     for record in (recorded("open", 1.10, 20), recorded("closed", 0.91, 30)):
         files.save(results, record)
     file = folder / "candidates.json"
-    done = command("ci", "detect", "--output", file, "--to", folder / "out")
+    done = command("observatory", "detect", "--output", file, "--to", folder / "out")
     assert done.code == 0, done
     found = files.read(Candidates, file)
     assert found.candidates
@@ -304,26 +304,26 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     assert found.candidates[0].id in (folder / "summary.md").read_text()
     # Of a machine that has left nobody is asked, and the next nights need not wait for it.
     save(results, night_run(300, "another-2c-000001"))
-    assert command("ci", "detect").code == 0
+    assert command("observatory", "detect").code == 0
     lines = (folder / "output").read_text().splitlines()
     assert json.loads([line for line in lines if line.startswith("{")][-1]) == {"include": []}
 
-    done = command("ci", "detect")
+    done = command("observatory", "detect")
     assert done.code == 0, done
     assert found.candidates[0].id in done.out
     assert "judge them on their machines" in done.out
 
-    done = command("ci", "detect", "--confirm", "--from", file, "--to", folder / "out")
+    done = command("observatory", "detect", "--confirm", "--from", file, "--to", folder / "out")
     assert done.code == 0, done
     assert f"waits for its machine {made_up.MACHINE}" in done.err
     assert "no candidate on this machine" in done.out
-    assert command("ci", "detect", "--from", file).code == 2
-    assert command("ci", "detect", "--elsewhere").code == 2
-    done = command("ci", "bisect")
+    assert command("observatory", "detect", "--from", file).code == 2
+    assert command("observatory", "detect", "--elsewhere").code == 2
+    done = command("observatory", "bisect")
     assert (done.code, "no change on this machine" in done.out) == (0, True)
-    done = command("ci", "bisect", "change-20-a")
+    done = command("observatory", "bisect", "change-20-a")
     assert (done.code, f"was confirmed on {MACHINE}" in done.err) == (2, True)
-    assert "no change 'x'; there are: change-20-a" in command("ci", "bisect", "x").err
+    assert "no change 'x'; there are: change-20-a" in command("observatory", "bisect", "x").err
     done = command("bisect", "--lock", "a", "b")
     expected = "expected --select with the case to measure"
     assert (done.code, expected in done.err) == (2, True), done

@@ -11,8 +11,8 @@ import pytest
 from detecting import BUMPED, CPU, detect, recorded, run_of, table
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.store.change import Step
-from duetbench.trend.candidates import steps
-from duetbench.trend.levels import LONE, PRICE, Piece, fit
+from observatory.trend.candidates import steps
+from observatory.trend.levels import LONE, PRICE, Piece, fit
 
 E = 0.01
 

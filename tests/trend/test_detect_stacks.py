@@ -14,7 +14,6 @@ import rich.console
 from bench import Bench
 from detecting import CPU, MACHINE, moved_at, run_of
 from duetbench.core.errors import HistoryError, SetupError
-from duetbench.github import lock_branch
 from duetbench.host.console import Narrator
 from duetbench.host.git import Remote
 from duetbench.host.signals import InterruptedRun
@@ -27,9 +26,10 @@ from duetbench.project.project import Project
 from duetbench.store.change import Change, SeriesName, StackState
 from duetbench.store.comparison import Comparison, Duet, PackageChange
 from duetbench.trend import bisect
-from duetbench.trend.confirm import compare_stacks
 from fake_sessions import make_duet
 from histories import QUICK
+from observatory.github import lock_branch
+from observatory.trend.confirm import compare_stacks
 from repos import borrow_cache, commit, git, make_tiny, write
 from tiny_index import serving, serving_beta
 
@@ -202,7 +202,7 @@ def test_a_bump_is_a_commit_of_the_locks_alone(
     git(tiny, "add", "staged.txt")
     write(tiny, "apps/tiny/alone.py", "changed = True\n")
     main = git(tiny, "rev-parse", "HEAD")
-    done = command("stack", "bump", "--push")
+    done = command("observatory", "stack", "bump", "--push")
     assert done.code == 0, done
     tip = git(protected, "rev-parse", lock_branch.BRANCH)
     shown = git(protected, "show", "--name-only", "--format=%P%n%s%n%b", tip).splitlines()
@@ -221,9 +221,9 @@ def test_a_bump_is_a_commit_of_the_locks_alone(
         "false", main, "true", tip,
     ]  # fmt: skip
 
-    done = command("stack", "bump", "--push")
+    done = command("observatory", "stack", "bump", "--push")
     assert done.out == f"no package moved\ncommit {tip}\n"
-    assert command("stack", "bump", "--as-is").code == 2
+    assert command("observatory", "stack", "bump", "--as-is").code == 2
 
 
 def test_the_branch_of_the_locks_follows_the_code(

@@ -15,9 +15,9 @@ from duetbench.core.model import Case, Missing, Plan, Run, RunStatus
 from duetbench.host import machine
 from duetbench.host.git import Remote
 from duetbench.store import files, run_files
-from duetbench.store.night import NightPlan, NightRecord, Shard, assignment
-from duetbench.trend import nights
 from histories import good, listing, make_remote, night_run, result_of, save
+from observatory.store.night import NightPlan, NightRecord, Shard, assignment
+from observatory.trend import nights
 
 A, B, C = "alpha-2c-000001", "beta-2c-000002", "gamma-2c-000003"
 
@@ -189,7 +189,7 @@ def test_a_night_from_its_plan_to_the_history(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     declare_fleet(bench, {machine.fingerprint().id: "badapps/right", B: "badapps/error"})
     words = ("--profile", "quick", "--seconds", "0.6", "--output", plan)
-    done = bench("ci", "plan", *words)
+    done = bench("observatory", "plan", *words)
     assert done.code == 0, done
     night = files.read(NightPlan, plan)
     assert len(night.shards) == 2
@@ -197,7 +197,9 @@ def test_a_night_from_its_plan_to_the_history(
     (first,) = (shard for shard in night.shards if shard.plan.cases[0].id == "badapps/right")
 
     done = bench(
-        *("ci", "measure", "--plan", plan, "--shard", str(first.number)), "--results", bench.results
+        *("observatory", "measure", "--plan", plan, "--shard", str(first.number)),
+        "--results",
+        bench.results,
     )
     assert done.code == 0, done
     run = bench.saved_run()
@@ -205,10 +207,10 @@ def test_a_night_from_its_plan_to_the_history(
     assert [result.case for result in run.results] == list(first.plan.cases)
 
     empty = bench.folder / "empty"
-    done = bench("ci", "history", "push", empty, "--plan", plan)
+    done = bench("observatory", "history", "push", empty, "--plan", plan)
     assert done.code == 3, done
     assert "found no usable launch" in done.err
-    done = bench("ci", "history", "push", bench.results, "--plan", plan)
+    done = bench("observatory", "history", "push", bench.results, "--plan", plan)
     assert done.code == 1, done
     other = night.shard(3 - first.number)
     assert other is not None
@@ -229,20 +231,20 @@ def test_a_night_from_its_plan_to_the_history(
         }
     )
     save(bench.results, late)
-    done = bench("ci", "history", "push", bench.results, "--plan", plan)
+    done = bench("observatory", "history", "push", bench.results, "--plan", plan)
     assert done.code == 0, done
-    done = bench("ci", "history", "pull", "--to", bench.folder / "all")
+    done = bench("observatory", "history", "pull", "--to", bench.folder / "all")
     assert ": 3 new files, " in done.out
     (path,) = (bench.folder / "all" / "nights").glob("*/*.json")
     record = files.read_at(NightRecord, bench.folder / "all", path)
     assert record.status == "complete"
 
-    done = bench("ci", "measure", "--plan", plan)
+    done = bench("observatory", "measure", "--plan", plan)
     assert (done.code, "--plan and --shard belong together" in done.err) == (2, True)
-    done = bench("ci", "history", "push", empty)
+    done = bench("observatory", "history", "push", empty)
     assert (done.code, f"{empty}: expected a results folder" in done.err) == (2, True)
     empty.mkdir()
-    assert bench("ci", "history", "push", empty).out.endswith("nothing to push\n")
+    assert bench("observatory", "history", "push", empty).out.endswith("nothing to push\n")
 
 
 def test_outputs_cannot_be_injected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

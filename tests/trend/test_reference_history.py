@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 import pytest
 
-from duetbench.trend import reading
-from duetbench.trend.candidates import of_table
-from duetbench.trend.reading import Sources
-from duetbench.trend.table import tables
+from observatory.trend import reading
+from observatory.trend.candidates import of_table
+from observatory.trend.reading import Sources
+from observatory.trend.table import tables
 
 ROOT: Final = Path(__file__).parents[2]
 RECORDED: Final = ROOT / "tests" / "data" / "reference"

@@ -10,8 +10,8 @@ from duetbench.core.model import Verdict
 from duetbench.show.change import describe, narrowed_line
 from duetbench.store.change import Change, Effect, Release, SeriesName, Share
 from duetbench.store.points import Points
-from duetbench.trend import releases
-from duetbench.trend.releases import ReleaseEffect, narrow
+from observatory.trend import releases
+from observatory.trend.releases import ReleaseEffect, narrow
 from site_builds import FREE, JSON, RELEASES, axis_of, release_points
 
 FIRST, SECOND, THIRD = RELEASES

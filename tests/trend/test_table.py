@@ -8,8 +8,8 @@ import synthetic as runs
 from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag, RunStatus
 from duetbench.core.units import Interval
-from duetbench.trend import table as history
-from duetbench.trend.table import of_run
+from observatory.trend import table as history
+from observatory.trend.table import of_run
 from site_builds import JSON, a_run, failed, scattered, steady, table_of
 
 WIDE = [100.0, 200.0, 400.0]

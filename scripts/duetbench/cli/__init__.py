@@ -2,11 +2,8 @@
 
 import errno
 import re
-import shlex
 import sys
 import traceback
-from collections.abc import Sequence
-from itertools import chain
 from typing import Annotated, Final
 
 import typer
@@ -22,14 +19,15 @@ CLOSED_PIPE: Final = 141
 _LONG: Final = re.compile(r"(\S{200})\S{101,}(\S{100})")
 """A name that somebody has given, and that is longer than any of a file or a package."""
 
-_CODES = "\n".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
-_TRENDS = ", ".join(name for name in VERBS if name not in chain(*PANELS.values()))
+EPILOG: Final = "\n".join(
+    ("Exit codes", *(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items()))
+)
 
 app = typer.Typer(
-    cls=group_of(VERBS),
+    cls=group_of(VERBS, PANELS),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    epilog=f"Trends of this repository's experiments: {_TRENDS}\n\nExit codes\n{_CODES}",
+    epilog=EPILOG,
 )
 
 
@@ -39,12 +37,13 @@ def _version(is_set: bool) -> None:
         raise typer.Exit
 
 
+VersionOption = Annotated[
+    bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+]
+
+
 @app.callback()
-def _root(
-    _version_: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
+def _root(_version_: VersionOption = False) -> None:
     """What did this change do to our Python web application, and which release did it?
 
     $ duetbench compare HEAD~1 --app shop.main:app --path /items/7
@@ -56,21 +55,21 @@ def _root(
     """
 
 
-def main() -> None:
-    """Run the command line; expected errors become one line and their exit code.
+def main(application: typer.Typer | None = None, name: str = "duetbench") -> None:
+    """Run a command line; expected errors become one line and their exit code.
 
     A bug keeps its traceback, and does not exit as Python does: code 1 would say that something got
     slower. A closed pipe does not exit with 1 either, as typer and rich would.
     """
     try:
         with interruptible():
-            app()
+            (application or app)()
     except DuetbenchError as error:
-        _say(str(error))
+        _say(name, str(error))
         sys.exit(error.exit_code)
     except InterruptedRun as interruption:
         advice = f": {interruption.advice}" if interruption.advice else ""
-        _say(f"interrupted by {interruption}{advice}")
+        _say(name, f"interrupted by {interruption}{advice}")
         sys.exit(interruption.exit_code)
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):
@@ -80,26 +79,14 @@ def main() -> None:
         from duetbench.store.files import remedy  # noqa: PLC0415 - only this error needs it
 
         where = f"{error.filename}: " if error.filename else ""
-        _say(f"{where}{error.strerror or error}; {remedy(error)}")
+        _say(name, f"{where}{error.strerror or error}; {remedy(error)}")
         sys.exit(UsageError.exit_code if error.errno == errno.ENAMETOOLONG else FAILED)
-    except Exception as error:
-        if hint := lacking(error, sys.argv[1:]):
-            _say(hint)
-        else:
-            traceback.print_exc()
+    except Exception:
+        traceback.print_exc()
         sys.exit(FAILED)
 
 
-def lacking(error: Exception, words: Sequence[str]) -> str | None:
-    """Return the hint for a missing module of the extra `asv`; None: any other error."""
-    name = (isinstance(error, ModuleNotFoundError) and error.name) or ""
-    if name.partition(".")[0] not in {"asv", "asv_runner"}:
-        return None
-    again = shlex.join(["uvx", "--from", "duetbench[asv]", "duetbench", *words])
-    return f"this needs {name}, which is not installed; it comes with duetbench[asv]: {again}"
-
-
-def _say(sentence: str) -> None:
+def _say(name: str, sentence: str) -> None:
     from duetbench.host.console import errors  # noqa: PLC0415 - only an error needs rich
 
-    errors().say("duetbench: " + _LONG.sub(r"\1…\2", sentence))
+    errors().say(f"{name}: " + _LONG.sub(r"\1…\2", sentence))

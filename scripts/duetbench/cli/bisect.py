@@ -25,7 +25,7 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.project.project import Project
 from duetbench.show.change import cause_lines
-from duetbench.store.kinds import find_comparison
+from duetbench.store.result_files import find_comparison
 from duetbench.trend import bisect
 
 

@@ -47,7 +47,7 @@ from duetbench.show.comparison_text import as_markdown, print_comparison
 from duetbench.show.view import side_text
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
-from duetbench.store.kinds import comparison_file
+from duetbench.store.result_files import comparison_file
 
 _SIZES: Final = ", ".join(f"{name}={100 * size:g}%" for name, size in MATERIAL.items())
 

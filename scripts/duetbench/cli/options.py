@@ -70,7 +70,7 @@ OutputOption = Annotated[
 
 PlanOption = Annotated[
     Path | None,
-    Option("--plan", metavar="FILE", help="Measure a shard of this night (`duetbench ci plan`)."),
+    Option("--plan", metavar="FILE", help="Measure a shard of this night (`observatory plan`)."),
 ]
 
 ShardOption = Annotated[
@@ -197,9 +197,9 @@ def put(text: str, path: Path | None) -> None:
 
 
 def put_html(path: Path | None, comparison: object) -> None:
-    """Write a comparison as one HTML page; only this imports the site."""
+    """Write a comparison as one HTML page; only this imports what makes pages."""
     if path is not None:
-        put(import_module("duetbench.show.site.pages.evidence").one_file(comparison), path)
+        put(import_module("duetbench.show.html.comparison_page").one_file(comparison), path)
 
 
 def is_set(context: Context, name: str) -> bool:

@@ -17,11 +17,11 @@ from typer import Argument, Exit, Option
 
 from duetbench.cli.options import budget_option, commit
 from duetbench.core.errors import ArtifactError, RecordError, UsageError
-from duetbench.github import actions, archives, comments, event, incoming
+from duetbench.github import actions, archives, comments, event, proposals
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
 from duetbench.github.event import MeasuringRun
-from duetbench.github.incoming import Upgrade
+from duetbench.github.proposals import Upgrade
 from duetbench.host import git
 from duetbench.host.console import Console
 from duetbench.show.answer import UNDECIDED
@@ -164,7 +164,7 @@ def compare_command(
     for place in (report, results):
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
-    file, code_file = report / incoming.COMPARISON, report / incoming.WHY
+    file, code_file = report / proposals.COMPARISON, report / proposals.WHY
     sides = commit("BASE", base), commit("HEAD", head)
     output = ["--output", str(file), "--why", str(code_file)]
     output += ["--fail-on", fail_on] if fail_on == "instructions" else []
@@ -174,7 +174,7 @@ def compare_command(
     comparison = files.read(Comparison, file)
     cause = _cause(comparison, file, [*target, *limit]) if upgrade else None
     if cause is not None:
-        files.write(report / incoming.UPGRADE, cause)
+        files.write(report / proposals.UPGRADE, cause)
     attribution = files.read(Attribution, code_file) if code_file.is_file() else None
     actions.summary(comments.report(comparison, cause, attribution))
     if keep:
@@ -309,7 +309,7 @@ def _report(source: Path, base: str, head: str, url: str, words: str) -> str:
     """Return the checked comparison of two commits as a comment; ArtifactError or RecordError."""
     if not source.exists():
         raise ArtifactError("no comparison has arrived")
-    body = comments.report(*incoming.proposal(source, base, head))
+    body = comments.report(*proposals.proposal(source, base, head))
     return comments.sign(body, head, url, words)
 
 

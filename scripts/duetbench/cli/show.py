@@ -24,7 +24,7 @@ from duetbench.show import comparison_text, tidy
 from duetbench.show import page as pages
 from duetbench.show.run import as_markdown as run_markdown
 from duetbench.show.run import print_page
-from duetbench.store import files, kinds
+from duetbench.store import files, result_files
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 from duetbench.trend.summary import summarise
@@ -58,8 +58,8 @@ def show_command(
     if as_json_ and markdown:
         raise UsageError("--json and --markdown were both given; choose one")
     results = results or Project.here().results
-    path = kinds.find(run, results)
-    kind = kinds.type_of(path)
+    path = result_files.find(run, results)
+    kind = result_files.type_of(path)
     options = {"--select": select, "--markdown": markdown, "--html": html}
     if stray := [name for name, value in options.items() if value and kind not in _OF[name]]:
         noun = "anchored points" if kind is Points else kind.noun
@@ -98,7 +98,7 @@ def export_command(
     docs/export.md explains each column, with its unit.
     """
     console_for({"--csv": as_csv})
-    tables = tidy.tables(kinds.load(name, results or Project.here().results))
+    tables = tidy.tables(result_files.load(name, results or Project.here().results))
     if table is not None and table not in tables:
         raise UsageError(f"--table {table}: {name} has {' and '.join(tables)}")
     chosen = table or next(iter(tables))

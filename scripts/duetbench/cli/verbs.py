@@ -7,7 +7,7 @@ module can import all it needs at its top.
 import inspect
 import pkgutil
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar, Final
 
@@ -28,13 +28,7 @@ VERBS: Final[Table] = {
     "init": ("init", "Write into pyproject.toml how this repository's application is measured."),
     "doctor": ("doctor", "Show what is missing here, and how to fix it."),
     "setup": ("setup", "Install interpreters, load generator and environments, or check them."),
-    "ci": ("verbs", "Commands for workflows: pull requests, nights, your own machines."),
-    "dev": ("verbs", "For developers of duetbench itself."),
-    "anchor": ("anchor", "The stack that trend points are measured against."),
-    "backfill": ("backfill", "Measure stacks of past dates: years of trend on day one."),
-    "inprocess": ("inprocess", "Measure inside one process: threads, handlers, Pydantic."),
-    "site": ("site", "Build a site from results/: trends, experiments, changes, packages."),
-    "stack": ("stack", "The stacks under test and their locks."),
+    "ci": ("verbs", "Commands for workflows: compare what a pull request changes."),
 }
 """All commands, as `--help` lists them, each with its module beside this one and its line there.
 The module has a function NAME_command, or for a group of commands NAME_app. To add a command, add
@@ -44,34 +38,16 @@ PANELS: Final = {
     "Compare two versions": ("compare", "bisect", "why"),
     "Measure one, and read results": ("run", "soak", "show", "export"),
     "Set up": ("init", "doctor", "setup"),
-    "Automate": ("ci", "dev"),
+    "Automate": ("ci",),
 }
-"""The groups of the list. Commands in none make this repository's trends, which few users need."""
+"""The groups of the list."""
 
 CI: Final[Table] = {
-    "plan": ("night", "Divide a night's cases among the machines that measure them."),
-    "measure": ("night", "Measure a machine's share of a night."),
-    "history": ("history", "The results of all nights, on a branch of their own."),
-    "accept": ("github", "Check artifacts of measuring machines, and copy the valid ones."),
-    "detect": ("detect", "Find series that moved for good, and confirm them by duets."),
-    "bisect": ("changes", "Find the releases that caused changes."),
-    "announce": ("github", "Keep one issue per confirmed change."),
-    "slash": ("github", "Answer a comment that says `/bench COMMIT`, and start the comparison."),
     "sides": ("pull_request", "Find what to compare a pull request or a push with."),
     "compare": ("pull_request", "Compare both sides, and find an upgrade's cause."),
     "report": ("pull_request", "Comment on a pull request with the results."),
-    "sandbox": ("github", "Run a command where untrusted code may run: docs/runners.md."),
-    "doctor": ("readiness", "Show which settings nights need on GitHub."),
-    "runner": ("github", "Check whether this machine is prepared as a runner."),
 }
 """The commands of `duetbench ci`."""
-
-DEV: Final[Table] = {
-    "reference": ("reference", "Write docs/reference.md and the JSON Schemas of results/."),
-    "show": ("experiments", "Show a run beside the published figures and statements."),
-    "findings": ("experiments", "Answer each experiment's question from the reference runs."),
-}
-"""The commands of `duetbench dev`."""
 
 APPLICATION: Final = "The application; each option is also a key of tool.duetbench"
 """The panel of options that several commands share."""
@@ -93,14 +69,13 @@ def hook(place: str) -> Any:
 class Verb(TyperCommand):
     """A command's line in a list; the command itself is created when it is resolved."""
 
-    def __init__(self, name: str, module: str, line: str) -> None:
-        panel = next((panel for panel, names in PANELS.items() if name in names), None)
+    def __init__(self, name: str, module: str, line: str, panel: str | None) -> None:
         super().__init__(name, help=line, rich_help_panel=panel)
         self.module = module
 
     def load(self) -> Any:
         """Import the command, and create it as typer does for registered functions and groups."""
-        module, alone = import_module(f"{__package__}.{self.module}"), typer.Typer()
+        module, alone = import_module(self.module), typer.Typer()
         if (group := getattr(module, f"{self.name}_app", None)) is not None:
             alone.add_typer(group, name=self.name)
         else:
@@ -128,13 +103,16 @@ class _Group(TyperGroup):
     """A group of commands from a table."""
 
     listed: ClassVar[Table]
+    package: ClassVar[str]
+    panels: ClassVar[Mapping[str, Sequence[str]]]
 
     def __init__(self, **settings: Any) -> None:
-        verbs = {verb: Verb(verb, *row) for verb, row in self.listed.items()}
+        panel_of = {verb: panel for panel, verbs in self.panels.items() for verb in verbs}
+        verbs = {
+            verb: Verb(verb, f"{self.package}.{module}", line, panel_of.get(verb))
+            for verb, (module, line) in self.listed.items()
+        }
         super().__init__(**{**settings, "commands": verbs})
-        if self.listed is VERBS:
-            for verb in verbs.values():
-                verb.hidden = verb.rich_help_panel is None
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _lay_out(self)  # not before: typer adds some options of its own
@@ -148,15 +126,14 @@ class _Group(TyperGroup):
         return list(self.listed)
 
 
-def group_of(listed: Table) -> type[TyperGroup]:
-    """Return the class of a group with a table's commands."""
-    return type("VerbGroup", (_Group,), {"listed": listed})
+def group_of(
+    listed: Table, panels: Mapping[str, Sequence[str]], package: str = __package__
+) -> type[TyperGroup]:
+    """Return the class of a group with a table's commands, from modules of a package."""
+    return type("VerbGroup", (_Group,), {"listed": listed, "panels": panels, "package": package})
 
 
-ci_app, dev_app = (
-    typer.Typer(cls=group_of(listed), no_args_is_help=True, help=VERBS[name][1])
-    for name, listed in (("ci", CI), ("dev", DEV))
-)
+ci_app = typer.Typer(cls=group_of(CI, {}), no_args_is_help=True, help=VERBS["ci"][1])
 
 
 def _lay_out(application: Any) -> None:

@@ -33,7 +33,7 @@ from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
-from duetbench.store.kinds import find_comparison
+from duetbench.store.result_files import find_comparison
 
 
 @with_target

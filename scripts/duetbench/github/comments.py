@@ -24,7 +24,7 @@ from duetbench.core.model import Verdict
 from duetbench.core.text import short, some
 from duetbench.github.actions import BOT
 from duetbench.github.api import Comment, GitHub
-from duetbench.github.incoming import Upgrade
+from duetbench.github.proposals import Upgrade
 from duetbench.show.change import brief, cause_lines
 from duetbench.show.comparison_text import as_markdown
 from duetbench.show.formats import escape

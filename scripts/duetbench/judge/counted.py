@@ -4,7 +4,7 @@ The application sees the surroundings of a launch. One counter, and this checkou
 count both sides. Counts repeat to 0.03 %, so one of each side is enough,
 and the answer has a fixed resolution. A moved count is a reason to spend duets on a case, and has a
 verdict of its own kind: code that executes more need not be slower. asv times all other benchmarks
-(`duetbench inprocess`) and finds their steps.
+(`observatory inprocess`) and finds their steps.
 """
 
 import json
@@ -476,7 +476,7 @@ def unit_of(series: str, units: Units) -> str:
                 return f"{UNIT}{words}"
     raise CountError(
         f"{series}: expected a benchmark whose instructions are counted; asv measures this one "
-        "(duetbench inprocess)"
+        "(observatory inprocess)"
     )
 
 
@@ -500,5 +500,5 @@ def carrier(project: Project, name: str) -> tuple[Case, Profile]:
                 return case, profile
     raise UsageError(
         f"no case of this checkout is {name} or has such a job, so there is nothing to measure: "
-        "asv measures other benchmarks inside the process (duetbench inprocess)"
+        "asv measures other benchmarks inside the process (observatory inprocess)"
     )

@@ -27,7 +27,7 @@ from duetbench.judge.statistics import RESOLUTION, Logs, Prior, chance
 from duetbench.judge.wake_ups import Slope, learn_slopes
 from duetbench.store import files
 from duetbench.store.comparison import METHOD_VERSION, Comparison
-from duetbench.store.kinds import comparisons_by_id
+from duetbench.store.result_files import comparisons_by_id
 
 FEWEST: Final = 2
 """Fewest comparisons of a case, or of its kind, for a prior."""

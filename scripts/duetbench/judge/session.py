@@ -37,7 +37,7 @@ from duetbench.judge.statistics import Method
 from duetbench.measure.testbed import preparation, preparing
 from duetbench.project import names, tools
 from duetbench.project import plan as planning
-from duetbench.store import kinds
+from duetbench.store import result_files
 from duetbench.store.comparison import (
     METHOD_VERSION,
     SIDES,
@@ -123,14 +123,14 @@ def compare(
         session.note(f"interrupted by {interruption} at {utc_now()}")
         partial = session.comparison("partial")
         try:
-            kinds.save_comparison(partial, folder)
+            result_files.save_comparison(partial, folder)
         except RecordError as error:  # a full disk must not hide the results
             reporter.note(f"not saved: {error}")
         raise InterruptedComparison(interruption.signal, partial) from interruption
     finally:
         reporter.end()
     complete = session.comparison("complete")
-    kinds.save_comparison(complete, folder)
+    result_files.save_comparison(complete, folder)
     return complete
 
 

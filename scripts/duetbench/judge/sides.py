@@ -267,7 +267,7 @@ def of_settings(project: Project, base: Setting, head: Setting, scope: Scope) ->
             case, names = lacking[0]
             raise UsageError(
                 f"{own.label(other)}: the lock of stack {case.stack} has no {names}: add "
-                f"it to the stack's group in apps/pyproject.toml, and call `duetbench stack lock "
+                f"it to the stack's group in apps/pyproject.toml, and call `observatory stack lock "
                 f"{case.stack}`"
             )
         version = {locks[case.stack].packages[case.server] for case in cases}

@@ -94,7 +94,7 @@ def require_packages(cases: Iterable[Case], locked: Mapping[str, Stack]) -> None
                 f"no {' and no '.join(absent)}",
                 f"what {case.id} needs, served by {server.name} on the loop {case.loop}: "
                 f"{', '.join(sorted(names))}; add it to the dependency group {case.stack} of "
-                f"apps/pyproject.toml, then `duetbench stack lock {case.stack}`",
+                f"apps/pyproject.toml, then `observatory stack lock {case.stack}`",
             )
 
 

@@ -306,7 +306,7 @@ _Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,
 class Anchor(Frozen):
     """A frozen state of applications, locks and interpreters, to which points are relative.
 
-    It is a commit of this repository, with the digests of its contents. `duetbench anchor renew`
+    It is a commit of this repository, with the digests of its contents. `observatory anchor renew`
     makes a new one and measures it against the one before, so that the series continues.
     """
 
@@ -337,7 +337,7 @@ def load_anchor(root: Path) -> Anchor:
     if not file.is_file():
         raise UsageError(
             f"{file}: expected the anchor that points are measured against, found none: declare "
-            "the present state as one with `duetbench anchor renew NAME`"
+            "the present state as one with `observatory anchor renew NAME`"
         )
     return validate(Anchor, read_toml(file), str(file))
 
@@ -347,7 +347,7 @@ def anchor_text(anchor: Anchor) -> str:
     fields = anchor.model_dump(mode="json", exclude_none=True)
     tables = {name: fields.pop(name) for name in ("interpreters", "stacks")}
     fields["since"] = anchor.since  # a date in TOML, as it prints
-    lines = ["# What all trend points are measured against; made by `duetbench anchor renew`."]
+    lines = ["# What all trend points are measured against; made by `observatory anchor renew`."]
     lines += [f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v}" for k, v in fields.items()]
     for name, table in tables.items():
         lines += ["", f"[{name}]", *(f'"{key}" = "{value}"' for key, value in table.items())]

@@ -38,7 +38,7 @@ from duetbench.project.settings import Interpreter
 from duetbench.store import files
 
 _PROGRAM: Final = "bin/python"
-_PINNED: Final = "name==version, one per line, with hashes; renew it with `duetbench stack lock`"
+_PINNED: Final = "name==version, one per line, with hashes; renew it with `observatory stack lock`"
 _VERSION: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
 _COMPILE: Final = ("pip", "compile", "--universal", "--generate-hashes", "--quiet", "--no-header")
 _UNBUILT: Final = re.compile(r"[Ff]ailed to (?:download and )?build\s+[`']?(([\w.-]+)==[^\s`']+)")
@@ -86,7 +86,7 @@ def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> 
         content = lock.read_bytes()
     except FileNotFoundError as error:
         raise SetupError(
-            f"stack {name} has no lock {lock}: run `duetbench stack lock {name}`"
+            f"stack {name} has no lock {lock}: run `observatory stack lock {name}`"
         ) from error
     digest = hashlib.sha256(content).hexdigest()
     packages = parse(content.decode(), str(lock), version)

@@ -261,7 +261,7 @@ class Change(Artefact):
 class Candidates(Artefact):
     """Result of a detection."""
 
-    noun: ClassVar[str] = "candidates (duetbench ci detect)"
+    noun: ClassVar[str] = "candidates (observatory detect)"
 
     format: Literal[1] = FORMAT_VERSION
     candidates: tuple[Change, ...] = ()

@@ -1,0 +1,101 @@
+"""What a pull request's measuring job sends, checked strictly against what was requested.
+
+Its author may have written all of it. The number, size and shape of files, names, and texts that
+could act on a terminal, a log or Markdown are not trusted.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar, Final, Literal, TypeVar
+
+from pydantic import Field
+
+from duetbench.core.errors import ArtifactError
+from duetbench.core.model import Artefact
+from duetbench.core.text import printable
+from duetbench.github import archives
+from duetbench.github.archives import reason
+from duetbench.store import files as files_
+from duetbench.store.attribution import Attribution
+from duetbench.store.change import Cause, Release
+from duetbench.store.comparison import Comparison, PackageChange
+
+COMPARISON: Final = "comparison.json"
+UPGRADE: Final = "upgrade.json"
+WHY: Final = "attribution.json"
+
+_Kind = TypeVar("_Kind", bound=Artefact)
+
+
+class Upgrade(Artefact):
+    """Result of the search for the release that moved an application, on an upgrade branch."""
+
+    noun: ClassVar[str] = "an upgrade's search result"
+
+    format: Literal[1] = 1
+    cause: Cause | None = Field(default=None, description="Null: no search ran.")
+    note: str = Field(default="", description="Why there is no cause.")
+
+
+def proposal(
+    source: Path, base: str, head: str
+) -> tuple[Comparison, Upgrade | None, Attribution | None]:
+    """Check the comparison of two commits, whose author may have written all of it.
+
+    It may come with the search for an upgrade's release, and with an attribution. Commands are left
+    out: people copy what a comment tells them to run.
+    Raises ArtifactError if it is not what was requested; then nothing of it may be shown.
+    """
+    try:
+        files = dict(archives.folder(source))
+        upgrade, attribution = files.pop(UPGRADE, None), files.pop(WHY, None)
+        require("files", [COMPARISON], list(files))
+        comparison = _parse(Comparison, files[COMPARISON])
+        for side, commit, record in (
+            ("base", base, comparison.base),
+            ("head", head, comparison.head),
+        ):
+            require(f"kind of {side}", "revision", record.kind)
+            require(f"commit of {side}", commit, record.commit)
+            require(f"uncommitted changes of {side}", False, record.dirty)
+        cases = tuple(case.model_copy(update={"commands": None}) for case in comparison.cases)
+        search = None if upgrade is None else _parse(Upgrade, upgrade)
+        if search and (cause := search.cause):
+            releases = [release for share in cause.shares for release in share.releases]
+            require_moved(releases, cause.suspects, comparison.packages)
+        code = None if attribution is None else _parse(Attribution, attribution)
+        if code is not None:
+            require("comparison of an attribution", comparison.id, code.comparison)
+        return comparison.model_copy(update={"cases": cases}), search, code
+    except Exception as error:  # of any kind
+        raise ArtifactError(reason(error)) from error
+
+
+def require_moved(
+    releases: Sequence[Release], suspects: Collection[str], moves: Iterable[PackageChange]
+) -> None:
+    """Refuse a cause with packages that did not move; raises ArtifactError."""
+    moved = {(move.package, move.base, move.head) for move in moves}
+    others = [
+        release.package
+        for release in releases
+        if (release.package, release.previous, release.version) not in moved
+    ]
+    others += {*suspects} - {package for package, *_ in moved}
+    if others or max(len(releases), len(suspects)) > len(moved):
+        package = printable(others[0]) if others else "a package twice"
+        raise ArtifactError(f"{package} as a cause, or a suspect, whose versions do not differ so")
+
+
+def require(name: str, expected: object, value: object) -> None:
+    """Raise ArtifactError if a value is not the expected one."""
+    if expected != value:
+        raise ArtifactError(f"{name}: expected {expected}, found {printable(str(value))}")
+
+
+def _parse(kind: type[_Kind], data: bytes) -> _Kind:
+    """Read a file whose texts are plain; raises RecordError or ArtifactError."""
+    value = files_.parse(kind, data, "the file")
+    files_.require_plain(json.loads(data))
+    return value

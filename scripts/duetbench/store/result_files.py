@@ -1,0 +1,93 @@
+"""Stored results: runs, comparisons and points, found by their names."""
+
+import json
+from pathlib import Path
+from typing import Final
+
+from duetbench.core.errors import RecordError, UsageError
+from duetbench.core.model import Run
+from duetbench.host import paths
+from duetbench.store import files, run_files
+from duetbench.store.comparison import COMPARISONS, Comparison
+from duetbench.store.points import Points
+
+MOST_COMPARISONS: Final = 50  # comparisons that are kept: the newest
+
+_MARK: Final = "-compare-"  # in the id of every comparison, and of no run
+
+
+def find(name: str, results: Path) -> Path:
+    """The file of a result; `name` may be any existing file.
+
+    Raises:
+        UsageError: No result has that name, or several have.
+        RecordError: There is no `latest`.
+    """
+    of_points = {path.stem: path for path in files.paths(Points, results)}
+    return run_files.find(results, name, {**of_points, **comparisons_by_id(results)})
+
+
+def load(name: str | Path, results: Path) -> Run | Comparison | Points:
+    """Read a result by its file, its id, part of its id, or `latest`; errors as of `find`."""
+    path = find(str(name), results)
+    return files.read(type_of(path), path)
+
+
+def type_of(path: Path) -> type[Run | Comparison | Points]:
+    """The type of a file's content, by its keys; RecordError if it is other JSON."""
+    try:
+        keys = list(dict(json.loads(path.read_bytes())))
+    except (OSError, TypeError, ValueError, RecursionError):
+        return Run  # reading it as a run reports the problem
+    if {"base", "head", "cases"} <= set(keys):
+        return Comparison
+    if {"anchor", "origin", "cases"} <= set(keys):
+        return Points
+    if keys and "results" not in keys:
+        raise RecordError(
+            f"{path}: expected a run file, or a comparison (duetbench compare --output), found "
+            f"JSON with the keys {', '.join(keys[:5])}{', …' * (len(keys) > 5)}"
+        )
+    return Run
+
+
+def comparison_file(comparison: Comparison, place: Path | None = None) -> Path:
+    """The file of a comparison: in `place`, or beside the logs."""
+    path = (place or paths.state_dir() / COMPARISONS) / f"{comparison.id}.json"
+    return path.with_suffix(files.PARTIAL) if comparison.status == "partial" else path
+
+
+def save_comparison(comparison: Comparison, place: Path | None = None) -> Path:
+    """Write a comparison, and remove all but the newest beside it; raises RecordError."""
+    path = files.write(comparison_file(comparison, place), comparison)
+    for old in sorted(path.parent.glob("*.json"))[:-MOST_COMPARISONS]:  # names sort by time
+        old.unlink(missing_ok=True)
+    return path
+
+
+def find_comparison(name: str, results: Path) -> Comparison | None:
+    """Read a comparison by its file or part of its id; raises UsageError.
+
+    None if the name cannot mean a comparison.
+    """
+    if Path(name).is_file():
+        return files.read(Comparison, Path(name))
+    if _MARK not in name:
+        return None
+    comparisons = comparisons_by_id(results)
+    if (match := files.only_match(comparisons, name)) is None:
+        newest = ", ".join(sorted(comparisons)[-3:]) or "none"
+        raise UsageError(
+            f"no comparison has the name {name!r}; the newest here: {newest}. For an older one, or "
+            "one of another machine, give its file"
+        )
+    return files.read(Comparison, match)
+
+
+def comparisons_by_id(results: Path) -> dict[str, Path]:
+    """The files of all comparisons that are kept, here and in a results folder."""
+    return {
+        path.name.removesuffix(files.PARTIAL).removesuffix(".json"): path
+        for folder in (paths.state_dir(), results)
+        for path in files.paths(Comparison, folder)
+    }

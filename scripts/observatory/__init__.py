@@ -1,0 +1,1 @@
+"""observatory: this repository's own continuous benchmark, built on duetbench."""

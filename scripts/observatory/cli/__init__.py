@@ -1,0 +1,64 @@
+"""The commands: arguments in, sentences out."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import typer
+
+from duetbench.cli import EPILOG, VersionOption
+from duetbench.cli import main as run
+from duetbench.cli.verbs import Table, group_of
+
+VERBS: Final[Table] = {
+    "plan": ("night", "Divide a night's cases among the machines that measure them."),
+    "measure": ("night", "Measure a machine's share of a night."),
+    "anchor": ("anchor", "The stack that trend points are measured against."),
+    "inprocess": ("inprocess", "Measure inside one process: threads, handlers, Pydantic."),
+    "backfill": ("backfill", "Measure stacks of past dates: years of trend on day one."),
+    "stack": ("stack", "The stacks under test and their locks."),
+    "detect": ("detect", "Find series that moved for good, and confirm them by duets."),
+    "bisect": ("changes", "Find the releases that caused changes."),
+    "history": ("history", "The results of all nights, on a branch of their own."),
+    "site": ("site", "Build a site from results/: trends, experiments, changes, packages."),
+    "show": ("experiments", "Show a run beside the published figures and statements."),
+    "findings": ("experiments", "Answer each experiment's question from the reference runs."),
+    "reference": ("reference", "Write docs/reference.md and the JSON Schemas of results/."),
+    "accept": ("github", "Check artifacts of measuring machines, and copy the valid ones."),
+    "announce": ("github", "Keep one issue per confirmed change."),
+    "slash": ("github", "Answer a comment that says `/bench COMMIT`, and start the comparison."),
+    "sandbox": ("github", "Run a command where untrusted code may run: docs/runners.md."),
+    "doctor": ("readiness", "Show which settings nights need on GitHub."),
+    "runner": ("github", "Check whether this machine is prepared as a runner."),
+}
+"""All commands, as `duetbench.cli.verbs.VERBS`: to add one, add a row."""
+
+PANELS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Measure": ("plan", "measure", "anchor", "inprocess", "backfill", "stack"),
+    "Find what changed": ("detect", "bisect"),
+    "Keep and show": ("history", "site", "show", "findings", "reference"),
+    "GitHub and its runners": ("accept", "announce", "slash", "sandbox", "doctor", "runner"),
+}
+"""The groups of the list."""
+
+app = typer.Typer(
+    cls=group_of(VERBS, PANELS, __package__),
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    epilog=EPILOG,
+)
+
+
+@app.callback()
+def _root(_version_: VersionOption = False) -> None:
+    """The continuous benchmark of this repository: nights, trends, releases and their site.
+
+    $ observatory site
+    $ observatory backfill --since 2026-06-01 --releases fastapi,granian
+
+    It measures with duetbench, and only a checkout has it.
+    """
+
+
+def main() -> None:
+    """Run the command line."""
+    run(app, "observatory")

@@ -1,0 +1,113 @@
+"""`observatory backfill`: stacks of other times, measured today."""
+
+import os
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from functools import partial
+from typing import Annotated
+
+from typer import Exit, Option
+
+from duetbench.cli.options import (
+    DEFAULT_SEED,
+    ProfileOption,
+    ResultsOption,
+    SelectOption,
+    clean_up,
+    day,
+    resumable,
+)
+from duetbench.core.errors import UsageError
+from duetbench.host import paths
+from duetbench.host.console import Console
+from duetbench.judge import revisions
+from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.instruments import Real, Starts
+from duetbench.judge.sides import Scope
+from duetbench.project.project import Project
+from duetbench.project.settings import load_anchor
+from duetbench.show.comparison_text import print_points
+from duetbench.store import files
+from observatory.trend import backfill
+from observatory.trend.anchored import Precision
+from observatory.trend.backfill import BackfillTask, PastStack
+
+
+def backfill_command(
+    since: Annotated[str, Option("--since", metavar="DATE", help="First date, e.g. 2026-01-01.")],
+    until: Annotated[
+        str, Option("--until", metavar="DATE", help="The last date, or today.")
+    ] = "today",
+    every: Annotated[
+        str, Option("--every", metavar="INTERVAL", help="day, week or month.")
+    ] = "month",
+    releases: Annotated[
+        str | None,
+        Option("--releases", metavar="PACKAGES", help="Instead of dates: all releases of these."),
+    ] = None,
+    start: Annotated[
+        bool, Option("--start", help="Measure how long the servers take to start, without load.")
+    ] = False,
+    select: SelectOption = None,
+    profile: ProfileOption = "nightly",
+    dry_run: Annotated[bool, Option("--dry-run", help="Only list what would be measured.")] = False,
+    results: ResultsOption = None,
+) -> None:
+    """Measure the stacks of past dates against the anchor: years of trend on day one.
+
+    $ observatory backfill --since 2026-01-01 --select 'asgi-wsgi/*' --results past
+    $ observatory backfill --since 2026-07-01 --releases fastapi,granian --dry-run
+    $ observatory backfill --since 2026-07-01 --releases pydantic --select 'start-up/*' --start
+
+    Each stack is resolved as of the end of its date, installed, and measured together with a few
+    others in random order. Packages are installed from wheels only, unless UV_NO_BUILD=0 is set: a
+    package without a wheel for an interpreter is recorded as missing. Every duet is saved at once:
+    the same command continues an interrupted one, and skips cases that have their points.
+
+    Exit code 0: every stack has points. 1: some have none. 3: none has.
+    """
+    if start and releases is None:
+        raise UsageError("--start: expected --releases too, as trends have no points of starts")
+    project = Project.here()
+    folder = results or project.results
+    console = Console()
+    reporter = Reporter(console)
+    anchor = load_anchor(project.root)
+    first, today = day(since, "--since"), datetime.now(UTC).date()
+    last = today if until == "today" else day(until, "--until", ", or today")
+    # Building a release from source takes minutes, or a compiler: only a set variable allows it.
+    os.environ.setdefault("UV_NO_BUILD", "1")
+    measured = []
+    with resumable():
+        stacks = _stacks(first, last, every, releases, reporter, start=start)
+        console.say(f"{len(stacks)} stacks: {', '.join(stack.label for stack in stacks)}")
+        if dry_run:
+            return
+        files.require_room(folder)
+        clean_up(console)
+        with revisions.copies() as copies:
+            globs, logs = tuple(select or ()), paths.state_dir() / "logs"
+            scope = Scope(profile, globs, logs, reporter, copies, loaded=not start)
+            # Each start scatters by a few per cent, so 20 are often not enough for 1 %.
+            make, precision = (Starts, Precision(se=0.01)) if start else (Real, Precision())
+            task = BackfillTask(project, anchor, folder, scope, precision, DEFAULT_SEED, make)
+            for points in backfill.backfill(task, stacks, reporter):
+                measured.append(points)
+                print_points(console, points)
+    console.say(f"{len(measured)} of {len(stacks)} stacks measured now")
+    if measured and not all(points.cases for points in measured):
+        raise Exit(1 if any(points.cases for points in measured) else 3)
+
+
+def _stacks(
+    first: date, last: date, every: str, releases: str | None, reporter: Reporter, *, start: bool
+) -> tuple[PastStack, ...]:
+    if releases is None:
+        return tuple(PastStack(when) for when in backfill.dates(first, last, every))
+    stacks: list[PastStack] = []
+    for package in releases.replace(",", " ").split():
+        with reporter.step(f"releases of {package}", "asking the index") as tick:
+            newest = partial(backfill.newest, package, tick)
+            found = backfill.releases(package, first, last, newest)
+            stacks += [replace(stack, start=start) for stack in found]
+    return tuple(stacks)

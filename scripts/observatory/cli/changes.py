@@ -1,0 +1,123 @@
+"""`observatory bisect`: which releases caused the changes of this machine's nights?"""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Exit
+
+from duetbench.cli.options import (
+    DEFAULT_SEED,
+    JsonOption,
+    ResultsOption,
+    budget_option,
+    budget_seconds,
+    clean_up,
+    machine,
+    resumable,
+)
+from duetbench.cli.verbs import hook
+from duetbench.core.errors import HistoryError, SetupError, UsageError
+from duetbench.host.console import Console, errors, print_json
+from duetbench.host.machine import fingerprint
+from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.instruments import Real
+from duetbench.project.project import Project
+from duetbench.show.change import cause_lines, narrowed_line
+from duetbench.store import files
+from duetbench.store.change import Change
+from duetbench.store.points import Points
+from duetbench.trend import bisect
+from duetbench.trend.culprits import TIME_IS_UP, blame
+from observatory.trend.releases import axes, narrow
+
+
+def bisect_command(
+    names: Annotated[
+        list[str] | None,
+        Argument(help="Changes; default: all with no cause.", show_default=False),
+    ] = None,
+    results: ResultsOption = None,
+    budget: Annotated[str, budget_option("Time for all searches")] = "30m",
+    as_json: JsonOption = False,
+) -> None:
+    """Find the releases that caused changes, and write them into the changes' records.
+
+    $ observatory bisect
+    $ observatory bisect CHANGE --budget 20m
+
+    Searches as `duetbench bisect` does. A change without an attribution gets one.
+
+    Exit code 0: done. 1: a change could not be searched, with the reason.
+    """
+    console = Console(stderr=as_json)
+    project = Project.here()
+    folder, limit = results or project.results, budget_seconds(budget) or 0.0
+    changes = {change.id: change for change in files.read_all(Change, folder) if change.confirmed}
+    chosen = _chosen(changes, names or [])
+    with machine(say=console.say):
+        _search_changes(project, chosen, folder, limit, console, as_json=as_json)
+
+
+def _chosen(changes: dict[str, Change], names: list[str]) -> list[Change]:
+    this_machine = fingerprint().id
+    for name in names:
+        if name not in changes:
+            raise UsageError(f"no change {name!r}; there are: {', '.join(changes) or 'none'}")
+        if (other := changes[name].measured_on) != this_machine:
+            raise UsageError(
+                f"change {name} was confirmed on {other}, and this is {this_machine}: another "
+                "machine's figures do not apply here; bisect it there"
+            )
+    if names:
+        return [changes[name] for name in names]
+    return [
+        record
+        for record in changes.values()
+        if record.measured_on == this_machine
+        and record.status == "open"
+        # The note of a search that separated nothing says so.
+        and ((record.culprit is None and not record.note) or TIME_IS_UP in record.note)
+    ]
+
+
+def _search_changes(
+    project: Project,
+    chosen: list[Change],
+    folder: Path,
+    limit: float,
+    console: Console,
+    *,
+    as_json: bool,
+) -> None:
+    """Search for the causes of changes, one after another, and save each at once."""
+    if not chosen:
+        console.say(f"no change on this machine ({fingerprint().id}) needs a search for its cause")
+    else:
+        clean_up(console)
+        files.require_room(folder)
+    reporter, ends = Reporter(console), time.monotonic() + limit
+    points = files.read_all(Points, folder, [])
+    measured = axes(sorted(points, key=lambda point: (point.started, point.id)))
+    searched: list[Change] = []
+    for place, record in enumerate(chosen):
+        share = (ends - time.monotonic()) / (len(chosen) - place)
+        try:
+            with resumable():
+                task = bisect.of_record(project, record, reporter)
+                cause = bisect.find(project, task, reporter, share, DEFAULT_SEED, Real)
+        except (HistoryError, SetupError, UsageError) as problem:
+            errors().say(f"{record.id}: not searched: {problem}")
+            continue
+        blamed = blame(record, cause)
+        blamed = next(iter(narrow([blamed], measured)), blamed)
+        files.save(folder, blamed)
+        searched.append(blamed)
+        hook("why:explain_change")(project, blamed, folder, reporter)
+        if not as_json:
+            more = (narrowed_line(blamed.narrowed),) if blamed.narrowed else ()
+            console.say(f"{blamed.id}: {'; '.join((*cause_lines(cause), *more))}")
+    if as_json:
+        print_json([record.model_dump(mode="json") for record in searched])
+    if len(searched) < len(chosen):
+        raise Exit(1)

@@ -1,0 +1,205 @@
+"""`observatory detect`: where did a series move for good, and did its stack change there?"""
+
+import json
+from collections import Counter
+from collections.abc import Collection
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from typer import Exit, Option
+
+from duetbench.cli.options import DEFAULT_SEED, budget_option, budget_seconds, clean_up
+from duetbench.cli.verbs import hook
+from duetbench.core.errors import UsageError
+from duetbench.github import actions
+from duetbench.host import machine
+from duetbench.host.console import Console, Narrator, errors
+from duetbench.host.signals import interruptible
+from duetbench.judge.counted import declared_jobs
+from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.instruments import Real
+from duetbench.project.project import Project
+from duetbench.show.change import narrowed_line
+from duetbench.show.formats import percent, series_title
+from duetbench.store import files
+from duetbench.store.change import Candidates, Change
+from observatory.trend import candidates, confirm, nights, reading
+from observatory.trend.releases import axes, narrow
+from observatory.trend.table import tables
+
+
+def detect_command(
+    judge: Annotated[
+        bool, Option("--confirm", help="Measure this machine's candidates by duets.")
+    ] = False,
+    elsewhere: Annotated[
+        bool, Option("--elsewhere", help="With --confirm: also those of other machines.")
+    ] = False,
+    from_: Annotated[
+        Path | None,
+        Option(
+            "--from",
+            metavar="FILE",
+            help="With --confirm: candidates of an earlier `detect --output`.",
+        ),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        Option("--to", metavar="FOLDER", help="Where to record it; default: results/ here."),
+    ] = None,
+    budget: Annotated[str, budget_option("With --confirm, time for measuring")] = "30m",
+    output: Annotated[
+        Path | None, Option("--output", "-o", metavar="FILE", help="Write the candidates.")
+    ] = None,
+) -> None:
+    """Find series that moved for good when a stack changed, and confirm them by duets.
+
+    $ observatory detect --output candidates.json
+    $ observatory detect --confirm --from candidates.json --budget 30m
+
+    Searches each machine's ratios to the anchor in this checkout's results (`observatory history
+    pull` fetches the nights). Steps near a change of their stack are candidates: one per change of
+    a stack, however many series moved. Changes that were undone are closed. If several releases lie
+    between the versions of a culprit, and `observatory backfill --releases` has measured them, the
+    guilty one is named.
+
+    With --confirm, this machine measures the stacks before and after its candidates together. If
+    another machine no longer exists, --elsewhere judges its candidates here, and the change says
+    so. Confirmed and dismissed candidates become results/changes/<id>.json, each with its
+    comparison. Nothing is judged twice. Confirmed changes get an attribution at once, from counts
+    of instructions, in results/attributions/<id>.json.
+
+    Exit code 0: done. 1: a candidate could not be judged, with the reason.
+    """
+    if from_ is not None and not judge:
+        raise UsageError("--from: only --confirm reads candidates from a file: add --confirm")
+    if elsewhere and not judge:
+        raise UsageError("--elsewhere: nothing is judged without --confirm")
+    project = Project.here()
+    results = to or project.results
+    if judge:
+        files.require_room(results)
+        detected = files.read(Candidates, from_) if from_ is not None else _detect(project)[0]
+        limit = budget_seconds(budget) or 0.0
+        _confirm(project, detected, results, limit, elsewhere=elsewhere)
+        return
+    detected, undone, narrowed, machines = _detect(project)
+    results.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
+    for record in (*undone, *narrowed):
+        files.save(results, record)
+    if output is not None:
+        files.write(output, detected)
+    actions.outputs(_outputs(detected, machines))
+    news = [f"closed: {record.id}: {record.note}" for record in undone]
+    news += [f"{new.id}: {narrowed_line(new.narrowed)}" for new in narrowed if new.narrowed]
+    lines = [*news, *map(_headline, detected.candidates)]
+    heading = f"### Detection: {len(detected.candidates)} candidates"
+    actions.summary("\n".join((heading, "", *(f"- {line}" for line in lines))))
+    lines.append(
+        f"{len(detected.candidates)} candidates, {detected.known} judged already; steps without a "
+        f"change of the stack (machine, or duetbench's own commits): {len(detected.unexplained)}"
+    )
+    if detected.candidates:
+        lines.append("judge them on their machines: observatory detect --confirm")
+    for line in lines:
+        Console().say(line)
+
+
+def _detect(
+    project: Project,
+) -> tuple[Candidates, tuple[Change, ...], tuple[Change, ...], frozenset[str]]:
+    """Return candidates, undone records, other records narrowed further, and active machines."""
+    sources = reading.read(project.results, with_runs=False)
+    for problem in (*sources.problems, *sources.notes):
+        errors().say(f"note: {problem}")
+    ratio_tables = [table for table in tables(sources.nights) if table.ratio]
+    if not ratio_tables:
+        errors().say("note: there are no points against an anchor, and nothing else is searched")
+    # Only nights with points need the declarations.
+    inside = declared_jobs(project) if ratio_tables else {}
+    detected = candidates.detect(ratio_tables, (*sources.changes, *sources.dismissed), inside)
+    narrowed = {change.id: change for change in narrow(sources.changes, axes(sources.points))}
+    known = [narrowed.get(record.id, record) for record in sources.changes]
+    undone = confirm.close(known, {comparison.id: comparison for comparison in sources.comparisons})
+    for record in undone:
+        narrowed.pop(record.id, None)
+    # Ids begin with the time of the measurement.
+    names = {night.run: night.machine for night in sources.nights}
+    names |= {run: path.parts[-3] for run, path in sources.runs.items()}
+    latest = {machine: run for run, machine in sorted(names.items())}
+    return detected, undone, tuple(narrowed.values()), nights.present(latest)
+
+
+def _confirm(
+    project: Project,
+    detected: Candidates,
+    results: Path,
+    seconds: float,
+    *,
+    elsewhere: bool,
+) -> None:
+    """Judge the candidates of this machine, or all."""
+    this_machine = machine.fingerprint().id
+    own = [c for c in detected.candidates if elsewhere or c.series.machine == this_machine]
+    for candidate in detected.candidates:
+        if candidate not in own:
+            errors().say(
+                f"note: {candidate.id} waits for its machine {candidate.series.machine}; if that "
+                "no longer exists: --elsewhere"
+            )
+    clean_up(errors())
+    console = Console()
+    narrator = Narrator(console)
+    judge = partial(
+        confirm.compare_stacks, project, seed=DEFAULT_SEED, reporter=Reporter(console), make=Real
+    )
+
+    def explain(record: Change) -> None:
+        hook("why:explain_change")(project, record, results, narrator)
+
+    with interruptible():
+        judged, left = confirm.confirm(
+            own, judge, seconds, results, log=console.say, explain=explain
+        )
+    sentences = [_sentence(record) for record in judged]
+    for line in sentences if own else [f"no candidate on this machine ({this_machine})"]:
+        console.say(line)
+    actions.summary("\n".join(f"- {sentence}" for sentence in sentences) or "No change.")
+    for name, reason in left.items():
+        errors().say(f"{name}: not judged: {reason}")
+    if left:
+        raise Exit(1)
+
+
+def _outputs(detected: Candidates, machines: Collection[str]) -> dict[str, str]:
+    """Return outputs for a workflow: one job per active machine that has candidates."""
+    counts = Counter(
+        candidate.series.machine
+        for candidate in detected.candidates
+        if candidate.series.machine in machines
+    )
+    include = [{"machine": name, "runner": name, "candidates": n} for name, n in counts.items()]
+    return {
+        "matrix": json.dumps({"include": include}, separators=(",", ":")),
+        "candidates": str(counts.total()),
+    }
+
+
+def _headline(candidate: Change) -> str:
+    moved = ", ".join(map(str, candidate.packages)) or "the files of the same versions"
+    return (
+        f"{candidate.id}: {len(candidate.steps)} series on {candidate.series.machine} moved with "
+        f"{moved}"
+    )
+
+
+def _sentence(concluded: Change) -> str:
+    if not concluded.confirmed:
+        return f"{concluded.id}: not confirmed ({concluded.verdict}): {concluded.note}"
+    return (
+        f"{concluded.id}: {concluded.verdict}: {concluded.series.case} "
+        f"{series_title(concluded.series.metric)} {percent(concluded.ratio)} "
+        f"({percent(concluded.low)} to {percent(concluded.high)}), and "
+        f"{len(concluded.others)} more series; not measured: {len(concluded.unplayed)}"
+    )

@@ -1,0 +1,73 @@
+"""`observatory show` and `findings`: runs beside what experiments ask and their sources say."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from duetbench.cli.options import MarkdownOption, ResultsOption, put
+from duetbench.core.errors import RecordError
+from duetbench.core.model import Run
+from duetbench.host.console import Console, write
+from duetbench.project.project import Project
+from duetbench.show.run import as_markdown, print_page
+from duetbench.store import files, run_files
+from duetbench.store.comparison import Comparison
+from duetbench.trend.summary import summarise
+from observatory.project.published import load_published, read_suites
+from observatory.show import inprocess, published_page
+from observatory.show.findings import write_findings
+from observatory.show.published_page import reference_runs
+from observatory.store import asv_results
+
+
+def show_command(
+    run: Annotated[str, Argument(help="Id or part of it, file, or 'latest'.")] = "latest",
+    markdown: MarkdownOption = None,
+    results: ResultsOption = None,
+) -> None:
+    """Show a run beside the published figures, with what it says about each statement.
+
+    $ observatory show latest
+    """
+    project = Project.here()
+    results = results or project.results
+    summary = summarise(files.read(Run, run_files.find(results, run)))
+    published, reference = load_published(project.root), reference_runs(project.results)
+    page = published_page.make_page(summary, published, reference=reference)
+    if markdown:
+        put(as_markdown(page), markdown)
+    else:
+        print_page(Console(), page)
+
+
+def findings_command(
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", metavar="FILE", help="The file; default: standard output."),
+    ] = None,
+) -> None:
+    """Answer each experiment's statements, as Markdown.
+
+    $ observatory findings --output results/FINDINGS.md
+
+    Uses comparisons, the newest runs of each machine and profile, and asv's results.
+    """
+    project = Project.here()
+    root, results = project.root, project.results
+    summaries = reference_runs(results)
+    if not summaries:
+        raise RecordError(
+            f"{results}: no run has been recorded; make one: duetbench run --profile nightly"
+        )
+    published, suites = load_published(root), read_suites(root)
+    snapshots = asv_results.read(results / "asv")
+    names = sorted({*published, *(suite.page for suite in suites if suite.source)})
+    comparisons = files.read_all(Comparison, results, [])
+    stored = [*run_files.runs(results), *files.paths(Comparison, results)]
+    links = {path.stem: path.relative_to(results).as_posix() for path in stored}
+    experiments = {
+        name: inprocess.experiment(name, summaries, snapshots, published, suites, comparisons)
+        for name in names
+    }
+    write(write_findings(experiments, comparisons, links), output)

@@ -1,0 +1,221 @@
+"""`duetbench ci` on GitHub: artifacts, the sandbox, answers to requests, an issue per change."""
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+from typer import Argument, Exit, Option
+
+from duetbench.cli.options import ResultsOption
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.github import actions, archives, comments, event
+from duetbench.github.actions import Context
+from duetbench.github.api import GitHub
+from duetbench.github.archives import Acceptance
+from duetbench.host import paths
+from duetbench.host.console import Console, errors
+from duetbench.host.signals import interruptible
+from duetbench.project.project import Project
+from duetbench.store import files
+from duetbench.store.attribution import Attribution
+from duetbench.store.change import Candidates, Change
+from observatory.github import incoming, issues, readiness, sandbox
+from observatory.store.night import NightPlan, assignment
+
+_REMEDY: Final = "to install it, run scripts/prepare-runner.sh (docs/runners.md)"
+
+
+def accept_command(
+    target: Annotated[Path, Option("--to", metavar="FOLDER", help="Folder for accepted files.")],
+    source: Annotated[
+        Path | None,
+        Option("--from", metavar="FOLDER", help="Folder of the artifacts and nothing else."),
+    ] = None,
+    fetch: Annotated[
+        str | None,
+        Option("--fetch", metavar="NAMES", help="Only fetch artifacts of this glob into --to."),
+    ] = None,
+    run: Annotated[
+        int | None,
+        Option("--run", metavar="N", min=1, help="With --fetch: from this workflow run."),
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        Option("--plan", metavar="FILE", help="Artifacts are a night's shards: the night's plan."),
+    ] = None,
+    shard: Annotated[
+        int | None,
+        Option("--shard", metavar="N", min=1, help="With --plan: expect this shard only, not all."),
+    ] = None,
+    candidates: Annotated[
+        Path | None,
+        Option(
+            "--candidates",
+            metavar="FILE",
+            help="Artifacts are changes: the candidates of `observatory detect`.",
+        ),
+    ] = None,
+) -> None:
+    """Check artifacts of measuring machines, and copy the valid ones.
+
+    $ observatory accept --fetch 'shard-*' --to incoming
+    $ observatory accept --plan night.json --from incoming --to accepted
+
+    Links, odd names, and too many or too large files are refused. The rest is checked strictly, and
+    must be what was requested: the plan's cases, commit, locks and machines, or its candidates.
+    Nothing is executed. A refused artifact does not affect the others.
+
+    Give one of --plan and --candidates. Exit code 0: everything arrived and was accepted.
+    1: something is refused or missing, the rest was copied. 3: nothing was accepted.
+
+    With --fetch, artifacts are only fetched, one by one; another call checks them. A damaged
+    artifact, or one that is far too large once unpacked, is named and skipped, so it is missing
+    afterwards. Needs GITHUB_TOKEN with actions: read. Exit code 4: GitHub could not list them.
+    """
+    target.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
+    if fetch is not None:  # only this talks to GitHub
+        with GitHub(Context.of(os.environ)) as github:
+            _show(archives.fetch(github, run or github.context.run_id, fetch, target), "fetched")
+        return
+    now, project = datetime.now(UTC), Project.here()
+    stacks = (project.lock(name) for name in project.stacks)
+    locks = {lock.name: incoming.Lock(lock.digest, frozenset(lock.files())) for lock in stacks}
+    checkout = incoming.Checkout(locks, project.units)
+    if source is not None and plan is not None and candidates is None:
+        if shard is not None:
+            assignment(plan, shard)  # raises for a shard that the plan lacks
+        acceptance = incoming.night(
+            files.read(NightPlan, plan), source, target, checkout, now, shard
+        )
+    elif source is not None and candidates is not None and plan is None:
+        known = files.read(Candidates, candidates).candidates
+        acceptance = incoming.verdicts(source, target, now, known, checkout)
+    else:
+        raise UsageError(
+            "expected --from FOLDER with --plan FILE or --candidates FILE; or --fetch NAMES"
+        )
+    _show(acceptance, "accepted")
+    if acceptance.exit_code:
+        raise Exit(acceptance.exit_code)
+
+
+def _show(acceptance: Acceptance, action: str) -> None:
+    missing = [f"missing: {sentence}" for sentence in acceptance.missing]
+    refused = [f"refused: artifact {name}: {reason}" for name, reason in acceptance.refused.items()]
+    heading = f"**{len(acceptance.accepted)} {action}, {len(refused)} refused**\n\n"
+    # Untrusted text is shown as code, which it cannot end.
+    items = ["`{}`".format(line.replace("`", "'")) for line in refused]
+    actions.summary(heading + "\n".join(f"- {line}" for line in (*items, *missing)))
+    lines = [f"{action}: {path}" for path in acceptance.accepted]
+    for line in [*lines, *refused, *missing] or ["nothing arrived, and nothing was expected"]:
+        Console().say(line)
+
+
+def sandbox_command(
+    words: Annotated[
+        list[str], Argument(help="After `--`: a command, as `duetbench run --results out`.")
+    ],
+) -> None:
+    """Run a command of duetbench or of observatory in this machine's sandbox.
+
+    $ observatory sandbox -- observatory measure --plan night.json --shard 1 --results measured
+
+    For untrusted code: commits of pull requests, and releases. The command has no access to the
+    runner's files, to the machine's cache (except for reading) and to networks; no process that it
+    starts stays. Files that it reads (--plan, --from) are copied in, and files that it writes
+    (--results, --to, --output, --why) are copied out; all are names in this folder. Exit codes are
+    those of the command, and 4 if its output cannot be used, or the sandbox is not the one of this
+    checkout.
+    """
+    found = list(readiness.machine())
+    for level, text in found:
+        actions.annotate(level, text if level == "notice" else f"{text}; {_REMEDY}")
+    if grave := [text for level, text in found if level == "error"]:
+        raise SetupError(f"nothing was started: {grave[0]}; {_REMEDY}")
+    with interruptible():
+        code = sandbox.run(paths.project_root(), words)
+    if code:
+        raise Exit(code)
+
+
+def runner_command() -> None:
+    """Check whether this machine is prepared as a runner: hook, sandbox, and their owners.
+
+    $ observatory runner
+
+    Run it as the runner's user. Exit code 1: something is missing, or differs from this checkout.
+    What you have added is only named.
+    """
+    found = list(readiness.machine())
+    for level, text in found:
+        Console().say(f"{level}: {text}")
+    if all(level == "notice" for level, _ in found):
+        sandbox.require()
+        Console().say("this machine is prepared as a runner")
+    else:
+        errors().say(_REMEDY)
+        raise Exit(1)
+
+
+def slash_command() -> None:
+    """Answer a comment that may say `/bench COMMIT`, and start the comparison if it is allowed.
+
+    $ observatory slash
+
+    Runs when a comment is created (`on: issue_comment`). The comparison starts if somebody with
+    write permission names the full commit that is the pull request's head. They confirm that they
+    have reviewed it, since its code will run on the measuring machine. Others get no answer, and
+    the answer to another commit says so. A new request ends the older comparison.
+
+    Needs GITHUB_TOKEN with actions: write and pull-requests: write. Exit code 0: decided, either
+    way; 4: GitHub could not be reached.
+    """
+    context = Context.of(os.environ)
+    if context.event_name != "issue_comment":
+        raise UsageError(
+            f"GITHUB_EVENT_NAME={context.event_name!r}: expected issue_comment; this command "
+            "answers comments"
+        )
+    with GitHub(context) as github:
+        decision = event.answer(github)
+    Console().say(decision)
+    actions.summary(f"`/bench`: {decision}")
+
+
+def announce_command(results: ResultsOption = None) -> None:
+    """Keep one issue per confirmed change: open, update and close it, never twice.
+
+    $ observatory announce
+
+    Reads the change records (results/changes/). Each open change gets an issue, which is updated
+    when more is known, and closes with its record. If somebody closes it by hand, it stays closed
+    until there is news. The state is in the issues themselves, so any call may be repeated, also
+    after an interruption. Their links lead to DUETBENCH_SITE, or else to the repository's GitHub
+    Pages.
+
+    Needs GITHUB_TOKEN with issues: write. Exit code 0: all issues are up to date; 1: a record
+    cannot be read, or more than ten were new; 4: GitHub could not be reached. The next call
+    continues.
+    """
+    problems: list[str] = []
+    folder = results or Project.here().results
+    records = [entry for entry in files.read_all(Change, folder, problems) if entry.confirmed]
+    attributions = files.read_all(Attribution, folder, problems)
+    context = Context.of(os.environ)
+    drafts = issues.of_changes(records, context.site_url, attributions)
+    with GitHub(context) as github:
+        lines, left = issues.keep(github, drafts)
+    if left:
+        problems.append(
+            f"{left} changes are not announced yet: more than {issues.MOST} at once have one "
+            "common cause, probably not a package; check the machine and the method first"
+        )
+    for line in lines or ["no news"]:
+        Console().say(line)
+    for problem in problems:
+        errors().say(f"duetbench: {problem}")
+    items = [f"- {line}" for line in (*lines, *map(comments.plain, problems))]
+    actions.summary("### Changes\n\n" + ("\n".join(items) or "No news."))
+    if problems:
+        raise Exit(1)

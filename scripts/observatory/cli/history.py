@@ -1,0 +1,164 @@
+"""`observatory history`: the results of all nights, on a branch of their own."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Exit, Option, Typer
+
+from duetbench.core.errors import NothingMeasuredError, UsageError
+from duetbench.core.model import Run
+from duetbench.core.text import some
+from duetbench.github import actions
+from duetbench.host import paths
+from duetbench.host.console import Console, errors
+from duetbench.host.git import BRANCH, remote_of
+from duetbench.project.project import Project
+from duetbench.store import files as files_
+from duetbench.store.points import Points
+from observatory.store.history_branch import pull, push, tracked_files
+from observatory.store.kinds import File, collect
+from observatory.store.night import NightPlan, NightRecord
+from observatory.trend import nights
+
+history_app = Typer(no_args_is_help=True)
+
+RemoteOption = Annotated[
+    str,
+    Option(
+        "--remote",
+        envvar="DUETBENCH_HISTORY_REMOTE",
+        metavar="REMOTE",
+        help="A remote of git, a URL, or a path.",
+    ),
+]
+BranchOption = Annotated[
+    str, Option("--branch", metavar="BRANCH", help="The branch of the history.")
+]
+
+
+@history_app.callback()
+def _group() -> None:
+    """The results of all nights, on a branch of their own.
+
+    The branch holds a folder `results/` and nothing else. A night adds a run file for each measured
+    shard, asv's in-process results, and a record of the night; no run is ever rewritten. `pull`
+    writes all of it into this checkout, beside its reference runs, where the other commands read
+    it. `push` adds to it, however many others do so at the same time.
+    """
+
+
+@history_app.command("pull")
+def pull_command(
+    to: Annotated[
+        Path | None,
+        Option("--to", metavar="FOLDER", help="Folder to write to; default: results/ here."),
+    ] = None,
+    alone: Annotated[
+        bool, Option("--alone", help="First remove the committed files of the results folder.")
+    ] = False,
+    remote: RemoteOption = "origin",
+    branch: BranchOption = BRANCH,
+) -> None:
+    """Fetch the history and write it into the results folder.
+
+    $ observatory history pull
+    $ observatory history pull --alone
+
+    Only the newest state is fetched, without its past, and only new files are written. A missing
+    branch is an empty history. In this checkout the files are untracked; do not commit them.
+
+    With --alone, as in workflows, only the history counts. Files committed beside the code were
+    measured by whoever committed them. A fork has them too, but they are no part of its history,
+    and no reason to open issues there.
+
+    If somebody has rewritten the branch, an error says so. This brings back what it lacks:
+
+    $ git fetch origin gh-pages && git switch --detach FETCH_HEAD
+    $ git fetch origin refs/duetbench/gh-pages
+    $ git merge --allow-unrelated-histories FETCH_HEAD && git push origin HEAD:gh-pages
+    """
+    project = Project.here()
+    where, results = remote_of(project.root, remote, branch), to or project.results
+    if alone:
+        committed = tracked_files(results)
+        for path in committed:
+            path.unlink(missing_ok=True)
+        errors().say(f"{len(committed)} committed measurements are left out")
+    pulled = pull(where, results, log=errors().say)
+    for fault in pulled.faults:
+        actions.annotate("error", fault)
+    if pulled.tip is None:
+        Console().say(f"there is no branch {branch}: the history is empty so far")
+    else:
+        Console().say(
+            f"history at {pulled.tip[:8]}: {pulled.written} new files, {len(pulled.replaced)} with "
+            f"newer contents, {pulled.unchanged} unchanged"
+        )
+
+
+@history_app.command("push")
+def push_command(
+    folder: Annotated[
+        Path, Argument(help="A results folder: runs/<machine>/<year>/<run>.json, changes/, …")
+    ],
+    plan: Annotated[
+        Path | None,
+        Option("--plan", metavar="FILE", help="The night's plan: missing cases are recorded."),
+    ] = None,
+    remote: RemoteOption = "origin",
+    branch: BranchOption = BRANCH,
+) -> None:
+    """Add the files of a results folder to the history.
+
+    $ observatory history push past
+    $ observatory history push accepted --plan night.json
+
+    Every file is checked first. If a file is damaged, nothing is pushed. A file that would replace
+    a run is refused, and the rest is pushed. A push that is refused or breaks off is repeated, up
+    to 20 times in a few minutes. A run that was cut short is kept as a partial run.
+
+    Exit code 0: everything is pushed. 1: a file was refused, or somebody has rewritten the branch;
+    with --plan also: cases are missing. The rest was pushed. 3: with --plan: the night gave no
+    usable launch. 4: the push failed, and the branch is unchanged.
+    """
+    warn = errors().say
+    if plan is None and not folder.is_dir():  # with a plan the night is recorded in any case
+        raise UsageError(f"{folder}: expected a results folder, found none")
+    files, values, others = collect(folder)
+    if others:
+        warn(f"note: no part of the history, left out: {some(others, at_most=10)}")
+    record = None
+    if plan is not None:
+        runs = [value for value in values if isinstance(value, Run)]
+        points = [value for value in values if isinstance(value, Points)]
+        record = nights.outcome(files_.read(NightPlan, plan), runs, points)
+        files = (*files, File(record.path, files_.encode(record), replaceable=True))
+    if not files:
+        Console().say(f"{folder}: nothing to push")
+        return
+    where = remote_of(paths.project_root(), remote, branch)
+    subject = f"Night {record.id}: {record.status}" if record else "Results"
+    pushed = push(files, where, subject=subject, log=warn)
+    known = f"{len(pushed.there)} were known already (tries: {pushed.tries})"
+    Console().say(f"{len(pushed.added)} files added to {branch}, {known}")
+    for fault in pushed.faults:
+        actions.annotate("error", fault)
+    if record is not None:
+        _report(record)
+    if pushed.faults or (record and record.status == "incomplete"):
+        raise Exit(1)
+
+
+def _report(record: NightRecord) -> None:
+    """Say what came of a night; raises NothingMeasuredError."""
+    sentences = nights.sentences(record)
+    absent = [f"missing: `{case}`" for shard in record.missing for case in shard.missing]
+    lines = [f"- {line}" for line in (*sentences, *absent)]
+    actions.summary("\n".join((f"### Night `{record.id}`: {record.status}", "", *lines)))
+    for sentence in sentences:
+        errors().say(sentence)
+    if record.status == "empty":
+        raise NothingMeasuredError(
+            f"night {record.id}: expected runs of {len(record.shards)} shards, found no usable "
+            "launch: see the logs of the shards' jobs"
+        )

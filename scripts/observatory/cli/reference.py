@@ -1,0 +1,219 @@
+"""`observatory reference`: commands, keys, metrics, flags and files as one page of Markdown."""
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+from typer import Context
+from typer.main import get_group
+
+from duetbench.cli import app
+from duetbench.cli.options import put
+from duetbench.cli.verbs import APPLICATION, Verb
+from duetbench.core.errors import EXIT_CODES, FlagName
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import Artefact, Run
+from duetbench.core.units import share
+from duetbench.host import paths
+from duetbench.project import schema
+from duetbench.project.settings import Anchor, Settings, SourceBuild, Target
+from duetbench.store import files
+from duetbench.store.comparison import Comparison
+from observatory.cli import app as observatory_app
+from observatory.store.kinds import KINDS
+
+PAGE: Final = "docs/reference.md"
+
+VARIABLES: Final = {
+    "DUETBENCH_ROOT": "The repository to measure; default: the one around the working folder.",
+    "DUETBENCH_SITE": "The site's address for links in issues; default: that of GitHub Pages.",
+    "DUETBENCH_HISTORY_REMOTE": "Remote with the history's branch; default: origin.",
+    "DUETBENCH_SELECT": "`--select` of `observatory plan`.",
+    "DUETBENCH_LAUNCHES": "`--launches` of `observatory plan`.",
+    "DUETBENCH_SECONDS": "`--seconds` of `observatory plan`.",
+    "DUETBENCH_OHA_RELEASES": "Address of oha's releases; empty: build it from source.",
+    "DUETBENCH_CPYTHON_ARCHIVE": "Path or address of CPython's source, if no mirror has it.",
+    "GITHUB_TOKEN": "Token for GitHub: `duetbench ci` and `observatory`.",
+    "GITHUB_REPOSITORY": "Repository on GitHub, OWNER/NAME; Actions sets it.",
+    "UV_NO_BUILD": "1 refuses packages that are not wheels; `backfill` sets it unless it is 0.",
+    "XDG_CACHE_HOME": "Parent of duetbench's cache; default: ~/.cache.",
+    "XDG_STATE_HOME": "Parent of logs, and of an application's results; default: ~/.local/state.",
+    "COLUMNS": "Width of tables; default: the terminal's, or 120 in files and pipes.",
+}
+"""Variables that users set, without those that duetbench passes to its own processes."""
+
+_KEYS: Final[tuple[tuple[str, str, type[BaseModel]], ...]] = (
+    ("The application", "`[tool.duetbench]` of `pyproject.toml`, or `duetbench.toml`", Target),
+    ("Machines and tools", "`[tool.duetbench]`", Settings),
+    ("An interpreter", "`[tool.duetbench.interpreters.NAME]`", schema.InterpreterSpec),
+    ("Its build from source", '`[tool.duetbench.source-build."VERSION"]`', SourceBuild),
+    ("The load generator", "`[tool.duetbench.oha]`", schema.OhaSpec),
+    ("A stack", "`[tool.duetbench.stacks.NAME]` of `apps/pyproject.toml`", schema.StackSpec),
+    ("An experiment", "`apps/NAME/experiment.toml`", schema.Declaration),
+    ("Its source", "`[source]` there", schema.SourceTable),
+    ("An endpoint", "`[endpoints.NAME]` there", schema.EndpointTable),
+    ("A load", "`[loads.NAME]` there", schema.LoadTable),
+    ("A block of cases", "`[[cases]]` there", schema.CasesTable),
+    ("The anchor", "`apps/anchor.toml`", Anchor),
+)
+
+
+def reference_command() -> None:
+    """Write docs/reference.md and the JSON Schemas of results/ from the registries.
+
+    $ observatory reference
+
+    They have the commands, keys, metrics, flags and files of this version.
+    """
+    root = paths.project_root()
+    put(reference(), root / PAGE)
+    put(files.schema(Run), root / "results" / "schema.json")
+    put(files.schema(Comparison), root / "results" / "comparison.schema.json")
+
+
+def reference() -> str:
+    """Return the page as Markdown."""
+    parts = [_HEAD, *_commands()]
+    parts += ["## Exit codes", _table(("code", "meaning"), EXIT_CODES.items())]
+    parts.append("## Configuration keys")
+    for title, where, model in _KEYS:
+        table = _table(("key", "value", "default", "meaning"), _fields(model))
+        parts += [f"### {title}", f"{where}.", table]
+    parts += ["## Metrics", _METRICS, _table(_COLUMNS, _metrics())]
+    flags = ((f"`{flag}`", _kind(flag), flag.meaning) for flag in FlagName)
+    parts += ["## Validity flags", _FLAGS, _table(("flag", "kind", "meaning"), flags)]
+    variables = ((f"`{name}`", meaning) for name, meaning in VARIABLES.items())
+    parts += ["## Environment variables", _table(("variable", "meaning"), variables)]
+    parts += ["## Files below `results/`", _table(("place", "contents", "changes"), _files())]
+    for model in (kind.model for kind in KINDS if issubclass(kind.model, Artefact)):
+        rows = ((key, value, meaning) for key, value, _, meaning in _fields(model))
+        parts += [f"### {model.__name__}", _table(("key", "value", "meaning"), rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+_HEAD: Final = """\
+# Reference
+
+`observatory reference` writes this page; do not edit it. The [glossary](glossary.md) explains the
+words, `--help` shows the same options."""
+
+_METRICS: Final = """\
+Values are in SI units. A comparison judges a metric if the column *judged* says so. A change
+below the [relevance threshold](glossary.md#relevance-threshold) counts as none; the
+[margin](glossary.md#equivalence-margin) is what "no change" excludes."""
+
+_COLUMNS: Final = ("metric", "unit", "better", "threshold", "margin", "judged", "meaning")
+
+_FLAGS: Final = """\
+*fail*: the launch has a reason and no figures. *disturbs*: figures are shown, and no verdict uses
+them unless most duets have the flag. *warn*: shown beside the figures."""
+
+
+def _table(head: tuple[str, ...], rows: Iterable[Iterable[object]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    cells = ([str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in lines)
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
+
+
+def _commands() -> Iterator[str]:
+    yield "## Commands"
+    shared: dict[str, Any] = {}
+    leaves = (
+        _leaves(get_group(app), "duetbench"),
+        _leaves(get_group(observatory_app), "observatory"),
+    )
+    for words, command in chain(*leaves):
+        own = [param for param in command.params if not getattr(param, "hidden", False)]
+        target = {p.name: p for p in own if getattr(p, "rich_help_panel", None) == APPLICATION}
+        shared |= target
+        yield f"### {words}"
+        for paragraph in _plain(command.help).split("\n\n"):
+            fenced = paragraph.startswith("$ ")
+            yield f"```console\n{paragraph}\n```" if fenced else paragraph
+        if rows := [_option(command, param) for param in own if param.name not in target]:
+            yield _table(("option", "value", "meaning"), rows)
+        if target:
+            yield "Also takes the options of [the application](#options-of-an-application)."
+    del shared["help_app"]
+    yield "### Options of an application"
+    yield _table(("option", "value", "meaning"), (_option(command, p) for p in shared.values()))
+
+
+def _leaves(group: Any, words: str) -> Iterator[tuple[str, Any]]:
+    for name, verb in group.commands.items():
+        command = verb.load() if isinstance(verb, Verb) else verb
+        if hasattr(command, "commands"):
+            yield from _leaves(command, f"{words} {name}")
+        else:
+            yield f"{words} {name}", command
+
+
+def _option(command: Any, param: Any) -> tuple[str, str, str]:
+    options = [name for name in (*param.opts, *param.secondary_opts) if name.startswith("-")]
+    value = param.display_type_rich(Context(command)) if options else ""
+    default = param.default if isinstance(param.default, str | int | float) else None
+    suffix = f" [{default}]" if default not in {None, False, ""} and default is not True else ""
+    name = ", ".join(f"`{option}`" for option in options) or f"`{str(param.name).upper()}`"
+    return name, f"`{value}`" if value else "", f"{_plain(param.help)}{suffix}"
+
+
+def _plain(text: str | None) -> str:
+    return (text or "").replace("\\[", "[").replace("<", "\\<")
+
+
+def _fields(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
+    schema_ = model.model_json_schema()
+    for name, field in model.model_fields.items():
+        key = field.alias or name
+        value = _value(schema_["properties"][key], schema_.get("$defs", {}))
+        required = field.default is PydanticUndefined and field.default_factory is None
+        default = "required" if required else _default(field.get_default(call_default_factory=True))
+        yield f"`{key}`", value, default, field.description or field.title or ""
+
+
+def _default(value: object) -> str:
+    if isinstance(value, tuple | list):
+        return ", ".join(map(_default, value))
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return "" if value is None or value in ({}, "") else f"`{text}`"
+
+
+def _value(shape: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    """Describe the kind of value that a JSON schema allows, in a word or two."""
+    if "enum" in shape:
+        return " or ".join(f"`{value}`" for value in shape["enum"])
+    if "$ref" in shape:
+        name = shape["$ref"].rpartition("/")[2]
+        return _value(definitions[name], definitions) if "enum" in definitions[name] else "table"
+    if "anyOf" in shape:
+        kinds = (_value(s, definitions) for s in shape["anyOf"] if s.get("type") != "null")
+        return " or ".join(dict.fromkeys(kinds))
+    if shape.get("type") == "array":
+        items = shape.get("items") or {}
+        return f"list of {_value(items, definitions)}" if items else "list"
+    kind = {"object": "table", "boolean": "true or false", "string": "text"}
+    name = str(shape.get("type", "text"))
+    return kind.get(name, name)
+
+
+def _metrics() -> Iterator[tuple[str, ...]]:
+    for row in METRICS.values():
+        sizes = (share(row.floor), share(row.tolerance)) if row.floor else ("", "")
+        better = "" if row.better == "neither" else row.better
+        yield f"`{row.name}`", row.unit, better, *sizes, row.situation or "", row.meaning
+
+
+def _kind(flag: FlagName) -> str:
+    return "disturbs" if flag.disturbs else flag.severity
+
+
+def _files() -> Iterator[tuple[str, str, str]]:
+    for kind in KINDS:
+        contents = inspect.getdoc(kind.model) or ""
+        first = " ".join(contents.split("\n\n")[0].split())
+        place = re.sub(r"\{[^}]*?(\w+)\]?(:[^}]*)?\}", r"<\1>", kind.model.place)
+        yield f"`{place}`", first, "replaced by newer ones" if kind.replaceable else "never"

@@ -1,0 +1,67 @@
+"""`observatory site`: results as pages for a browser."""
+
+import shlex
+import time
+from pathlib import Path
+from typing import Annotated, Final
+
+from typer import Option
+
+from duetbench.cli.options import ResultsOption
+from duetbench.core.errors import UsageError
+from duetbench.host import paths
+from duetbench.host.console import Console, Narrator, duration
+from duetbench.host.signals import interruptible
+from observatory.show.site import build
+
+FOLDER: Final = "site"
+"""Folder of the checkout; git ignores it."""
+
+
+def site_command(
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", metavar="FOLDER", help="Default: site/ of the checkout."),
+    ] = None,
+    results: ResultsOption = None,
+    base: Annotated[
+        str, Option("--url", metavar="URL", help="The published address, for feed and cards.")
+    ] = "",
+    asv: Annotated[bool, Option("--asv/--no-asv", help="With asv's own site, below asv/.")] = True,
+) -> None:
+    """Build the site from results/: trends, experiments, changes, releases, downloads.
+
+    $ observatory site
+    $ observatory site -o public --url https://OWNER.github.io/REPO/
+
+    The site is a static folder that works below any address and needs no other host. The same
+    results always give the same pages. Files that cannot be read are named, and the rest is shown.
+    If the folder has docs/index.html, as after `make docs`, every page links to it.
+    """
+    if base and not base.startswith(("https://", "http://")):
+        raise UsageError(f"--url {base}: expected an address like https://example.org/duetbench/")
+    root = paths.project_root()
+    results = (results or paths.results_dir(root)).resolve()
+    output = (output or root / FOLDER).resolve()
+    if not results.is_dir():
+        raise UsageError(f"{results}: expected a results folder, found none (--results)")
+    narrator = Narrator(Console())
+    began = time.monotonic()
+    with interruptible():
+        site = build.build(
+            root,
+            results,
+            output,
+            narrator,
+            base=f"{base.rstrip('/')}/" if base else base,
+            with_asv=asv,
+        )
+    for note in site.notes:
+        narrator.say(f"note: {note}")
+    passed = duration(time.monotonic() - began)
+    narrator.say(
+        f"{output}: {site.pages} pages; "
+        f"{site.written} files written, {site.removed} removed, in {passed}"
+    )
+    folder = shlex.quote(str(output))
+    narrator.say(f"to view it: python3 -m http.server -b 127.0.0.1 -d {folder}")

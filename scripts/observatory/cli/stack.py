@@ -1,0 +1,129 @@
+"""`observatory stack`: the stacks under test and their locks."""
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option, Typer
+
+from duetbench.cli.options import ResultsOption, day
+from duetbench.core.errors import UsageError
+from duetbench.github import actions
+from duetbench.host import command
+from duetbench.host.console import Console, Narrator, errors, write
+from duetbench.host.git import remote_of
+from duetbench.project.project import Project
+from duetbench.project.stacks import Stack
+from duetbench.store.comparison import PackageChange
+from observatory.github import lock_branch
+from observatory.store import packages
+
+stack_app = Typer(help="The stacks under test and their locks.", no_args_is_help=True)
+
+
+@stack_app.command("lock")
+def lock_command(
+    names: Annotated[list[str] | None, Argument(help="Stacks; default: all.")] = None,
+    as_of: Annotated[
+        str | None,
+        Option("--as-of", metavar="DATE", help="Resolve as of the end of this date (UTC)."),
+    ] = None,
+) -> None:
+    """Resolve stacks again, write their locks, and show which packages changed.
+
+    $ observatory stack lock current
+    $ observatory stack lock current --as-of 2026-03-01
+    """
+    resolved = day(as_of, "--as-of") if as_of else None
+    moves = Project.here().renew_locks(Narrator(errors()), names, resolved)
+    for line in [f"{move.stack}: {move}" for move in moves] or ["no package moved"]:
+        Console().say(line)
+
+
+@stack_app.command("bump")
+def bump_command(
+    push: Annotated[
+        bool, Option("--push", help=f"Commit them on {lock_branch.BRANCH}, and push it to origin.")
+    ] = False,
+    as_is: Annotated[
+        bool,
+        Option("--as-is", help="With --push: renew no lock, only update the branch's code."),
+    ] = False,
+) -> None:
+    """Renew all locks to the newest releases, with the list of releases as the commit's message.
+
+    $ observatory stack bump
+    $ observatory stack bump --push
+
+    The newest are those that have been out for `cooldown-days` (pyproject.toml; default 3), and no
+    package gets an older release. The history of the locks is the axis of all trends, so such a
+    commit contains nothing else. Without --push the locks are written, and the message is printed.
+    With --push this checkout and its branch stay as they are.
+    """
+    if as_is and not push:
+        raise UsageError("--as-is: only --push changes the branch: add it")
+    project = Project.here()
+    root, console = project.root, errors()
+
+    def renew(place: Path) -> tuple[PackageChange, ...]:
+        until = project.cooldown
+        narrator = Narrator(console)
+        return () if as_is else Project(place).renew_locks(narrator, None, until)
+
+    def report(moved: bool, commit: str) -> None:
+        actions.outputs({"moved": str(moved).lower(), "commit": commit})
+
+    if not push:
+        write(lock_branch.message(renew(root)), None)
+        return
+    bump = lock_branch.advance(
+        root,
+        remote_of(root, "origin"),
+        renew,
+        say=console.say,
+        reached=lambda tip: report(moved=False, commit=tip),
+    )
+    report(bump.moved, bump.commit)
+    text = lock_branch.message(bump.moves) if bump.moved else "no package moved\n"
+    actions.summary(f"```text\n{text}```")
+    write(f"{text}commit {bump.commit}\n", None)
+
+
+@stack_app.command("links")
+def links_command(
+    results: ResultsOption = None,
+    to: Annotated[
+        Path | None,
+        Option("--to", metavar="FOLDER", help="Folder for new files; default: beside the others."),
+    ] = None,
+) -> None:
+    """Store the links in the metadata of the stacks' packages in results/packages/.
+
+    $ observatory stack links
+    $ observatory stack links --to closed
+
+    The site's pages of packages show them: home page, source, changelog. Known versions keep
+    theirs. Packages are unpacked, and none of their code runs.
+    """
+    project, narrator = Project.here(), Narrator(errors())
+    links: dict[tuple[str, str], packages.VersionLinks] = {}
+    for name in project.stacks:
+        links |= _links_of(project.lock(name), project.version, narrator)
+    written = packages.remember(results or project.results, links, to)
+    new = f"{len(written)} files are new or have grown"
+    Console().say(f"{len(links)} versions of packages; {new}")
+
+
+def _links_of(stack: Stack, version: str, narrator: Narrator) -> packages.LinksByVersion:
+    """Read the metadata of a lock's packages for a version of Python; none of their code runs.
+
+    Raises SetupError if a package is not available, or only as its source.
+    """
+    with tempfile.TemporaryDirectory(prefix="duetbench-metadata-") as folder:
+        argv: list[str | Path] = [command.uv(), "pip", "sync", "--no-config", "--require-hashes"]
+        argv += ["--no-build", "--target", folder, stack.lock]
+        argv += ["--python-version", version]
+        with narrator.step(f"stack {stack.name}", "unpacking its packages") as tick:
+            log = command.new_log(f"metadata-{stack.name}")
+            command.run(argv, what=f"unpacking stack {stack.name}", log=log, tick=tick)
+        return packages.of_folder(Path(folder))

@@ -1,0 +1,245 @@
+"""Files from other machines, checked strictly against what was requested.
+
+The figures of the project's own machines are trusted: nothing else could verify them. The number,
+size and shape of files, names, and texts that could act on a terminal, a log or Markdown are not
+trusted. A file's content determines its place, as the kinds of stored files define it. An artifact
+is accepted as a whole or not at all, and a bad one does not affect the others.
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from duetbench.core.errors import ArtifactError
+from duetbench.core.model import Artefact, Run
+from duetbench.core.text import printable
+from duetbench.github import archives
+from duetbench.github.archives import Acceptance, Files, reason
+from duetbench.github.proposals import require, require_moved
+from duetbench.judge.counted import Units, jobs_of
+from duetbench.store import files as files_
+from duetbench.store import run_files
+from duetbench.store.attribution import Attribution
+from duetbench.store.change import Change
+from duetbench.store.comparison import Comparison
+from duetbench.store.points import CANARY, Points
+from observatory.store.kinds import AsvFile, AsvMachine, AsvResults, final, kind_of
+from observatory.store.night import NightPlan
+from observatory.trend.nights import outcome, sentences
+
+_OF_NIGHTS: Final = (Run, Points, AsvResults, AsvMachine)
+_OF_CHANGES: Final = (Change, Comparison, Attribution)
+_CLOCKS: Final = timedelta(days=1)
+"""Largest error of a clock. A run dated in the future would be the latest one until then."""
+
+_MOST_OF_NIGHT: Final = 4_000_000
+"""Bytes of a shard's files, ten times those of a large night: they stay, and are on the site."""
+
+_LIST: Final = "asv/benchmarks.json"
+
+
+class Lock(NamedTuple):
+    """A lock: SHA-256 of its file, and the names of its packages."""
+
+    digest: str
+    packages: frozenset[str]
+
+
+class Checkout(NamedTuple):
+    """What a checkout declares: locks by stack, and units of work by experiment."""
+
+    locks: Mapping[str, Lock]
+    units: Units
+
+
+def night(
+    plan: NightPlan,
+    source: Path,
+    target: Path,
+    checkout: Checkout,
+    now: datetime,
+    shard: int | None = None,
+) -> Acceptance:
+    """Check the artifacts of a night's shards, one folder each, and write the accepted files.
+
+    With a `shard`, no other is missing. Raises ArtifactError if the folder has far too many
+    artifacts.
+    """
+    accepted: dict[str, bytes] = {}
+    arrived: list[Run | Points] = []
+
+    def check(artifact: str, files: Files) -> None:
+        if sum(map(len, files.values())) > _MOST_OF_NIGHT:
+            raise ArtifactError(f"expected at most {_MOST_OF_NIGHT:,} bytes of a night, found more")
+        # asv's list of its benchmarks is rebuilt from the suites.
+        contents = {final(path): data for path, data in files.items() if path != _LIST}
+        values = {path: _stored(path, data, _OF_NIGHTS) for path, data in contents.items()}
+        results = [value for value in values.values() if isinstance(value, Run | Points)]
+        if not results:
+            raise ArtifactError("expected a run or anchored points, found none")
+        for value in results:
+            _require_planned(value, plan, checkout, now)
+            if (match := re.fullmatch(r"shard-(\d+)", artifact)) is not None:
+                require(f"shard of artifact {artifact}", int(match[1]), value.shard)
+        keys = [(type(value), value.shard) for value in (*arrived, *results)]
+        if len(set(keys)) != len(keys):
+            raise ArtifactError("a second run, or file of points, of one shard")
+        machines = {value.machine.id for value in results}
+        require("machines of a shard", 1, len(machines))
+        for path, value in values.items():
+            if isinstance(value, AsvFile):
+                require("machine of asv's results", {path.split("/")[1]}, machines)
+            if isinstance(value, AsvResults):
+                require("commit of asv's results", plan.commit, value.commit_hash)
+        arrived.extend(results)
+        # If one machine had two shards, both files are good: the first one stays.
+        accepted.update({**contents, **accepted})
+
+    refused = _each(source, check)
+    _write(target, accepted)
+    record = outcome(plan, [value for value in arrived if isinstance(value, Run)])
+    if shard is not None:
+        shards = tuple(entry for entry in record.shards if entry.shard == shard)
+        record = record.model_copy(update={"shards": shards})
+    missing = sentences(record) if record.missing else ()
+    return Acceptance(tuple(accepted), refused, missing)
+
+
+def _require_planned(
+    value: Run | Points, plan: NightPlan, checkout: Checkout, now: datetime
+) -> None:
+    """Refuse another night, shard, machine, commit, lock or case than planned: ArtifactError.
+
+    Each name of a case or package becomes a page, for good.
+    """
+    require("night", plan.id, value.night)
+    shard = None if value.shard is None else plan.shard(value.shard)
+    if shard is None:
+        raise ArtifactError(f"shard {value.shard}, which the plan does not have")
+    require("commit", plan.commit, value.commit)
+    if shard.machine is not None:
+        require(f"machine of shard {shard.number}", shard.machine, value.machine.id)
+    elif value.machine.id in {other.machine for other in plan.shards}:
+        raise ArtifactError(f"machine {value.machine.id}, which has a shard of its own")
+    for stack in value.stacks:
+        lock = checkout.locks.get(stack.name, Lock("none", frozenset()))
+        require(f"lock of stack {printable(stack.name)}", lock.digest, stack.digest)
+        require_known("package", lock.packages, stack.packages)
+    planned = {case.id: case for case in shard.plan.cases}
+    if isinstance(value, Points):
+        require("anchor", plan.anchor, value.anchor)
+        require("origin, and release", ("night", None), (value.origin, value.release))
+        require_past(max(value.started, value.when), now)
+        start = f"{value.started.astimezone(UTC):%Y%m%dT%H%M%SZ}-night-"
+        if not re.fullmatch(rf"{start}[0-9a-f]{{6}}-s{shard.number}", value.id):
+            raise ArtifactError(f"id of points: expected {start}… of shard {shard.number}")
+        names = [case.case for case in value.cases]
+        counted = (jobs_of(case, checkout.units) for case in shard.plan.cases)
+        known = {*planned, *(f"{CANARY}{case}" for case in planned), *chain(*counted)}
+        unplanned = [
+            name for name in (*names, *(m.case for m in value.missing)) if name not in known
+        ]
+    else:
+        require_past(datetime.fromisoformat(value.started), now)
+        require("uncommitted changes", False, value.dirty)
+        start = run_files.run_id(value.started, value.profile, value.commit)
+        require("id of the run", f"{start}-s{shard.number}", value.id)
+        names = [result.case.id for result in value.results]
+        unplanned = [r.case.id for r in value.results if planned.get(r.case.id) != r.case]
+    if len(set(names)) != len(names):
+        raise ArtifactError("a case twice")
+    if unplanned:
+        raise ArtifactError(f"{printable(unplanned[0])}, which is no case of shard {shard.number}")
+
+
+def verdicts(
+    source: Path,
+    target: Path,
+    now: datetime,
+    candidates: Collection[Change],
+    checkout: Checkout,
+) -> Acceptance:
+    """Check the machines' conclusions about candidates, with the evidence, and write them.
+
+    Only candidates may be judged, and only packages of theirs or of the checkout's locks named.
+    Raises ArtifactError if the folder has far too many artifacts.
+    """
+    accepted: dict[str, bytes] = {}
+    by_id = {candidate.id: candidate for candidate in candidates}
+    packages = {move.package for candidate in candidates for move in candidate.packages}
+    packages |= {name for lock in checkout.locks.values() for name in lock.packages}
+
+    def check(artifact: str, files: Files) -> None:
+        values = [_stored(path, data, _OF_CHANGES) for path, data in files.items()]
+        evidence = {value.id: value for value in values if isinstance(value, Comparison)}
+        if len(evidence) > len(candidates):
+            raise ArtifactError("more comparisons than candidates")
+        for value in values:
+            if not isinstance(value, Attribution):
+                require_known("package", packages, (move.package for move in value.packages))
+            if isinstance(value, Comparison):
+                machine = artifact.removeprefix("confirmed-")
+                require("machine", machine, value.machine.id)
+            elif value.id not in by_id:
+                raise ArtifactError(f"{printable(value.id)}, which was no candidate")
+            if isinstance(value, Change):
+                require_past(value.when, now)
+                require("narrowed", by_id[value.id].narrowed, value.narrowed)
+                if (judged := evidence.get(value.evidence or "")) is None:
+                    raise ArtifactError(f"{printable(value.id)} without its evidence")
+                moves = (*by_id[value.id].packages, *judged.packages)
+                require_moved(value.releases, value.suspects, moves)
+        if doubles := accepted.keys() & files.keys():
+            raise ArtifactError(f"{printable(min(doubles))}, which another machine has sent")
+        accepted.update(files)
+
+    refused = _each(source, check)
+    _write(target, accepted)
+    return Acceptance(tuple(accepted), refused)
+
+
+def require_known(what: str, known: Collection[str], names: Iterable[str]) -> None:
+    """Raise ArtifactError if one of the names is not known."""
+    if stranger := next((name for name in names if name not in known), None):
+        raise ArtifactError(f"{printable(stranger)}, which is no {what} of this checkout")
+
+
+def require_past(moment: datetime, now: datetime) -> None:
+    """Refuse a time in the future, give or take a clock's error; raises ArtifactError."""
+    if moment.astimezone(UTC) > now + _CLOCKS:
+        raise ArtifactError(f"{moment.isoformat()} is in the future: is the machine's clock right?")
+
+
+def _stored(path: str, data: bytes, models: Collection[type[Artefact] | type[AsvFile]]) -> Any:
+    """Read a file of one of these kinds, at its place; raises RecordError or ArtifactError."""
+    kind = kind_of(path)
+    if kind is None or kind.model not in models:
+        names = dict.fromkeys(model.noun for model in models)
+        raise ArtifactError(f"{printable(path)}, which is none of: {', '.join(names)}")
+    value = kind.read(data, path, "the file")
+    files_.require_plain(json.loads(data))
+    return value
+
+
+def _each(source: Path, check: Callable[[str, Files], None]) -> dict[str, str]:
+    """Check every artifact of a folder; return those refused, with the reason."""
+    names = sorted(path.name for path in source.iterdir()) if source.is_dir() else []
+    if len(names) > archives.MOST_ARTIFACTS:
+        most = archives.MOST_ARTIFACTS
+        raise ArtifactError(f"{source}: expected at most {most} artifacts, found more")
+    refused = {}
+    for name in names:
+        try:
+            check(name, archives.folder(source / name))
+        except Exception as error:  # any error refuses this artifact only
+            refused[printable(name)] = reason(error)
+    return refused
+
+
+def _write(target: Path, accepted: Files) -> None:
+    for path, data in accepted.items():
+        files_.replace(target / path, data)

@@ -1,0 +1,181 @@
+"""Issues: one for each confirmed change, with its record's text; it closes with the record.
+
+The hidden first line of an issue (`comments.marker`) records duetbench's last action. So an issue
+that somebody has closed stays closed until there is news.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Final
+
+from duetbench.core.model import Verdict
+from duetbench.core.text import short, some
+from duetbench.github import api
+from duetbench.github.api import GitHub, Issue
+from duetbench.github.comments import cut, inert, marker, marker_values, plain
+from duetbench.show import formats
+from duetbench.show.change import brief, commands, contains, describe
+from duetbench.show.formats import MISSING
+from duetbench.store.attribution import Attribution
+from duetbench.store.change import Change
+from observatory.show import addresses
+
+PAUSE: Final = 1.0
+"""Seconds between two writes of issues, as GitHub asks."""
+
+MOST: Final = 10
+"""Most issues opened at once: more have one common cause, probably not a package."""
+
+_ISSUE: Final = "issue"
+_TITLE: Final = 200  # characters of an issue's; GitHub takes 256
+_NAMED: Final = 8  # packages and series that a sentence names
+
+
+@dataclass(frozen=True, slots=True)
+class IssueDraft:
+    """The required state of an issue."""
+
+    key: str  # its subject, always the same for one subject
+    title: str
+    body: str  # markdown
+    is_open: bool  # whether there is something to look at
+    labels: tuple[str, ...] = ("duetbench",)  # for a new issue
+
+    def render(self) -> tuple[str, str]:
+        """Title and body, with the hidden first line."""
+        heading, body = short(self.title, _TITLE), self.body.rstrip()
+        digest = hashlib.sha256(f"{heading}\n{body}".encode()).hexdigest()[:16]
+        state = "open" if self.is_open else "closed"
+        line = marker(_ISSUE, {"key": self.key, "state": state, "digest": digest})
+        return heading, cut(f"{line}\n{body}")
+
+
+def keep(github: GitHub, drafts: Sequence[IssueDraft]) -> tuple[list[str], int]:
+    """Bring the repository's issues to the drafts' state; return a sentence on each change.
+
+    Also returns how many issues the next call has to open. Raises ServiceError.
+    """
+    issues, sentences, opened, left = _by_key(github), [], 0, 0
+    for draft in drafts:
+        existing, action = issues.get(draft.key, []), ""
+        if existing:
+            action = _change(github, draft, existing[0])
+        elif draft.is_open and opened < MOST:
+            action, opened = "opened", opened + 1
+            existing = [github.open_issue(*draft.render(), draft.labels)]
+            api.WAIT(PAUSE)
+            existing = _by_key(github).get(draft.key, []) or existing
+        elif draft.is_open:
+            left += 1
+        if action:
+            subject = draft.key.partition("/")[2]
+            sentences.append(f"{subject}: {action} {existing[0].html_url}".rstrip())
+        for double in existing[1:]:  # a lost answer may have left several: the oldest stays
+            if double.state == "open":
+                _edit(github, double, state="closed", state_reason="not_planned")
+    return sentences, left
+
+
+def _change(github: GitHub, draft: IssueDraft, issue: Issue) -> str:
+    """Bring an issue up to date; return the action taken, or an empty text."""
+    heading, body = draft.render()
+    before = marker_values(_ISSUE, issue.body) or {}
+    after = marker_values(_ISSUE, body) or {}
+    if before == after:
+        return ""
+    changes = {"title": heading, "body": body}
+    action = "updated"
+    if before.get("state") != after["state"]:
+        changes["state"] = "open" if draft.is_open else "closed"
+        changes["state_reason"] = "reopened" if draft.is_open else "completed"
+        action = "opened again" if draft.is_open else "closed"
+    _edit(github, issue, **changes)
+    return action
+
+
+def _edit(github: GitHub, issue: Issue, **changes: str) -> None:
+    github.edit_issue(issue.number, **changes)
+    api.WAIT(PAUSE)
+
+
+def _by_key(github: GitHub) -> dict[str, list[Issue]]:
+    """Return the bot's issues by their key, oldest first."""
+    by_key: dict[str, list[Issue]] = {}
+    for issue in github.issues():
+        if (values := marker_values(_ISSUE, issue.body)) is not None:
+            by_key.setdefault(values["key"], []).append(issue)
+    return by_key
+
+
+def of_changes(
+    records: Iterable[Change], site: str, attributions: Iterable[Attribution] = ()
+) -> list[IssueDraft]:
+    """Draft one issue per change, the newest change first; `attributions` add the changed code."""
+    why = {code.change: code for code in sorted(attributions, key=lambda c: (c.when, c.id))}
+    newest = sorted(records, key=lambda record: (record.when, record.id), reverse=True)
+    return [
+        IssueDraft(
+            key=f"change/{record.id}",
+            title=change_title(record),
+            body=change_body(record, site, why.get(record.id)),
+            is_open=record.status == "open",
+            labels=("duetbench", "slower" if record.verdict is Verdict.SLOWER else "faster"),
+        )
+        for record in newest
+    ]
+
+
+def change_title(record: Change) -> str:
+    """`granian 2.8.7: FastAPI's JSON needs 2.1 % more memory (1.6…2.6 %), and 3 more`."""
+    summary = describe(record)
+    more = f", and {len(record.others)} more" if record.others else ""
+    return f"{summary.releases or 'Unknown cause'}: {summary.sentence}{more}"
+
+
+def change_body(record: Change, site: str, why: Attribution | None = None) -> str:
+    """Return the issue's text, in Markdown; everything in it comes from the record."""
+    summary = describe(record)
+    packages = [f"{package} ({package.stack})" for package in record.packages]
+    others, unplayed = (
+        [f"{series.case} {formats.series_title(series.metric)}" for series in group]
+        for group in (record.others, record.unplayed)
+    )
+    facts = {
+        "change": f"{summary.change} ({summary.interval}, 95 % interval): {summary.word}",
+        "what": str(summary.name) if summary.name.known else "",
+        "case": record.series.case,
+        "metric": summary.title,
+        "since": f"{record.when.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
+        "runs": f"{record.before_run or MISSING} → {record.after_run or MISSING}",
+        "machine": record.series.machine,
+        "caused by": summary.cause or "not known yet; this issue will name it",
+        "packages that differ": some(packages, _NAMED),
+        "moved with it": some(others, _NAMED),
+        "stepped then, but was not measured again": some(unplayed, _NAMED),
+        "method": record.method,
+        "note": record.note,
+    }
+    links = {
+        "The evidence": addresses.change(record.id),
+        "duet by duet": addresses.comparison(record.evidence) if record.evidence else "",
+        "all": addresses.CHANGES,
+    }
+    parts = [
+        f"**{plain(summary.sentence)}**, for good.",
+        "\n".join(f"- **{name}**: {plain(fact)}" for name, fact in facts.items() if fact),
+        " · ".join(f"[{name}]({site}{address})" for name, address in links.items() if address),
+    ]
+    if why is not None and contains(why, record.releases):
+        parts.append(inert(brief(why, record.releases)))
+        parts.append(f"[All rows and the flame graph]({site}{addresses.attribution(why.id)})")
+    if again := commands(record):
+        # Indented, not fenced: no text can close an indented block.
+        parts.append("To see for yourself:")
+        parts.append("\n".join(f"    {' '.join(command.split())}" for _, command in again))
+    parts.append(
+        "<sub>This issue changes and closes by itself. If you close it, it stays closed until "
+        "there is news.</sub>"
+    )
+    return "\n\n".join(parts)

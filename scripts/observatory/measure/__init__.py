@@ -1,0 +1,1 @@
+"""In-process benchmarks: asv's environments and runs."""

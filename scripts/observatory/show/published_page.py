@@ -1,0 +1,52 @@
+"""Runs beside what experiments declare of them: published figures, tables and statements."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from duetbench.core.model import Run
+from duetbench.show import page
+from duetbench.show.page import RunPage, Section
+from duetbench.store import files, run_files
+from duetbench.trend.summary import CaseSummary, RunSummary, summarise
+from observatory.project.published import Published
+from observatory.show.claims import Evidence, check
+
+
+def reference_runs(results: Path) -> list[RunSummary]:
+    """Read the newest runs of each machine and profile, except unreadable ones."""
+    recent = run_files.recent(run_files.runs(results))
+    return files.read_each(recent, lambda path: summarise(files.read_at(Run, results, path)), [])
+
+
+def make_page(
+    summary: RunSummary,
+    published: Mapping[str, Published],
+    select: Sequence[str] = (),
+    reference: Sequence[RunSummary] = (),
+) -> RunPage:
+    """Make the page of a run, whose answers use all of it.
+
+    Those that it leaves open add the answers of `reference` runs.
+    """
+    return page.make_page(
+        summary,
+        select,
+        published,
+        lambda name: check(
+            Evidence.of([summary], name),
+            published.get(name, Published()),
+            Evidence.of(reference, name, published),
+        ),
+    )
+
+
+def make_section(
+    experiment: str,
+    evidence: Evidence,
+    published: Published | None,
+    cases: Sequence[CaseSummary] | None = None,
+) -> Section:
+    """Make the section of one experiment; tables show all cases of the evidence, or `cases`."""
+    published = published or Published()
+    shown = [*evidence.cases.values()] if cases is None else cases
+    return page.make_section(experiment, shown, published, check(evidence, published))

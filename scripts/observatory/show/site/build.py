@@ -1,0 +1,236 @@
+"""Builds the whole site from `results/`: pages, raw files, and asv's own site.
+
+A second build gives the same bytes, except in asv's site, and writes only what has changed.
+`addresses` defines where everything is.
+"""
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from duetbench.core.errors import RecordError, UsageError
+from duetbench.host.console import Narrator
+from duetbench.show.html.charts import group
+from duetbench.show.html.comparison_page import STYLES
+from duetbench.store.files import REMEDIES, remedy
+from observatory.show import addresses
+from observatory.show.site import asv_site
+from observatory.show.site.pages import case, evidence, experiment, front, packages
+from observatory.show.site.pages.site import Card, PageFile, Site, gather, raw_files, render
+from observatory.trend import reading
+from observatory.trend.reading import Sources
+
+MARKER: Final = ".duetbench-site"
+"""The file that marks a folder as a site: without it, the folder's content is not ours."""
+STATICS: Final = Path(__file__).with_name("static")
+OURS: Final = (
+    *("asv", "b", "c", "cmp", "data", "method", "p", "points", "raw", "runs", "static", "why", "x"),
+)
+"""Folders that hold only the site: a build removes files there that it did not make."""
+
+_SCHEMAS: Final = {
+    "schema.json": "JSON Schema of run files",
+    "comparison.schema.json": "JSON Schema of comparisons",
+}
+_PARTIAL: Final = ".partial"
+_LEVEL: Final = 3  # of compression: a tenth larger than by the usual one, in half the time
+_NEEDED: Final = (MARKER, addresses.INDEX)  # without these there is no site
+
+
+@dataclass(slots=True)
+class Folder:
+    """The files of a site: a build writes those that changed, and removes old ones.
+
+    `lost`: sentences on files that could not be made or written, whose names or contents come from
+    a file of the results.
+    """
+
+    root: Path
+    written: int = 0
+    names: set[str] = field(default_factory=set)
+    lost: list[str] = field(default_factory=list)
+
+    def put(self, name: str, make: Callable[[], bytes]) -> None:
+        """Write a file unless it has these bytes; raises RecordError if no file can be written."""
+        if not name or name.startswith("/") or ".." in name.split("/"):
+            self.lost.append(f"{name!r}: expected the name of a file inside the site")
+            return
+        path = self.root / name
+        try:
+            data = make()
+        except Exception as problem:  # of one file, whatever it is
+            self.lost.append(f"{name}: left out ({type(problem).__name__}: {problem!s:.200})")
+            return
+        try:
+            if not path.is_file() or path.read_bytes() != data:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                beside = path.with_name(path.name + _PARTIAL)
+                beside.write_bytes(data)
+                beside.replace(path)
+                self.written += 1
+            self.names.add(name)
+        except (OSError, ValueError) as problem:
+            reason = getattr(problem, "strerror", None) or str(problem)
+            if isinstance(problem, OSError) and (problem.errno in REMEDIES or name in _NEEDED):
+                raise RecordError(
+                    f"{path}: cannot be written ({reason}); {remedy(problem)}, or name another "
+                    "folder (-o)"
+                ) from problem
+            self.lost.append(f"{name}: cannot be written ({reason})")
+
+    def remove_others(self) -> int:
+        """Remove the site's files that this build did not make; return their number."""
+        paths = (path for ours in OURS for path in (self.root / ours).rglob("*"))
+        others = [
+            path
+            for path in paths
+            if not path.is_dir() and path.relative_to(self.root).as_posix() not in self.names
+        ]
+        for path in others:
+            path.unlink()
+        return len(others)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """The number of pages, of files written and removed, and notes as sentences."""
+
+    pages: int
+    written: int
+    removed: int
+    notes: tuple[str, ...]
+
+
+def build(
+    root: Path,
+    results: Path,
+    output: Path,
+    narrator: Narrator,
+    *,
+    base: str = "",
+    with_asv: bool = True,
+    sources: Sources | None = None,
+) -> BuildReport:
+    """Bring the site up to date with the results, or with `sources` that were read before.
+
+    `base`: address of the site, with a slash at its end; empty if unknown.
+
+    Raises:
+        UsageError: The folder contains something else.
+        DeclarationError: A declaration of the checkout is wrong.
+        RecordError: No file can be written, as on a full disk.
+    """
+    sources = reading.read(results) if sources is None else sources
+    folder = _folder(output)
+    folder.put(f"static/{STYLES.name}", STYLES.read_bytes)
+    for path in sorted(STATICS.rglob("*.*")):
+        folder.put(f"static/{path.relative_to(STATICS).as_posix()}", path.read_bytes)
+    no_asv = asv_site.bring(root, results, folder.put, narrator) if with_asv else asv_site.LEFT_OUT
+    site = gather(
+        root,
+        results,
+        sources,
+        base=base,
+        downloads=_copy(folder, results, sources),
+        documented=(output / addresses.file(addresses.DOCS)).is_file(),
+    )
+    missing = [no_asv] if no_asv and with_asv else []
+    others = []
+    if no_asv:
+        how = "In a checkout with asv's results, `observatory site` builds them"
+        title = "This site has no pages of asv"
+        others = [render(site, "missing.html.j2", addresses.ASV, title, reason=f"{no_asv}. {how}")]
+    made: dict[str, Card | None] = {}
+    for page in chain(*(_pages(kind, site) for kind in KINDS), others):
+        if page.path not in made:  # if two names share a digest, the first keeps the address
+            made[page.path] = page.card
+            folder.put(page.path, partial(page.text.encode, "utf-8", "replace"))
+    if cards := {card.page: card for card in made.values() if card}:
+        from observatory.show.site.cards import png  # noqa: PLC0415 - only a site with an address
+
+        for at, card in cards.items():
+            folder.put(addresses.file(addresses.card_file(at)), partial(png, card))
+    return BuildReport(
+        pages=sum(name.endswith(".html") for name in made),
+        written=folder.written,
+        removed=folder.remove_others(),
+        notes=(*site.sources.problems, *sources.notes, *missing, *site.broken, *folder.lost),
+    )
+
+
+def _folder(output: Path) -> Folder:
+    """Return the site's folder; raises UsageError for a file, or a folder with other content."""
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"{output}: expected a folder, found a file; name another place (-o)")
+    there = {path.name for path in output.glob("*")} - {addresses.DOCS.strip("/")}
+    if there and MARKER not in there:
+        raise UsageError(
+            f"{output}: expected an empty folder, or a site that duetbench built (it removes old "
+            "files there); found something else: name another folder (-o)"
+        )
+    folder = Folder(output)
+    folder.put(MARKER, lambda: b"Built by `observatory site`, which can rebuild it at any time.\n")
+    return folder
+
+
+KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (
+    experiment.pages,
+    case.pages,
+    evidence.pages,
+    packages.pages,
+    front.pages,
+)
+"""Every kind of page; add the function of a new one here. The last one lists all failures."""
+
+
+def _pages(kind: Callable[[Site], Iterator[PageFile]], site: Site) -> Iterator[PageFile]:
+    """Make the pages of a kind up to a failure in what combines many files, which is told."""
+    try:
+        yield from kind(site)
+    except Exception as problem:
+        name = kind.__module__.rpartition(".")[2]
+        site.broken.append(f"{name}: some pages are missing ({type(problem).__name__})")
+
+
+def _copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:
+    """Write the raw files; return what schemas and asv's files are, by address."""
+    paths = {record.id: results / record.path for record in sources.points} | sources.runs
+    places = group((place, paths[name]) for name, place in raw_files(sources).items())
+    for place, of_place in places.items():
+        own = place.endswith(".json")
+        make = of_place[0].read_bytes if own else partial(_archive, sorted(of_place))
+        folder.put(addresses.file(place), make)
+    for address, records in (
+        (addresses.change_file, sources.changes),
+        (addresses.comparison_file, sources.comparisons),
+        (addresses.attribution_file, sources.attributions),
+    ):
+        for record in records:
+            folder.put(addresses.file(address(record.id)), (results / record.path).read_bytes)
+    downloads = {}
+    for name, meaning in _SCHEMAS.items():
+        if (results / name).is_file():
+            folder.put(name, (results / name).read_bytes)
+            downloads[name] = meaning
+    source = results / "asv"
+    for path in sorted(filter(Path.is_file, source.rglob("*.json"))):  # asv's own names
+        name = path.relative_to(source).as_posix()
+        folder.put(f"{addresses.RAW_ASV}{name}", path.read_bytes)
+        downloads[f"{addresses.RAW_ASV}{quote(name)}"] = "asv's results as asv wrote them"
+    return downloads
+
+
+def _archive(paths: Iterable[Path]) -> bytes:
+    """Return files in a zip file, which has the same bytes if they have."""
+    packed = io.BytesIO()
+    with ZipFile(packed, "w") as archive:
+        for path in paths:
+            # Without a time, it is that of the first day that the format knows.
+            archive.writestr(ZipInfo(path.name), path.read_bytes(), ZIP_DEFLATED, _LEVEL)
+    return packed.getvalue()

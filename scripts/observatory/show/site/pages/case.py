@@ -1,0 +1,212 @@
+"""The cases: lists of them, and for each its trends, newest figures and command."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from pydantic_core import to_json
+
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import Case, LoadModel
+from duetbench.project import names
+from duetbench.show import formats
+from duetbench.show.change import ChangeText, describe
+from duetbench.show.html.charts import group
+from duetbench.store.change import Change
+from observatory.project.published import SHARED_PAGE
+from observatory.show import addresses
+from observatory.show.site import words
+from observatory.show.site.pages import trends
+from observatory.show.site.pages.site import PageFile, Site, guard, render
+from observatory.trend.table import Table
+
+_INSIDE: Final = "inprocess"
+_MEANINGS: Final = {"instructions": "Counted in the process, for one request; not sampled."}
+_NUMBERS: Final = re.compile(r"([0-9]+)")
+
+
+def pages(site: Site) -> Iterator[PageFile]:
+    """Make a page and a data file for each case that any run planned, and lists of cases."""
+    tables = site.cases()
+    newest_runs = {case: run for run, night in site.nights.items() for case in night.cases}
+    changes_by_case = site.changes_by_case()
+    for case in dict.fromkeys((*tables, *newest_runs)):
+        of_case, changes = tables.get(case, ()), changes_by_case.get(case, ())
+        make = partial(_of_case, site, case, of_case, changes, newest_runs[case])
+        yield from guard(site, addresses.case(case), case, make)
+    yield from guard(site, addresses.CASES, "Cases", partial(_lists, site, tables))
+
+
+def _of_case(
+    site: Site, case: str, tables: tuple[Table, ...], changes: tuple[Change, ...], newest_run: str
+) -> Iterator[PageFile]:
+    views = [_view(site, table, case) for table in tables]
+    summaries = [summary for summary in site.newest if case in summary.cases]
+    newest = max(summaries, key=lambda summary: summary.run.started, default=None)
+    summary = newest.cases[case] if newest else None
+    # The command measures the newest night of the first kind again.
+    headers = [view["header"] for view in views if view["table"].kind == tables[0].kind]
+    header = max(headers, key=lambda header: header.time, default=site.nights[newest_run])
+    place = header.cases[case]
+    facts = [("Python", place.python), ("stack", place.stack)]
+    experiment, label = _experiment(site, case)
+    name = endpoint(case)
+    # One night makes no line: its figures are below.
+    has_line = tables and len(trends.nights(tables[0], case)) > 1
+    yield render(
+        site,
+        "case.html.j2",
+        addresses.case(case),
+        case,
+        f"Trend and newest figures of {case}.",
+        case=case,
+        experiment=experiment,
+        experiment_label=label,
+        prefixes=[(addresses.prefix(name), name.partition("/")[2])]
+        if name and name not in site.planned
+        else [],
+        views=views,
+        chart=trends.trend(case, tables[0]) if has_line else None,
+        changes=[(text, _where(text, case)) for text in map(describe, changes)],
+        file=site.raw.get(newest_run, ""),
+        summary=summary,
+        facts=_declared_facts(summary.case) if summary else facts,
+        command=words.point_command(header, case),
+        data=addresses.data_file(case) if tables else "",
+    )
+    if tables:
+        series = {table: trends.nights(table, case) for table in tables}
+        document = trends.document(site, case, series, changes)
+        yield PageFile(addresses.file(addresses.data_file(case)), to_json(document).decode())
+
+
+def _view(site: Site, table: Table, case: str) -> dict[str, Any]:
+    """Describe a case on one machine; a line is a metric's newest figure."""
+    measured = trends.metrics(table, case)
+    metric = next(iter((*measured, *table.metrics)), "")
+    newest = trends.newest(table, case, metric)
+    lines = []
+    for name in measured:
+        row, point = METRICS.get(name), trends.newest(table, case, name)
+        meaning = row.meaning if row else _MEANINGS.get(name, "")
+        lines.append((trends.title(name), *trends.cells(table, name, point)[:2], meaning))
+    return {
+        "table": table,
+        "title": trends.title(metric, table),
+        "newest": newest,
+        "cells": trends.cells(table, metric, newest),
+        "header": newest.night,
+        "file": site.raw.get(newest.night.run, ""),
+        "lines": lines,
+    }
+
+
+def _where(change: ChangeText, case: str) -> str:
+    """Name a case's figures that a change moved: `CPU/request on xeon-2c`."""
+    record = change.record
+    series = [name for name in record.all_series if name.case == case]
+    return ", ".join(
+        dict.fromkeys(f"{trends.title(name.metric)} on {name.machine}" for name in series)
+    )
+
+
+def _experiment(site: Site, case: str) -> tuple[str, str]:
+    """Return the address and name of a case's experiment; no address if it has no page."""
+    name = case.partition("/")[0]
+    if name == _INSIDE:
+        suite = suite_of(case)
+        name = next(
+            (declaration.page for declaration in site.suites if declaration.suite == suite),
+            SHARED_PAGE,
+        )
+    elif name not in site.experiments():
+        return "", name
+    return addresses.experiment(name), name
+
+
+def endpoint(case: str) -> str:
+    """Return the experiment and endpoint that a case's id begins with, if more follows."""
+    first, second, *rest = (*case.split("/", 2), "", "")
+    return f"{first}/{second}" if rest[0] and first != _INSIDE else ""
+
+
+def suite_of(case: str) -> str:
+    """Return the suite of an in-process case: `gil` of `inprocess/gil.Cpu.time_tasks(…)/…`."""
+    return case.partition("/")[2].partition(".")[0]
+
+
+def _declared_facts(case: Case) -> list[tuple[str, str]]:
+    endpoint, load = case.endpoint, case.load
+    connections = formats.quantity(load.connections, "connection")
+    model = f"closed loop, {connections}"
+    if load.model is not LoadModel.CLOSED:
+        model = f"{load.model.value}, {load.rate:g} requests/s, at most {connections}"
+    method = "" if endpoint.method == "GET" else f"{endpoint.method} "
+    further = len({endpoint.path, *endpoint.paths}) - 1
+    request = f"{method}{endpoint.path}" + (f" and {further} more" if further else "")
+    pairs = [
+        ("endpoint", f"{request} ({endpoint.interface.upper()}, {endpoint.app})"),
+        ("takes at least", formats.figure("service_min", endpoint.floor) if endpoint.floor else ""),
+        ("Python", case.python),
+        ("stack", case.stack),
+        ("server", f"{case.server}, event loop {case.loop}"),
+        ("workers", str(case.workers)),
+        ("blocking threads per worker", str(case.threads or "")),
+        ("load", f"{model}, {load.duration:g} s, timeout {load.timeout:g} s"),
+        ("cores", "server and generator apart" if case.cores == "split" else "shared by both"),
+        ("ceiling", case.ceiling or ""),
+        ("environment", ", ".join(f"{name}={text}" for name, text in case.env.items())),
+        ("private variables", ", ".join(case.env_names)),
+        ("before each start", "; ".join(case.before)),
+        ("after each stop", "; ".join(case.after)),
+    ]
+    return [(name, text) for name, text in pairs if text]
+
+
+def _lists(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterator[PageFile]:
+    """List all cases, those of each experiment, and the variants of each endpoint."""
+    lists = group(
+        (prefix, case)
+        for case in sorted(site.planned, key=_natural)
+        for prefix in dict.fromkeys(("", case.partition("/")[0], endpoint(case)))
+        if prefix not in site.planned
+    )
+    for prefix, cases in {"": (), **lists}.items():
+        experiment, _, of_endpoint = prefix.partition("/")
+        title = f"Cases of {prefix}" if prefix else "Cases"
+        groups: Mapping[str, Sequence[str]] = {"": cases}
+        if of_endpoint:
+            titles = {name.what for name in map(names.name, cases) if name.known}
+            title = titles.pop() if len(titles) == 1 else title
+        else:
+            groups = group(((prefix and endpoint(case)) or _group(case), case) for case in cases)
+        yield render(
+            site,
+            "cases.html.j2",
+            addresses.prefix(prefix) if prefix else addresses.CASES,
+            title,
+            "Every case with its newest figure.",
+            experiment=experiment if experiment in site.experiments() else "",
+            nested=bool(prefix),
+            groups={
+                name: [
+                    (case, *trends.newest_figure(case, series), trends.spark(case, series))
+                    for case in of_group
+                    for series in [tables.get(case, ()) if prefix else ()]
+                ]
+                for name, of_group in groups.items()
+            },
+            lists=lists.keys() - {prefix},
+        )
+
+
+def _group(case: str) -> str:
+    experiment = case.partition("/")[0]
+    return f"{_INSIDE}: {suite_of(case)}" if experiment == _INSIDE else experiment
+
+
+def _natural(case: str) -> tuple[bool, list[str | int]]:
+    """Order in-process cases last, and 2 threads before 10."""
+    parts = [int(part) if part.isdecimal() else part for part in _NUMBERS.split(case)]
+    return case.startswith(f"{_INSIDE}/"), parts

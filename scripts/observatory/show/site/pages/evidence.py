@@ -1,0 +1,174 @@
+"""Pages of evidence: changes with a feed of them, attributions, and comparisons.
+
+Pages of changes and comparisons come from records and run files, whose figures no longer change.
+The words of comparisons are those of the reports (`show.view`).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+from markupsafe import Markup
+
+from duetbench.core.metrics import METRICS
+from duetbench.show import formats
+from duetbench.show.change import (
+    AttributionText,
+    ChangeText,
+    commands,
+    describe,
+    narrowed_line,
+    share_effect,
+)
+from duetbench.show.html.charts import CHANGE, Caption, Dot, Value, forest, group
+from duetbench.show.html.comparison_page import content
+from duetbench.show.view import make_view
+from duetbench.store.attribution import Attribution
+from duetbench.store.change import Change
+from duetbench.store.comparison import Comparison
+from observatory.show import addresses
+from observatory.show.site.flame import flame
+from observatory.show.site.pages.site import PageFile, Site, guard, render
+from observatory.show.site.pages.trends import change_card, trend_around
+from observatory.show.site.words import fill
+
+
+def pages(site: Site) -> Iterator[PageFile]:
+    """Make the lists, a page for each change, attribution and comparison, and the feed."""
+    yield from guard(site, addresses.CHANGES, "Changes", partial(_list, site))
+    for record in site.changes:
+        address, make = addresses.change(record.id), partial(_change_page, site, record)
+        yield from guard(site, address, f"Change {record.id}", make)
+    for why in site.attributions.values():
+        address = addresses.attribution(why.id)
+        yield from guard(site, address, f"Attribution {why.id}", partial(_why, site, why))
+    yield from _comparisons(site)
+
+
+def _list(site: Site) -> Iterator[PageFile]:
+    yield render(
+        site,
+        "changes.html.j2",
+        addresses.CHANGES,
+        "Changes",
+        "Where the Python web stack became faster or slower for good, and why.",
+        still=[describe(record) for record in site.open_changes],
+        over=[describe(record) for record in site.closed_changes],
+    )
+    yield PageFile(addresses.FEED, feed(site.changes, site.base))
+
+
+def feed(changes: Iterable[Change], base: str = "") -> str:
+    """Write the Atom feed of changes, newest first; the same changes always give the same text.
+
+    `base`: address of the site, with a slash at its end; if empty, links are relative to the feed.
+    """
+    return fill("changes.atom.j2", base=base, changes=[*map(describe, changes)]) + "\n"
+
+
+def _change_page(site: Site, record: Change) -> Iterator[PageFile]:
+    name, text = record.series, describe(record)
+    yield render(
+        site,
+        "change.html.j2",
+        addresses.change(record.id),
+        text.sentence,
+        f"{text.name}: {text.title} {text.word}, {text.change}, 95 % interval {text.interval}.",
+        card=change_card(site, record),
+        record=record,
+        text=text,
+        query=f"?metric={name.metric}" if name.metric in METRICS else "",
+        forest=_change_forest(text),
+        trend=trend_around(site, record),
+        packages=sorted(
+            ((move, record.blame(move)) for move in record.packages),
+            key=lambda pair: (pair[1] == "no", pair[1] != "yes", pair[0].package),
+        ),
+        commands=commands(record),
+        shares=(
+            *map(share_effect, record.shares),
+            *([narrowed_line(record.narrowed)] if record.narrowed else ()),
+        ),
+        why=site.explanations([record]),
+    )
+
+
+def _change_forest(text: ChangeText) -> Markup:
+    record = text.record
+    dot = Dot(
+        f"{text.name} · {text.title}",
+        Value(record.interval),
+        verdict=record.verdict,
+        word=f"{formats.MARKS[record.verdict]} {text.word}",
+    )
+    about = Caption(
+        "evidence",
+        "The confirming comparison",
+        "After over before, with its 95 % interval. These figures no longer change.",
+    )
+    return forest(about, CHANGE, {"": [dot]})
+
+
+def _why(site: Site, record: Attribution) -> Iterator[PageFile]:
+    """Show where the instructions of a change are: flame graph and ranked rows."""
+    text = AttributionText(record)
+    change = next((change for change in site.changes if change.id == record.change), None)
+    anchors = {row.row.function: f"#row-{n}" for n, row in enumerate(text.rows, 1)}
+    caption = Caption(
+        "flame",
+        f"Where the {text.unit} of a {'start is' if record.unit == 'seconds' else 'request are'}",
+        "The newer side: a frame is a function below its caller. Its width is what the function "
+        "and its callees execute; its colour is the change. Frames of ranked functions link to "
+        "their rows.",
+    )
+    yield render(
+        site,
+        "why.html.j2",
+        addresses.attribution(record.id),
+        f"Why: {text.headline.partition(':')[0]}",
+        text.cause,
+        text=text,
+        record=record,
+        change=describe(change) if change else None,
+        chart=flame(caption, record, lambda function: anchors.get(function, "")),
+    )
+
+
+def _comparisons(site: Site) -> Iterator[PageFile]:
+    confirmed = group((record.evidence, record) for record in site.changes if record.evidence)
+    listed: list[tuple[Comparison, str]] = []
+
+    def make(comparison: Comparison) -> Iterator[PageFile]:
+        view, changes = make_view(comparison), confirmed.get(comparison.id, ())
+        address = addresses.comparison(comparison.id)
+        yield render(
+            site,
+            "comparison.html.j2",
+            address,
+            f"{comparison.base.label} → {comparison.head.label}",
+            view.headline,
+            confirmed=[*map(describe, changes)],
+            why=site.explanations(changes, comparison.id),
+            **content(comparison, view, partial(_link, site, address)),
+        )
+        listed.append((comparison, view.headline))
+
+    for name, comparison in site.comparisons.items():
+        address = addresses.comparison(name)
+        yield from guard(site, address, f"Comparison {name}", partial(make, comparison))
+    yield from guard(site, addresses.COMPARISONS, "Comparisons", partial(_listed, site, listed))
+
+
+def _link(site: Site, page: str, case: str) -> str:
+    root = addresses.root(addresses.file(page))
+    return root + addresses.case(case) if case in site.planned else ""
+
+
+def _listed(site: Site, listed: Sequence[tuple[Comparison, str]]) -> Iterator[PageFile]:
+    yield render(
+        site,
+        "comparisons.html.j2",
+        addresses.COMPARISONS,
+        "Comparisons",
+        "Comparisons that are kept as evidence: two stacks, or two commits, measured together.",
+        listed=listed,
+    )

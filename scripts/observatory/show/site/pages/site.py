@@ -1,0 +1,415 @@
+"""The content of all pages, gathered once, and the file that a page becomes.
+
+Every kind of page is a module with a function `pages(site) -> Iterator[PageFile]` and a template
+`templates/<kind>.html.j2` that extends `base.html.j2`; `build.KINDS` lists them. Pages read only
+the site, and no clock: the same `results/` give the same bytes.
+"""
+
+import json
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from duetbench.core.metrics import TIME_INSIDE, row
+from duetbench.core.model import Verdict
+from duetbench.show.change import AttributionText, contains
+from duetbench.show.html.charts import group
+from duetbench.store.attribution import Attribution
+from duetbench.store.change import Change, Release, order
+from duetbench.store.comparison import Comparison
+from duetbench.trend.summary import RunSummary
+from observatory.project.published import Published, SuiteDeclaration, load_published, read_suites
+from observatory.show import addresses
+from observatory.show.published_page import reference_runs
+from observatory.show.site.words import fill
+from observatory.store import asv_results
+from observatory.store.asv_results import Snapshot
+from observatory.store.packages import PackageRecord, VersionLinks
+from observatory.trend.reading import Sources
+from observatory.trend.releases import ReleaseAxis, axes
+from observatory.trend.table import KINDS, Events, Kind, Night, Table, events, tables
+
+V = TypeVar("V")
+W = TypeVar("W")
+
+TableKey = tuple[str, Kind]
+"""A machine's id and a kind of figures, which together have a table."""
+
+
+_MONTH: Final = len("202611")  # begins the id of a run, and of points
+_MONTHS: Final = 3  # whose raw files are not in an archive
+
+CARD_SIZE: Final = (1200, 630)
+"""Pixels of a card, as social networks recommend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A picture of what moved, which a chat or feed shows with a page's address.
+
+    Attributes:
+        page: Address of the page that it belongs to; other pages may show it too.
+        what: What moved; `variant` says how it is served.
+        figure: By how much; `verdict` is its meaning, `sure` its interval, `tone` from `TONES`.
+        release: The release that caused it.
+        values: The series; None for a missing figure.
+        step: Index of the first value after the step; 0 if there is none.
+    """
+
+    page: str
+    when: str
+    what: str
+    variant: str
+    figure: str
+    verdict: str
+    tone: str
+    sure: str
+    release: str
+    values: Sequence[float | None] = ()
+    step: int = 0
+
+    @property
+    def text(self) -> str:
+        """The card in words, for readers who cannot see it."""
+        return f"{self.what}: {self.figure}, {self.verdict}. {self.sure}. {self.release}."
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """A page or a data file; `addresses.file` gives its path."""
+
+    path: str
+    text: str
+    card: Card | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedPackage:
+    """A package under test.
+
+    Attributes:
+        name: Its name in locks.
+        locked: Stack → version, in the newest lock that was measured.
+        changes: Changes whose locks differ in it, or whose cause it is; newest first.
+        versions: Versions with pages: measured, or the cause of a change; oldest first.
+        about: Links of its versions, if its metadata are stored.
+    """
+
+    name: str
+    axes: tuple[ReleaseAxis, ...] = ()
+    locked: Mapping[str, str] = field(default_factory=dict)
+    changes: tuple[Change, ...] = ()
+    versions: tuple[str, ...] = ()
+    about: PackageRecord | None = None
+
+    def links(self, version: str = "") -> VersionLinks:
+        """Return the links of a version, or of the newest; the newest known tag fills a gap."""
+        versions = self.about.versions if self.about else {}
+        if not versions:
+            return VersionLinks()
+        newest = sorted(versions, key=order)
+        links = versions.get(version) or versions[newest[-1]]
+        tags = (versions[number].tag for number in newest[::-1] if versions[number].tag is not None)
+        tag = links.tag if links.tag is not None else next(tags, None)
+        return links.model_copy(update={"tag": tag})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """The content of all pages.
+
+    Attributes:
+        base: Address of the site, with a slash at its end; empty if unknown. Links are relative
+            anyway.
+        tables: All nights by machine and kind.
+        nights: Every night by its run's id, also of profiles without a trend, and every stack
+            that was measured against an anchor; oldest first.
+        newest: The newest runs of each machine and profile, summarised.
+        changes: Confirmed changes, newest first.
+        comparisons: By id, newest first.
+        attributions: By id, newest first.
+        snapshots: What asv measured, newest commit first.
+        downloads: What further files are, by address.
+        planned: All cases with a page: those that any night planned.
+        packages: All packages under test, by name.
+        raw: Addresses of the files of runs and points, or of the archives with them, by id.
+        documented: Whether the site has the documentation, at `addresses.DOCS`.
+        broken: Sentences on pages that could not be made so far.
+    """
+
+    base: str
+    sources: Sources
+    tables: Mapping[TableKey, Table]
+    events: Mapping[TableKey, Events]
+    nights: Mapping[str, Night]
+    newest: tuple[RunSummary, ...]
+    changes: tuple[Change, ...]
+    comparisons: Mapping[str, Comparison]
+    attributions: Mapping[str, Attribution]
+    published: Mapping[str, Published]
+    suites: tuple[SuiteDeclaration, ...]
+    snapshots: tuple[Snapshot, ...]
+    downloads: Mapping[str, str]
+    planned: frozenset[str]
+    packages: Mapping[str, ReleasedPackage]
+    raw: Mapping[str, str]
+    documented: bool = False
+    broken: list[str] = field(default_factory=list)
+
+    @property
+    def open_changes(self) -> tuple[Change, ...]:
+        """Open changes: slower first, then by size in relation to the relevance threshold."""
+        ongoing = (record for record in self.changes if record.status == "open")
+        return tuple(sorted(ongoing, key=severity, reverse=True))
+
+    @property
+    def closed_changes(self) -> tuple[Change, ...]:
+        return tuple(record for record in self.changes if record.status == "closed")
+
+    def explanations(
+        self,
+        changes: Iterable[Change],
+        comparison: str = "",
+        releases: Collection[Collection[tuple[str, str | None]]] = (),
+    ) -> list[AttributionText]:
+        """Return attributions of changes, of a comparison, or of releases alone; newest first.
+
+        `releases`: packages and versions that one release brings.
+
+        An attribution of versions that do not contain the releases of its change is left out.
+        """
+        causes: dict[str | None, tuple[Release, ...]] = {
+            record.id: record.releases for record in changes
+        }
+        return [
+            AttributionText(record, causes.get(record.change, ()))
+            for record in self.attributions.values()
+            if (record.change in causes and contains(record, causes[record.change]))
+            or (comparison and record.comparison == comparison)
+            or {(move.package, move.head) for move in record.packages} in releases
+        ]
+
+    @property
+    def newest_tables(self) -> tuple[Table, ...]:
+        of_runs = (table for table in self.tables.values() if not table.ratio)
+        return tuple(sorted(of_runs, key=lambda table: (-table.nights[-1].time, table.machine)))
+
+    def cases(self) -> dict[str, tuple[Table, ...]]:
+        """Return each case of a trend with its tables, by kind (`KINDS`), longest first.
+
+        A kind with only one point of a case comes last, as it has no line to show.
+        """
+        kinds = list(KINDS)
+        lengths = {
+            (case, table): table.length(case)
+            for table in self.tables.values()
+            for case in table.cases
+        }
+        series = {(case, table.kind) for (case, table), nights in lengths.items() if nights > 1}
+
+        def place(entry: tuple[str, Table]) -> tuple[bool, int, int, str]:
+            case, table = entry
+            short = (case, table.kind) not in series
+            return short, kinds.index(table.kind), -lengths[entry], table.machine
+
+        return group(sorted(lengths, key=place))
+
+    def changes_by_case(self) -> dict[str, tuple[Change, ...]]:
+        """Return the changes that moved each case, newest first."""
+        return group(
+            (case, record)
+            for record in self.changes
+            for case in dict.fromkeys(series.case for series in record.all_series)
+        )
+
+    def experiments(self) -> tuple[str, ...]:
+        """Return the names of experiments: declared ones, then others that have cases."""
+        measured = {case.partition("/")[0] for table in self.newest_tables for case in table.cases}
+        declared = {*self.published, *(suite.page for suite in self.suites if suite.source)}
+        return (*sorted(declared), *sorted(measured - declared))
+
+
+def render(
+    site: Site,
+    template: str,
+    address: str,
+    title: str,
+    description: str = "",
+    *,
+    root: str | None = None,
+    card: Card | None = None,
+    **context: Any,
+) -> PageFile:
+    """Make the page of a template at an address.
+
+    Besides `context` a template has `site`, `path`, `root` (see `addresses.root`), `at` (the
+    addresses), and the functions and filters of `words`.
+    """
+    path = addresses.file(address)
+    card = card if site.base else None
+    html = fill(
+        template,
+        site=site,
+        path=path,
+        root=addresses.root(path) if root is None else root,
+        title=title,
+        description=description,
+        card=card,
+        card_size=CARD_SIZE,
+        **context,
+    )
+    return PageFile(path, html, card)
+
+
+def guard(
+    site: Site, address: str, title: str, make: Callable[[], Iterable[PageFile]]
+) -> Iterator[PageFile]:
+    """Make the pages of one thing; if that fails in any way, make a page that says so.
+
+    A file may be well-formed and make no sense: it must not stop the pages of others.
+    """
+    pages = spare(site.broken, title, lambda: [*make()], None)
+    if pages is None:
+        pages = [render(site, "missing.html.j2", address, title, reason=site.broken[-1])]
+    yield from pages
+
+
+def spare(broken: list[str], title: str, make: Callable[[], V], instead: W) -> V | W:
+    """Make one thing of the site; if that fails in any way, say so, and return `instead`."""
+    try:
+        return make()
+    except Exception as problem:
+        broken.append(f"{title}: cannot be shown ({type(problem).__name__}: {problem!s:.200})")
+        return instead
+
+
+def json_file(address: str, document: Mapping[str, Any]) -> PageFile:
+    """Make a file of strict JSON without whitespace."""
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return PageFile(addresses.file(address), text)
+
+
+def gather(
+    root: Path,
+    results: Path,
+    sources: Sources,
+    *,
+    base: str = "",
+    downloads: Mapping[str, str],
+    documented: bool = False,
+) -> Site:
+    """Gather a `Site`; raises DeclarationError if a declaration of the checkout is wrong."""
+    problems: list[str] = []
+    broken: list[str] = []
+    read = partial(asv_results.read, results / "asv", problems)
+    snapshots = spare(broken, "asv's results", read, ())
+    problems = [problem.replace(f"{results}/", "") for problem in problems]
+    sources = replace(sources, problems=(*sources.problems, *problems))
+    known = {
+        (table.machine, table.kind): (table, moves) for table, moves in _tables(sources, broken)
+    }
+    # The id of a run begins with its time.
+    nights = {night.run: night for night in sorted(sources.nights, key=lambda night: night.run)}
+    changes = sorted(sources.changes, key=lambda change: (change.when, change.id), reverse=True)
+    return Site(
+        base=base,
+        sources=sources,
+        tables={key: table for key, (table, _) in known.items()},
+        events={key: moves for key, (_, moves) in known.items()},
+        nights=nights,
+        newest=tuple(s for s in reference_runs(results) if s.run.id in sources.runs),
+        changes=tuple(changes),
+        comparisons={record.id: record for record in reversed(sources.comparisons)},
+        attributions={record.id: record for record in reversed(sources.attributions)},
+        published=load_published(root),
+        suites=read_suites(root),
+        snapshots=snapshots,
+        downloads=downloads,
+        planned=frozenset(chain.from_iterable(night.cases for night in nights.values())),
+        packages=spare(
+            broken, "Packages", lambda: _packages(sources, nights.values(), changes), {}
+        ),
+        raw=raw_files(sources),
+        documented=documented,
+        broken=broken,
+    )
+
+
+def raw_files(sources: Sources) -> dict[str, str]:
+    """Return the addresses of the files of runs and points, or of the archives with them, by id.
+
+    A machine's newest months have files of their own.
+    """
+    paths = {record.id: Path(record.path) for record in sources.points} | sources.runs
+    raw = {}
+    for (kind, machine), names in group(
+        (path.parts[-4:-2], n) for n, path in paths.items()
+    ).items():
+        own = sorted({name[:_MONTH] for name in names})[-_MONTHS:]
+        for name in names:
+            month, folder = name[:_MONTH], f"{kind}/"
+            archive = addresses.raw(folder, f"{machine}-{month}", "zip")
+            raw[name] = addresses.raw(folder, name) if month in own else archive
+    return raw
+
+
+def _tables(sources: Sources, broken: list[str]) -> Iterator[tuple[Table, Events]]:
+    """Return the tables with their events, without those of a machine that has impossible ones."""
+
+    def make(nights: Iterable[Night]) -> Sequence[tuple[Table, Events]]:
+        return [(table, events(table)) for table in tables(nights)]
+
+    for machine, nights in sorted(
+        group((night.machine, night) for night in sources.nights).items()
+    ):
+        yield from spare(broken, f"Nights of {machine}", partial(make, nights), ())
+
+
+def severity(record: Change) -> tuple[bool, float]:
+    """Return a key that sorts changes by size over the relevance threshold, slower ones last."""
+    floor = row(record.series.metric).floor or TIME_INSIDE.floor
+    return record.verdict is Verdict.SLOWER, abs(math.log(record.ratio)) / floor
+
+
+def _packages(
+    sources: Sources, nights: Iterable[Night], changes: Iterable[Change]
+) -> dict[str, ReleasedPackage]:
+    """Return all packages that locks have had, or that were measured or named, by name."""
+    axes_of = axes(sources.points)
+    stacks: dict[str, Mapping[str, str]] = {}
+    moves = (move for record in sources.comparisons for move in record.packages)
+    names = {*axes_of, *(move.package for move in moves)}
+    for night in sorted(nights, key=lambda night: night.time):
+        stacks |= night.packages
+        names.update(*night.packages.values())
+    mentions = group(
+        (name, record)
+        for record in changes
+        for name in {move.package for move in record.packages}
+        | {cause.package for cause in record.releases}
+    )
+    versions = group(
+        (package, release.version)
+        for package, package_axes in axes_of.items()
+        for axis in package_axes
+        for release in axis.releases
+    )
+    culprits = group(
+        (cause.package, cause.version) for record in changes for cause in record.releases
+    )
+    metadata = {record.id: record for record in sources.packages}
+    return {
+        name: ReleasedPackage(
+            name,
+            axes_of.get(name, ()),
+            {stack: lock[name] for stack, lock in sorted(stacks.items()) if name in lock},
+            mentions.get(name, ()),
+            tuple(sorted({*versions.get(name, ()), *culprits.get(name, ())}, key=order)),
+            metadata.get(name),
+        )
+        for name in sorted({*names, *mentions})
+    }

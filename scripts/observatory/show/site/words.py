@@ -1,0 +1,67 @@
+"""What only pages of a site say, and the templates that contain it."""
+
+import glob
+import shlex
+from functools import cache
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from duetbench.core.metrics import CPU, judged_in
+from duetbench.project.names import name
+from duetbench.project.schema import PROFILES
+from duetbench.show import formats
+from duetbench.show.html import words
+from duetbench.store.change import INPROCESS
+from observatory.show import addresses
+from observatory.trend.table import Night
+
+
+def figure(case: str, metric: str) -> str:
+    """Name a case, and its metric if it is not the usual one; a start has no load to name."""
+    its, of_start = name(case), metric in judged_in({"start", "start alone"})
+    text = str(its).removesuffix(f", {its.rest}" if of_start else "")
+    return text if metric in {CPU, "seconds"} else f"{text} · {formats.title(metric)}"
+
+
+def point_command(night: Night, case_id: str) -> str:
+    """Return the shell command that measures a night's case again, at the same commit."""
+    inside = case_id.startswith(INPROCESS)
+    # In-process benchmarks are measured with the duets of their stack.
+    select = () if night.ratio and inside else ("--select", glob.escape(case_id))
+    if night.ratio and night.as_of is not None:
+        days = ("--since", night.as_of, "--until", night.as_of)
+        return shlex.join(("observatory", "backfill", *days, *select))
+    if night.ratio:
+        command = shlex.join(("observatory", "anchor", "run", *select))
+    elif inside:
+        benchmark = case_id.removeprefix(INPROCESS).partition("/")[0].partition("(")[0]
+        command = shlex.join(("observatory", "inprocess", "--select", f"{glob.escape(benchmark)}*"))
+    else:
+        profile = night.profile if night.profile in PROFILES else "nightly"
+        command = shlex.join(("duetbench", "run", "--profile", profile, *select))
+    if not night.commit or not night.commit.isalnum():
+        return command
+    return f"git switch --detach {night.commit[:12]} && duetbench setup && {command}"
+
+
+def fill(template: str, **context: Any) -> str:
+    """Fill a template of the site."""
+    return _environment().get_template(template).render(context)
+
+
+def drawing(template: str, **context: Any) -> Markup:
+    """Fill the template of a chart, for a page."""
+    return Markup(fill(template, **context))  # noqa: S704 - from a template that escapes
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    """Return the environment of all pages: that of a comparison's file, with more templates."""
+    shared = words.environment()
+    own = jinja2.PackageLoader("observatory.show.site.pages", "templates")
+    loaders = [own] if shared.loader is None else [own, shared.loader]
+    site = shared.overlay(loader=jinja2.ChoiceLoader(loaders))
+    site.globals = {**shared.globals, "at": addresses, "figure": figure}
+    return site

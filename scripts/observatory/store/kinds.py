@@ -1,0 +1,217 @@
+"""The files of the history: how each is checked and found, and which may change.
+
+Files that are not listed here, or are damaged, do not enter the history.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from duetbench.core.errors import RecordError
+from duetbench.core.model import Artefact, Frozen, Run
+from duetbench.store import files
+from duetbench.store.attribution import Attribution
+from duetbench.store.change import Change
+from duetbench.store.comparison import Comparison
+from duetbench.store.points import Points
+from observatory.store.night import NightRecord
+from observatory.store.packages import PackageRecord
+
+_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file for the history."""
+
+    path: str  # below `results/`
+    data: bytes  # the checked content
+    replaceable: bool  # whether other content may replace it
+    settled: bool = False  # whether a file that is already there stays, as it is as good
+
+
+def _finite_or_nan(value: float) -> float:
+    if abs(value) > _LARGEST:
+        raise ValueError(f"a figure beyond {_LARGEST:g}")
+    return value
+
+
+_LARGEST: Final = 1e18
+_Text = Annotated[str, Field(max_length=200)]
+_Texts = dict[_Text, _Text]
+_Number = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]  # no NaN, no infinity
+_Numbers = list[_Number | None] | None
+_End = Annotated[float, Field(ge=-math.inf)]  # no NaN
+
+
+class AsvFile(Frozen):
+    """A file as asv writes it; asv's own code would read much more, and fail later."""
+
+    noun: ClassVar[str] = "a file of asv's"
+    place: ClassVar[str] = ""
+
+
+class AsvMachine(AsvFile):
+    """A machine, in asv's words."""
+
+    place: ClassVar[str] = "asv/{0.machine}/machine.json"
+
+    machine: _Text
+    arch: _Text = ""
+    cpu: _Text = ""
+    num_cpu: _Text = ""
+    os: _Text = ""
+    ram: _Text = ""
+    version: Literal[1]
+
+
+class AsvResults(AsvFile):
+    """What asv measured at a commit in one environment."""
+
+    place: ClassVar[str] = "asv/{0.params[machine]}/{0.commit_hash:.8}-{0.env_name}.json"
+
+    commit_hash: str = Field(pattern="^[0-9a-f]{40}$")
+    env_name: _Text
+    date: int = Field(ge=946_684_800_000, lt=7_258_118_400_000)  # ms: in 2000 to 2199
+    params: _Texts
+    python: _Text
+    requirements: _Texts
+    env_vars: _Texts
+    result_columns: list[str]
+    results: dict[str, list[Any]]
+    durations: dict[str, _Number]
+    version: Literal[2]
+
+    @model_validator(mode="after")
+    def _names_and_rows(self) -> Self:
+        if not {"machine", "python"} <= self.params.keys():
+            raise ValueError("params: expected machine and python among them")
+        for name, row in self.results.items():
+            try:
+                columns = dict(zip(self.result_columns, row, strict=False))
+                AsvRow.model_validate(columns, strict=True)
+            except ValidationError as problem:
+                raise ValueError(f"{name}: {files.first_problem(problem)}") from problem
+        return self
+
+
+class AsvRow(Frozen):
+    """One benchmark: lists have an item for each combination of its parameters.
+
+    A result is NaN where the benchmark does not apply, and None where it failed. The interval of a
+    single sample has infinite ends.
+    """
+
+    result: list[Annotated[float, AfterValidator(_finite_or_nan)] | None] | None = None
+    params: list[list[_Text]] | None = None
+    version: _Text | None = None
+    started_at: Annotated[int, Field(ge=0, lt=7_258_118_400_000)] | None = None
+    duration: _Number | None = None
+    stats_ci_99_a: list[_End | None] | None = None
+    stats_ci_99_b: list[_End | None] | None = None
+    stats_q_25: _Numbers = None
+    stats_q_75: _Numbers = None
+    stats_number: _Numbers = None
+    stats_repeat: _Numbers = None
+    samples: list[list[_Number] | None] | None = None
+    profile: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of file."""
+
+    model: type[Artefact] | type[AsvFile]  # the content, which names its place
+    replaceable: bool = False  # whether it may change; a measurement may not
+    # Whether the first file of a name stays: asv measures a commit once, and nights without a new
+    # commit would measure it again.
+    settled: bool = False
+
+    def read(self, data: bytes, path: str, name: str) -> Any:
+        """The value of a file at `path` below `results/`; RecordError calls the file `name`."""
+        if issubclass(self.model, AsvFile):
+            value: Any = _of_asv(self.model, data, name)
+        else:
+            value = files.parse(self.model, data, name)
+        files.require_place(value.place.format(value), path, name)
+        return value
+
+
+def _of_asv(model: type[AsvFile], data: bytes, name: str) -> AsvFile:
+    try:
+        return model.model_validate(json.loads(data), strict=True)
+    except (ValueError, RecursionError) as problem:
+        found = files.first_problem(problem) if isinstance(problem, ValidationError) else problem
+        raise RecordError(f"{name}: expected {model.noun}, found: {found}") from problem
+
+
+KINDS: Final = (
+    Kind(Run),
+    Kind(Comparison),
+    Kind(Points),
+    Kind(Attribution, replaceable=True),
+    Kind(NightRecord, replaceable=True),
+    Kind(Change, replaceable=True),
+    Kind(PackageRecord, replaceable=True),
+    Kind(AsvResults, settled=True),
+    Kind(AsvMachine, replaceable=True),
+)
+"""All kinds. To add one, add a row here."""
+
+_OTHERS: Final = re.compile(r"asv/.*/[0-9a-f]{8}-(?!duetbench-).*")
+"""Files at the places above that are not ours: asv's own environments, and files for its site."""
+
+
+def kind_of(path: str) -> Kind | None:
+    """The kind of a path below `results/`; None if it does not belong to the history."""
+    for kind in KINDS:
+        pattern = _NAME.join(map(re.escape, re.split("{.*?}", kind.model.place)))
+        if re.fullmatch(pattern, path) and not _OTHERS.fullmatch(path):
+            return kind
+    return None
+
+
+def final(path: str) -> str:
+    """The final path of an interrupted run's file; the run is kept as a partial one."""
+    stem = path.removesuffix(files.PARTIAL)
+    return path if stem == path or not path.startswith("runs/") else f"{stem}.json"
+
+
+def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Any, ...], tuple[str, ...]]:
+    """Read and check all files of a results folder; raises RecordError.
+
+    An interrupted run (`*.partial.json`) enters the history as a partial run, under its own name,
+    unless it was finished later. Returns the files, their values, and the paths that do not belong
+    to the history.
+    """
+    accepted: dict[str, File] = {}
+    values: list[Any] = []
+    others: list[str] = []
+    for path in sorted(_plain(folder), key=lambda p: (p.name.endswith(files.PARTIAL), p)):
+        below = path.relative_to(folder).as_posix()
+        place = final(below)
+        kind = kind_of(place)
+        if kind is None:
+            others.append(below)
+            continue
+        data = files.contents(path)
+        value = kind.read(data, place, str(path))
+        if place in accepted:
+            continue
+        accepted[place] = File(place, data, kind.replaceable, kind.settled)
+        values.append(value)
+    return tuple(accepted.values()), tuple(values), tuple(others)
+
+
+def _plain(folder: Path) -> Iterator[Path]:
+    for path in folder.rglob("*"):
+        if path.is_symlink():
+            raise RecordError(f"{path}: expected a plain file, found a link; remove it")
+        if path.is_file() and not any(part[0] == "." for part in path.relative_to(folder).parts):
+            yield path

@@ -1,0 +1,1 @@
+"""Over time: points against the anchor, tables, levels, steps and changes."""

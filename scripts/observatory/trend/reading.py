@@ -1,0 +1,259 @@
+"""`results/` → nights, changes, comparisons and records of nights.
+
+A file that cannot be read is named among the problems, and the rest is read: the history is never
+rewritten, so a bad file stays.
+
+The files of points of one stack are joined, and related to one anchor: a point against an older
+anchor is divided by the ratio of the new anchor to the old one, which duets of a renewal measured.
+"""
+
+import gc
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from duetbench.core.errors import RecordError
+from duetbench.core.model import Run
+from duetbench.store import files, run_files
+from duetbench.store.attribution import Attribution
+from duetbench.store.change import Change
+from duetbench.store.comparison import Comparison
+from duetbench.store.points import CANARY, RENEWED, AnchoredPoint, CasePoints, Points
+from observatory.store.night import NightRecord
+from observatory.store.packages import PackageRecord
+from observatory.trend.table import Night, NightCase, builds, figures, fingerprint, of_run
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """All that a site is built from; files oldest first."""
+
+    nights: tuple[Night, ...] = ()  # runs, and stacks against their anchor, in no particular order
+    runs: dict[str, Path] = field(default_factory=dict)  # by id, those that could be read
+    changes: tuple[Change, ...] = ()  # confirmed by duets
+    dismissed: tuple[Change, ...] = ()  # candidates that no duets confirmed
+    problems: tuple[str, ...] = ()  # files that could not be read, in sentences
+    night_records: tuple[NightRecord, ...] = ()
+    # All files of points: of single releases whole, of dated stacks, which are chained in `nights`,
+    # with the anchor's copies.
+    points: tuple[Points, ...] = ()
+    packages: tuple[PackageRecord, ...] = ()
+    notes: tuple[str, ...] = ()  # other facts for readers, in sentences
+    comparisons: tuple[Comparison, ...] = ()
+    attributions: tuple[Attribution, ...] = ()
+
+
+def read(results: Path, *, with_runs: bool = True) -> Sources:
+    """Read all of `results/`; without runs, these are only listed, and have no nights."""
+    gc.disable()  # of millions of new objects none is garbage
+    try:
+        return _read(results.absolute(), with_runs=with_runs)
+    finally:
+        gc.enable()
+
+
+def _read(results: Path, *, with_runs: bool) -> Sources:
+    problems: list[str] = []
+
+    places: dict[str, Path] = {}
+
+    def once(path: Path, name: str) -> None:
+        # Pages and series use the id, whatever folder a file is in.
+        if (other := places.setdefault(name, path)) != path:
+            raise RecordError(f"{path}: its id is that of {other}: rename the wrong one")
+
+    def run(path: Path) -> tuple[Path, Night]:
+        night = of_run(files.read_at(Run, results, path))
+        once(path, night.run)
+        return path, night
+
+    def points_at(path: Path) -> Points:
+        points = files.read_at(Points, results, path)
+        once(path, points.id)
+        return points
+
+    anchored = files.read_each(files.paths(Points, results), points_at, problems)
+    anchored.sort(key=lambda points: (points.started, points.id))
+    ratios, unchained = of_points(anchored)
+    anchored[:] = map(_without_nights, anchored)
+    runs = run_files.runs(results)
+    of_runs = files.read_each(runs, run, problems) if with_runs else [(path, None) for path in runs]
+    changes = files.read_all(Change, results, problems)
+    comparisons = files.read_all(Comparison, results, problems)
+    records = files.read_all(NightRecord, results, problems)
+    attributions = files.read_all(Attribution, results, problems)
+    packages = files.read_all(PackageRecord, results, problems)
+    return Sources(
+        nights=(*(night for _, night in of_runs if night), *ratios),
+        runs={path.stem: path for path, _ in of_runs},
+        changes=tuple(change for change in changes if change.confirmed),
+        dismissed=tuple(change for change in changes if not change.confirmed),
+        # The site shows them, and its readers do not know the folders of this machine.
+        problems=tuple(problem.replace(f"{results}/", "") for problem in problems),
+        night_records=tuple(sorted(records, key=lambda record: (record.created, record.id))),
+        points=tuple(anchored),
+        packages=tuple(packages),
+        notes=unchained,
+        comparisons=tuple(sorted(comparisons, key=lambda record: (record.started, record.id))),
+        attributions=tuple(sorted(attributions, key=lambda record: (record.when, record.id))),
+    )
+
+
+def _without_nights(points: Points) -> Points:
+    """Return points without what is in the nights, which of years would fill the memory."""
+    if points.release is not None:
+        return points
+    canaries = tuple(case for case in points.cases if case.case.startswith(CANARY))
+    return points.model_copy(update={"cases": canaries})
+
+
+def of_points(points: Iterable[Points]) -> tuple[tuple[Night, ...], tuple[str, ...]]:
+    """Return the nights of all points of dated stacks, and sentences about points on no trend."""
+    stacks, notes = trend_points(points)
+    cases = [case for stack in stacks for case in stack.cases]
+    places = {case.case: NightCase(case.python, case.stack) for case in cases}
+    return tuple(_night(stack, places) for stack in stacks), notes
+
+
+def coverage(points: Iterable[Points]) -> tuple[int, int]:
+    """Count the anchor's intervals against itself: those that contain 1, and all of them."""
+    intervals = [
+        point.interval
+        for file in points
+        for case in file.cases
+        if case.case.startswith(CANARY)
+        for point in case.points
+        if point.duets > 1
+    ]
+    return sum(not interval.excludes(1.0) for interval in intervals), len(intervals)
+
+
+def _night(stack: Points, places: Mapping[str, NightCase]) -> Night:
+    """Return the night of a file of points, dated as the stack, not as the measurement.
+
+    `places`: interpreter and stack of cases without points in it.
+    """
+    cases = {case.case: NightCase(case.python, case.stack) for case in stack.cases}
+    for missing in stack.missing:
+        if missing.case not in cases:
+            place = places.get(missing.case, NightCase("", ""))
+            cases[missing.case] = NightCase(
+                place.python, place.stack, status="failed", reason=missing.reason
+            )
+    intervals = {
+        case.case: {point.metric: point.interval for point in case.points} for case in stack.cases
+    }
+    metrics, block = figures([intervals.get(case, {}) for case in cases])
+    return Night(
+        run=stack.id,
+        kind="anchored",
+        profile=stack.anchor,
+        # A stack as of today has only what was released before its measurement.
+        time=int(min(stack.when, stack.started).timestamp()),
+        commit=stack.commit,
+        machine=stack.machine.id,
+        fingerprint=fingerprint(stack.machine),
+        interpreters=builds(stack.interpreters),
+        stacks={lock.name: lock.digest for lock in stack.stacks},
+        packages={lock.name: lock.packages for lock in stack.stacks},
+        cases=cases,
+        metrics=metrics,
+        figures=block,
+        as_of=f"{stack.when:%Y-%m-%d}" if stack.origin == "backfill" else None,
+    )
+
+
+def trend_points(points: Iterable[Points]) -> tuple[tuple[Points, ...], tuple[str, ...]]:
+    """Return the points of dated stacks, one file each, and sentences about points on no trend.
+
+    Dated stacks are those of nights, and those measured later as of a date. All points of a machine
+    are related to its newest anchor, through renewals. Older points of a case that no renewal
+    measured are left out.
+    """
+    ordered = sorted(points, key=lambda file: (file.started, file.id))
+    renewals = [file for file in ordered if file.origin == "renewal"]
+    dated = [file for file in ordered if file.release is None and file.origin != "renewal"]
+    chained = [_chain(file, renewals) for file in dated]
+    newest = {file.machine.id: file.anchor for file in chained}
+    stacks: dict[tuple[str, str], list[Points]] = {}
+    lost: Counter[tuple[str, str]] = Counter()
+    for before, after in zip(dated, chained, strict=True):
+        anchor = newest[before.machine.id]
+        usable = after if after.anchor == anchor else after.model_copy(update={"cases": ()})
+        lost[before.anchor, anchor] += _count(before) - _count(usable)
+        if usable.cases or usable is before:
+            name = (before.night or before.id) if before.origin == "night" else before.label
+            stacks.setdefault((before.machine.id, name), []).append(usable)
+    notes = (
+        f"No trend shows {count} {'point' if count == 1 else 'points'} against the anchor {old}: "
+        f"no duets relate {'it' if count == 1 else 'them'} to the anchor {new}"
+        for (old, new), count in lost.items()
+        if count
+    )
+    return tuple(map(_join, stacks.values())), tuple(notes)
+
+
+def _count(points: Points) -> int:
+    return sum(len(case.points) for case in points.cases)
+
+
+def _join(parts: Sequence[Points]) -> Points:
+    """Join the files of one stack, oldest first; the last measurement of a case counts."""
+    if len(parts) == 1:
+        return parts[0]
+    cases = {case.case: case for part in parts for case in part.cases}
+    missing = {case.case: case for part in parts for case in part.missing if case.case not in cases}
+    update = {
+        "cases": tuple(cases.values()),
+        "missing": tuple(missing.values()),
+        "stacks": tuple({stack.name: stack for part in parts for stack in part.stacks}.values()),
+        "interpreters": tuple({py.name: py for part in parts for py in part.interpreters}.values()),
+    }
+    return parts[-1].model_copy(update=update)
+
+
+def _chain(points: Points, renewals: Sequence[Points]) -> Points:
+    """Relate points to the last anchor that renewals lead to; `renewals` with the oldest first."""
+    follows = {renewal.anchor: renewal.label.removeprefix(RENEWED) for renewal in renewals}
+    visited = {points.anchor}
+    while (new := follows.get(points.anchor)) is not None and new not in visited:
+        visited.add(new)
+        between = [
+            renewal
+            for renewal in renewals
+            if (renewal.anchor, renewal.label.removeprefix(RENEWED)) == (points.anchor, new)
+        ]
+        # This machine's own renewals come last and win; other machines fill the gaps.
+        between.sort(key=lambda renewal: renewal.machine.id == points.machine.id)
+        links = {
+            (case.case, point.metric): point
+            for renewal in between
+            for case in renewal.cases
+            for point in case.points
+        }
+        divided = ((case, tuple(_divide(case, links))) for case in points.cases)
+        usable = tuple(replace(case, points=left) for case, left in divided if left)
+        points = points.model_copy(update={"anchor": new, "cases": usable})
+    return points
+
+
+def _divide(
+    case: CasePoints, links: Mapping[tuple[str, str], AnchoredPoint]
+) -> Iterator[AnchoredPoint]:
+    """Yield a case's points, each divided by its link; without a possible ratio it is left out."""
+    for point in case.points:
+        if (link := links.get((case.case, point.metric))) is not None:
+            with suppress(ValidationError):
+                yield replace(
+                    point,
+                    ratio=point.ratio / link.ratio,
+                    se=math.hypot(point.se, link.se),
+                    anchor=point.anchor * link.ratio,
+                    # The less certain of the two limits the degrees of freedom.
+                    duets=min(point.duets, link.duets),
+                )

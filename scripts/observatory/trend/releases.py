@@ -1,0 +1,396 @@
+"""Orders releases that were measured against an anchor, and judges the effect of each. Pure.
+
+A point is a ratio to the anchor with its standard error. The errors of two points of one anchor and
+machine are independent, so that of a release over another one is their sum in quadrature.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from itertools import chain, islice, pairwise, product
+from typing import Final
+
+from packaging.utils import canonicalize_name
+
+from duetbench.core.metrics import CPU, INSTRUCTIONS, row
+from duetbench.core.model import Machine, Verdict
+from duetbench.core.units import Interval
+from duetbench.judge import statistics
+from duetbench.judge.statistics import CONFIDENCE_RATE, Method, Sample, direction
+from duetbench.store.change import Change, Narrowed, Release, SeriesName, Share, order, release_of
+from duetbench.store.points import AnchoredPoint, CasePoints, Points
+from observatory.trend.levels import Piece, fit, interval
+
+START: Final = "start_cpu"  # sums up a start without load, which alone has it
+MAIN: Final = (CPU, "seconds", START)
+"""Metrics that sum up a release: CPU per request; in process, time of a call; CPU to start."""
+Pair = tuple[CasePoints, AnchoredPoint, AnchoredPoint]
+"""A case, and one metric's points of it for two releases."""
+
+CERTAIN: Final = 8.0
+"""Twice the log likelihood ratio of a release on its own level to that on the next, from which a
+step begins there: 55 to 1."""
+
+_METHOD: Final = Method()
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRelease:
+    """A release that was measured against the anchor, or was planned to be."""
+
+    version: str
+    when: datetime  # the day of the release
+    previous: str | None  # the release before it, measured or not
+    stacks: Mapping[str, Mapping[str, str]]  # stack → package → version, as it was installed
+    points: Mapping[str, CasePoints]  # by case, or by series of an in-process benchmark
+    missing: Mapping[str, str]  # case → why it has no points
+
+    def follows(self, base: MeasuredRelease) -> bool:
+        """Whether no release lies between `base` and this one."""
+        return self.previous is not None and order(self.previous) <= order(base.version)
+
+    def point(self, case: str, metric: str) -> AnchoredPoint | None:
+        points = self.points[case].points if case in self.points else ()
+        return next((point for point in points if point.metric == metric), None)
+
+
+@dataclass(frozen=True, eq=False)  # without slots, since it keeps its levels
+class ReleaseAxis:
+    """The releases of a package that were measured against one anchor on one machine, in order.
+
+    `last`: the latest measurement of any of them.
+    """
+
+    package: str
+    machine: Machine
+    anchor: str
+    releases: tuple[MeasuredRelease, ...]
+    last: datetime
+
+    @property
+    def measured(self) -> tuple[MeasuredRelease, ...]:
+        """Releases with points: the others could not be installed, or failed."""
+        return tuple(release for release in self.releases if release.points)
+
+    def results(self) -> dict[str, Result]:
+        """Return the effect of each release but the first over the measured one before it."""
+        steps = [(self, step) for step in pairwise(self.measured)]
+        return {result.head.version: result for result in results(steps)}
+
+    @cached_property
+    def levels(self) -> dict[tuple[str, str, str], ReleaseEffect]:
+        """Find the releases from which on a case is at another level: by version, case and metric.
+
+        One release scatters by more than a small change; all of them on both sides of it do not.
+        A step counts if neither of its neighbours can be on the other level.
+        """
+        steps = {}
+        cases = {case.case: case for release in self.measured for case in release.points.values()}
+        for case, metric in product(cases.values(), MAIN):
+            points = ((r.version, r.point(case.case, metric)) for r in self.measured)
+            known = [(version, point) for version, point in points if point and scatters(point)]
+            logs, errors = [point.log for _, point in known], [point.se for _, point in known]
+            for left, right in pairwise(fit(logs, errors)):
+                height = right.log - left.log
+                if abs(math.expm1(height)) > row(metric).floor and _begins(logs, left, right):
+                    steps[known[right.start][0], case.case, metric] = ReleaseEffect(
+                        case.case,
+                        case.python,
+                        metric,
+                        interval(height, math.hypot(left.se, right.se)),
+                        verdict=direction(metric, height),
+                        levels=(left.size, right.size),
+                    )
+        return steps
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseEffect:
+    """Effect of a release on one metric of a case, over another release."""
+
+    case: str
+    python: str
+    metric: str
+    ratio: Interval
+    detectable: float | None = None  # smallest change that 4 of 5 measurements would detect
+    # Its interval against the relevance threshold, corrected for all figures of its family;
+    # None: it is not judged.
+    verdict: Verdict | None = None
+    levels: tuple[int, int] | None = None  # releases before and from it on, if it is their mean
+
+    @property
+    def moved(self) -> bool:
+        return self.verdict in {Verdict.FASTER, Verdict.SLOWER}
+
+    @property
+    def size(self) -> float:
+        return abs(math.log(self.ratio.estimate))
+
+    @property
+    def samples(self) -> str:
+        """What its interval is over."""
+        return "duets" if self.levels is None else "releases"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """All effects of a release over another one."""
+
+    base: MeasuredRelease
+    head: MeasuredRelease
+    effects: tuple[ReleaseEffect, ...]
+
+    @property
+    def main(self) -> tuple[ReleaseEffect, ...]:
+        """Effects that sum it up: one metric of each judged case."""
+        return tuple(effect for effect in self.effects if effect.verdict and effect.metric in MAIN)
+
+    @property
+    def others(self) -> tuple[ReleaseEffect, ...]:
+        """All other judged effects."""
+        return tuple(
+            effect for effect in self.effects if effect.verdict and effect.metric not in MAIN
+        )
+
+    @property
+    def moved(self) -> tuple[ReleaseEffect, ...]:
+        """Main effects that moved: servers first, the largest first."""
+        moved = (effect for effect in self.main if effect.moved)
+        return tuple(sorted(moved, key=lambda effect: (effect.metric != CPU, -effect.size)))
+
+    @property
+    def detectable(self) -> float | None:
+        """The smallest change that every main effect could have detected; None: there is none."""
+        return max((effect.detectable or 0.0 for effect in self.main), default=None)
+
+
+def axes(files: Iterable[Points]) -> dict[str, tuple[ReleaseAxis, ...]]:
+    """Group the measured releases by package, the machine with the latest measurement first.
+
+    `files`: oldest measurement first. The last measurement of a case counts.
+    """
+    groups: dict[tuple[str, str, str], dict[str, list[Points]]] = {}
+    for file in files:
+        if file.release is not None:
+            key = (canonicalize_name(file.release.package), file.machine.id, file.anchor)
+            groups.setdefault(key, {}).setdefault(file.release.version, []).append(file)
+    axes_of: dict[str, list[ReleaseAxis]] = {}
+    for (package, _, anchor), versions in groups.items():
+        ordered = sorted(versions, key=order)
+        newest = max((group[-1] for group in versions.values()), key=lambda file: file.started)
+        releases = tuple(_measured(version, versions[version]) for version in ordered)
+        axis = ReleaseAxis(package, newest.machine, anchor, releases, newest.started)
+        axes_of.setdefault(package, []).append(axis)
+    return {
+        package: tuple(sorted(group, key=lambda axis: axis.last, reverse=True))
+        for package, group in sorted(axes_of.items())
+    }
+
+
+def _measured(version: str, files: Sequence[Points]) -> MeasuredRelease:
+    points = {case.case: case for file in files for case in file.cases}
+    # The first release of a span has no record of the one before it.
+    previous = (file.release.previous for file in files[::-1] if file.release)
+    return MeasuredRelease(
+        version=version,
+        when=files[-1].when,
+        previous=next(filter(None, previous), None),
+        stacks={stack.name: stack.packages for file in files for stack in file.stacks},
+        points=points,
+        missing={
+            lost.case: lost.reason
+            for file in files
+            for lost in file.missing
+            if lost.case not in points
+        },
+    )
+
+
+def results(
+    on: Sequence[tuple[ReleaseAxis, tuple[MeasuredRelease, MeasuredRelease]]],
+) -> tuple[Result, ...]:
+    """Judge the second release of each step over the first, for each case and metric of both.
+
+    The main figures of all steps are one family: among many releases without an effect, few get a
+    verdict by chance. The other figures of each step are a family of their own. If a case is at
+    another level from a release on, the effect is the difference of the levels.
+    """
+    steps = [step for _, step in on]
+    pairs = [
+        [
+            (case, before, after)
+            for name, case in head.points.items()
+            for after in case.points
+            if (before := base.point(name, after.metric)) is not None
+        ]
+        for base, head in steps
+    ]
+    main = [[p for p in step if p[2].metric in MAIN and scatters(*p[1:])] for step in pairs]
+    effects = iter(judge([*chain.from_iterable(main)]))
+    judged = []
+    for (axis, (base, head)), own, step in zip(on, main, pairs, strict=True):
+        of_step = (
+            axis.levels.get((head.version, effect.case, effect.metric), effect)
+            for effect in islice(effects, len(own))
+        )
+        judged.append(Result(base, head, (*of_step, *_others(step))))
+    return tuple(judged)
+
+
+def _begins(logs: Sequence[float], left: Piece, right: Piece) -> bool:
+    """Whether a level begins with its first release: neither neighbour can be on the other."""
+    last, first = logs[right.start - 1], logs[right.start]
+    variance = max(piece.se**2 * piece.size for piece in (left, right))  # of one release
+    ratios = (
+        (last - right.log) ** 2 - (last - left.log) ** 2,
+        (first - left.log) ** 2 - (first - right.log) ** 2,
+    )
+    return min(ratios) >= CERTAIN * variance
+
+
+def _others(step: Sequence[Pair]) -> Iterator[ReleaseEffect]:
+    """Judge the figures of a step that are no main ones, and add counts without a verdict."""
+    yield from judge([p for p in step if p[2].metric not in MAIN and scatters(*p[1:])])
+    yield from (_count(*pair) for pair in step if not scatters(*pair[1:]))
+
+
+def judge(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
+    """Judge the figures of one family, whose points all have a scatter."""
+    ps = [
+        statistics.moved_p(_sample(before, after), row(after.metric).floor)
+        for _, before, after in pairs
+    ]
+    adjusted = statistics.adjust(ps, [1.0] * len(ps))
+    return [_verdict(*pair, p, len(ps)) for pair, p in zip(pairs, adjusted, strict=True)]
+
+
+def ratio(base: AnchoredPoint, head: AnchoredPoint) -> Interval:
+    """Return the ratio of one release's figure to another's, with the 95 % interval."""
+    sample = _sample(base, head)
+    low, high = statistics.interval(sample, CONFIDENCE_RATE)
+    return Interval(math.exp(sample.mean), math.exp(low), math.exp(high), sample.n)
+
+
+def _verdict(
+    case: CasePoints, before: AnchoredPoint, after: AnchoredPoint, p: float, family: int
+) -> ReleaseEffect:
+    """Judge one figure; `p` is adjusted for a family of this many figures."""
+    scale, effect = row(after.metric), ratio(before, after)
+    detectable = statistics.detectable(
+        _sample(before, after), scale.floor, alpha=_METHOD.rate / family, power=_METHOD.power
+    )
+    low, high = effect.ends or (0.0, math.inf)
+    inside = max(high, 1 / low) <= 1 + scale.tolerance
+    verdict = Verdict.NO_CHANGE if inside else Verdict.INCONCLUSIVE
+    if p <= _METHOD.rate:
+        verdict = direction(after.metric, math.log(effect.estimate))
+    return ReleaseEffect(case.case, case.python, after.metric, effect, detectable, verdict)
+
+
+def _count(case: CasePoints, before: AnchoredPoint, after: AnchoredPoint) -> ReleaseEffect:
+    """Return a count's effect, without a verdict."""
+    ratio = interval(after.log - before.log, math.hypot(before.se, after.se))
+    return ReleaseEffect(case.case, case.python, after.metric, ratio)
+
+
+def scatters(*points: AnchoredPoint) -> bool:
+    """Whether all points have a scatter to judge them by: a count has none."""
+    return all(point.duets > 1 and point.metric != INSTRUCTIONS for point in points)
+
+
+def _sample(base: AnchoredPoint, head: AnchoredPoint) -> Sample:
+    """The log ratio: errors in quadrature, degrees of freedom of Welch and Satterthwaite."""
+    parts = [(point.se**2, max(1, point.duets - 1)) for point in (base, head)]
+    variance = sum(part for part, _ in parts)
+    spread = sum(part**2 / free for part, free in parts)
+    freedom = int(variance**2 / spread) if spread else min(free for _, free in parts)
+    n = freedom + 1
+    return Sample(n, head.log - base.log, math.sqrt(variance * n))
+
+
+def narrow(
+    records: Iterable[Change], axes: Mapping[str, Sequence[ReleaseAxis]]
+) -> tuple[Change, ...]:
+    """Find records whose release is now known more closely; return their new states.
+
+    A search names a package and its versions in the two stacks. Between stacks that are a month
+    apart many releases may lie, and any of them may be the cause. `axes` has the measured releases
+    of each package.
+    """
+    pairs = ((record, _narrow(record, axes)) for record in records)
+    return tuple(
+        record.model_copy(update={"narrowed": span, "culprit": span.steps[0].releases[0]})
+        for record, span in pairs
+        if span is not None and span != record.narrowed
+    )
+
+
+def _narrow(record: Change, axes: Mapping[str, Sequence[ReleaseAxis]]) -> Narrowed | None:
+    """Narrow by the record's machine, else another, and the first series that moved and has it."""
+    span = record.shares[0].releases[0] if record.shares else release_of(record.packages)
+    if span is None or span.previous is None:
+        return None
+    ordered = sorted(
+        axes.get(span.package, ()), key=lambda axis: axis.machine.id != record.measured_on
+    )
+    spans = (
+        narrowed
+        for axis in ordered
+        for series in record.all_series
+        if (narrowed := _between(axis, span, series)) is not None
+        # For another metric, more may be better.
+        if series.metric != record.series.metric
+        or (narrowed.steps[0].ratio > 1) == (record.ratio > 1)
+    )
+    return next(spans, None)
+
+
+def _between(axis: ReleaseAxis, span: Release, series: SeriesName) -> Narrowed | None:
+    """Return the releases that moved a series; None: some are unknown, or none moved like all."""
+    first, last = order(span.previous or ""), order(span.version)
+    known = [
+        (release, point)
+        for release in axis.releases
+        if first <= order(release.version) <= last
+        and (point := release.point(series.case, series.metric)) is not None
+        and scatters(point)
+    ]
+    if len(known) < 3 or (known[0][0].version, known[-1][0].version) != (
+        span.previous,
+        span.version,
+    ):
+        return None
+
+    def over_each(links: Sequence[tuple[MeasuredRelease, AnchoredPoint]]) -> list[ReleaseEffect]:
+        return judge(
+            [
+                (head.points[series.case], before, after)
+                for (_, before), (head, after) in pairwise(links)
+            ]
+        )
+
+    (whole,) = over_each([known[0], known[-1]])
+    complete, steps = True, []
+    for ((base, _), (head, point)), effect in zip(pairwise(known), over_each(known), strict=True):
+        if effect.moved:
+            complete &= head.follows(base)
+            release = Release(package=span.package, version=head.version, previous=base.version)
+            steps.append(
+                Share(
+                    releases=(release,), duets=point.duets,
+                    ratio=effect.ratio.estimate, low=effect.ratio.low, high=effect.ratio.high,
+                )
+            )  # fmt: skip
+    rose = whole.ratio.estimate > 1
+    steps.sort(key=lambda step: ((step.ratio > 1) is not rose, -abs(math.log(step.ratio))))
+    if not whole.moved or not steps or (steps[0].ratio > 1) is not rose:
+        return None
+    return Narrowed(
+        series=series.model_copy(update={"machine": axis.machine.id}),
+        steps=tuple(steps),
+        complete=complete,
+    )
