@@ -129,7 +129,7 @@ def test_each_effect_is_found_alone_and_in_both_directions(
         found = {effect.kind: effect for effect in effects.differ}
         assert kind in found, (effects, first.events[0], second.events[0])
         if figures:
-            assert effects.totals[kind] == figures  # type: ignore[index]
+            assert effects.totals[kind] == figures
         whole = {e.text for e in effects.differ if e.kind == kind}
         assert figures is None or any(text in words for words in whole), whole
         if kind not in {"peak", "function", "first import"}:
