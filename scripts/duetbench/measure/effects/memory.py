@@ -13,12 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 FRAMES = 16  # of the place of an allocation
-LEAST, MOST = 12, 500  # requests that keep memory, of which four times as many are made
+LEAST, MOST = 10, 400  # requests that keep memory, of which four times as many are made
 
 _FLOOR = 16.0  # bytes per request: a pointer in a list that grows
-_ROOM = 4_096  # bytes that tables may gain in all
-_PATIENCE = 6.0  # times as long as expected it may take beside other work
-_LASTING = 0.7  # rate in the second half over that in the first, from which it lasts
+_TABLE = 2_048  # bytes by which a single table that grows is no accident
+_LONGER = 3.5  # times the planned seconds that the fewest requests may take
+_PATIENCE = 3.0  # times as long as expected it may take beside other work
+_STRAYS, _SHARE = 2, 0.01  # objects by which their number for each request may be off
 _CACHE = type(functools.lru_cache(lambda: None))
 _OURS = {tracemalloc.__file__, __file__}
 
@@ -41,48 +42,73 @@ def kept(
     paths: int,
     each: float,
     seconds: float,
-    place: Callable[..., str],
+    line: Callable[..., str],
 ) -> dict[str, Any] | None:
-    """Measure what n, 2n and 4n requests keep; None if that takes longer than `seconds`.
+    """Measure what n, 2n and 4n requests keep; None if that takes far longer than `seconds`.
 
     A request takes `each` s, three times that while allocations are traced. Counts are multiples of
     `paths`. The course is "none", "constant" (each request keeps as much as before) or "fills".
-    `place` finds the application's line in the frames of an allocation, the innermost first.
+    `line` finds the application's line in the frames of an allocation, the innermost first.
     """
-    n = min(MOST, int(seconds / 4 / (3 * each + 1e-9)))
-    if n < max(LEAST, paths):
+    least, slow = max(LEAST, paths), 3 * each + 1e-9
+    n = max(least, min(MOST, int(seconds / 4 / slow)))
+    if 4 * n * slow > _LONGER * seconds:
         return None
     n = -(-n // paths) * paths
-    ends = time.monotonic() + _PATIENCE * seconds
+    ends = time.monotonic() + _PATIENCE * _LONGER * seconds
     tracemalloc.start(FRAMES)
     try:
-        rates, snapshots, caches = [], [], []
-        before = 0
+        snapshots, caches = [], []
         for times in (n, n, 2 * n):
             for _ in range(times):
                 request()
                 if time.monotonic() > ends:
                     return None
             gc.collect()
-            rates.append((tracemalloc.get_traced_memory()[0] - before) / times)
-            if rates[1:]:
-                caches.append(_entries())
-                snapshots.append(tracemalloc.take_snapshot())
-            before = tracemalloc.get_traced_memory()[0]  # snapshots are traced, too
+            caches.append(_entries())
+            snapshots.append(tracemalloc.take_snapshot())
     finally:
         tracemalloc.stop()
-    _, first, rate = rates
+    early, late = (_changes(*snapshots[index : index + 2]) for index in (0, 1))
+    lasting = {
+        place: change
+        for place, change in late.items()
+        if _lasts(early.get(place), change, n, n // paths)
+    }
+    rate = sum(change.size_diff for change in lasting.values()) / (2 * n)
     result: dict[str, Any] = {"requests": 2 * n, "bytes": rate, "course": "none", "place": ""}
-    if rate <= _FLOOR / 2 + _ROOM / (2 * n):
+    if rate < _FLOOR / 2:
         return {**result, "bytes": 0.0}
-    changes = snapshots[1].compare_to(snapshots[0], "traceback")
-    statistics = [change for change in changes if change.traceback[-1].filename not in _OURS]
-    most = max(statistics, key=lambda statistic: statistic.size_diff)
-    result["objects"] = sum(s.count_diff for s in statistics) / (2 * n)
-    result["place"] = place([(f.filename, f.lineno) for f in reversed(most.traceback)])
-    if full := [name for name, size in caches[1].items() if size - caches[0].get(name, 0) >= n]:
+    most = max(lasting, key=lambda place: lasting[place].size_diff)
+    result["place"] = line([(f.filename, f.lineno) for f in reversed(most)])
+    if full := [name for name, size in caches[2].items() if size - caches[1].get(name, 0) >= n]:
         return {**result, "course": "fills", "place": full[0]}
-    return {**result, "course": "constant" if rate >= _LASTING * first else "fills"}
+    return {**result, "course": "constant"}
+
+
+def _lasts(
+    before: tracemalloc.StatisticDiff | None, after: tracemalloc.StatisticDiff, n: int, each: int
+) -> bool:
+    """Whether a place keeps as many objects for each request as before, or a table that grows.
+
+    It compares n requests and the 2·n after them; of each path, there are `each` among the n. What
+    fills, such as CPython's own cache of attributes, keeps another number each time.
+    """
+    if abs(after.count_diff) <= 1:
+        return after.size_diff >= max(_TABLE, _FLOOR * n / 2)
+    objects = round(after.count_diff / (2 * each))
+    counts = (after.count_diff, 2 * each), (before.count_diff if before else 0, each)
+    return objects > 0 and all(
+        abs(count - objects * times) <= max(_STRAYS, _SHARE * count) for count, times in counts
+    )
+
+
+def _changes(
+    before: tracemalloc.Snapshot, after: tracemalloc.Snapshot
+) -> dict[tracemalloc.Traceback, tracemalloc.StatisticDiff]:
+    """Compare two snapshots by the place of each allocation, without those made here."""
+    changes = after.compare_to(before, "traceback")
+    return {c.traceback: c for c in changes if c.traceback[-1].filename not in _OURS}
 
 
 def _entries() -> dict[str, int]:

@@ -173,7 +173,7 @@ class Recorder:
         if isinstance(path, int):
             return None
         writes = bool(flags & _WRITES) or any(letter in (mode or "") for letter in "wax+")
-        name = os.fsdecode(path).replace(self._folder, "")
+        name = os.fsdecode(path).replace(self._folder, "").rpartition("site-packages/")[2]
         return self._event("write" if writes else "read", plain(name))
 
     def _connect(self, arguments: tuple[Any, ...]) -> Event:
@@ -280,6 +280,8 @@ class Recorder:
 
     def _line(self, frame: FrameType) -> str:
         file = self.file(frame.f_code.co_filename)
+        if file and not file.endswith(".py"):
+            return file  # a template, compiled to other lines
         return f"{_name(frame.f_code)}, {file}:{frame.f_lineno}" if file else ""
 
     def file(self, name: str) -> str:
