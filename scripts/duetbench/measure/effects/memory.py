@@ -19,7 +19,8 @@ _FLOOR = 16.0  # bytes per request: a pointer in a list that grows
 _TABLE = 2_048  # bytes by which a single table that grows is no accident
 _LONGER = 3.5  # times the planned seconds that the fewest requests may take
 _PATIENCE = 3.0  # times as long as expected it may take beside other work
-_STRAYS, _SHARE = 2, 0.01  # objects by which their number for each request may be off
+_MORE = 3  # requests beside `LEAST` in the close look
+_STRAYS, _SHARE = 1, 0.01  # objects by which their number for each request may be off
 _CACHE = type(functools.lru_cache(lambda: None))
 _OURS = {tracemalloc.__file__, __file__}
 
@@ -38,37 +39,33 @@ def peaks(request: Callable[[], object], times: int) -> list[int]:
 
 
 def kept(
-    request: Callable[[], object],
-    paths: int,
-    each: float,
-    seconds: float,
-    line: Callable[..., str],
+    request: Callable[[], object], paths: int, seconds: float, line: Callable[..., str]
 ) -> dict[str, Any] | None:
     """Measure what n, 2n and 4n requests keep; None if that takes far longer than `seconds`.
 
-    A request takes `each` s, three times that while allocations are traced. Counts are multiples of
-    `paths`. The course is "none", "constant" (each request keeps as much as before) or "fills".
-    `line` finds the application's line in the frames of an allocation, the innermost first.
+    Counts are multiples of `paths`. The course is "none", "constant" (each request keeps as much as
+    before) or "fills". `line` finds the application's line in the frames of an allocation, the
+    innermost first.
     """
-    least, slow = max(LEAST, paths), 3 * each + 1e-9
-    n = max(least, min(MOST, int(seconds / 4 / slow)))
-    if 4 * n * slow > _LONGER * seconds:
-        return None
+    tracemalloc.start()
+    each = seconds_of(request, 2 * paths)
+    n = max(LEAST, min(MOST, int(seconds / 4 / each)))
     n = -(-n // paths) * paths
-    ends = time.monotonic() + _PATIENCE * _LONGER * seconds
-    tracemalloc.start(FRAMES)
-    try:
-        snapshots, caches = [], []
-        for times in (n, n, 2 * n):
-            for _ in range(times):
-                request()
-                if time.monotonic() > ends:
-                    return None
-            gc.collect()
-            caches.append(_entries())
-            snapshots.append(tracemalloc.take_snapshot())
-    finally:
+    if 4 * n * each > _LONGER * seconds:
         tracemalloc.stop()
+        return None
+    snapshots, caches = [], []
+    ends = time.monotonic() + _PATIENCE * _LONGER * seconds
+    for times in (n, n, 2 * n):
+        for _ in range(times):
+            request()
+            if time.monotonic() > ends:
+                tracemalloc.stop()
+                return None
+        gc.collect()
+        caches.append(_entries())
+        snapshots.append(tracemalloc.take_snapshot())
+    tracemalloc.stop()
     early, late = (_changes(*snapshots[index : index + 2]) for index in (0, 1))
     lasting = {
         place: change
@@ -80,10 +77,44 @@ def kept(
     if rate < _FLOOR / 2:
         return {**result, "bytes": 0.0}
     most = max(lasting, key=lambda place: lasting[place].size_diff)
-    result["place"] = line([(f.filename, f.lineno) for f in reversed(most)])
+    frames, objects = _look(request, times := (LEAST + _MORE) * paths, most[-1])
+    # What is given back now and then has no multiple of all three numbers.
+    expected = lasting[most].count_diff * times / (2 * n)
+    if abs(objects - expected) > max(_STRAYS, _SHARE * expected):
+        return {**result, "bytes": 0.0}
+    result["place"] = line(frames)
     if full := [name for name, size in caches[2].items() if size - caches[1].get(name, 0) >= n]:
         return {**result, "course": "fills", "place": full[0]}
     return {**result, "course": "constant"}
+
+
+def seconds_of(request: Callable[[], object], times: int) -> float:
+    """Measure the seconds of a request: core time, or a third of the time that it waits."""
+    wall, work = time.perf_counter(), time.process_time()
+    for _ in range(times):
+        request()
+    took = time.process_time() - work, (time.perf_counter() - wall) / 3
+    return max(*took, 1e-9) / times
+
+
+def _look(
+    request: Callable[[], object], times: int, place: tracemalloc.Frame
+) -> tuple[list[tuple[str, int]], int]:
+    """Find the frames of what some requests keep at a place, and how many objects that is.
+
+    The innermost frame is the first. To record so many is slow: only what is kept gets this look.
+    """
+    tracemalloc.start(FRAMES)
+    before = tracemalloc.take_snapshot()
+    for _ in range(times):
+        request()
+    gc.collect()
+    after = tracemalloc.take_snapshot()
+    tracemalloc.stop()
+    here = {t: c for t, c in _changes(before, after).items() if t[-1] == place}
+    most = max(here, key=lambda trace: here[trace].size_diff, default=[place])
+    objects = sum(change.count_diff for change in here.values())
+    return [(frame.filename, frame.lineno) for frame in reversed(most)], objects
 
 
 def _lasts(

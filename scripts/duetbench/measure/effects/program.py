@@ -77,11 +77,15 @@ class _Requests:
         rounds = [self._record() for _ in range(2 if slow else ROUNDS)]
         if enabled:
             gc.enable()
-        each = self._seconds(1 if slow else _WARM)
+        each = memory.seconds_of(lambda: self._round(self._alone), 1 if slow else _WARM)
+        each /= len(self._paths)
         budget = float(os.environ.get(SECONDS, "1"))
         brief = each * len(self._paths) > budget / _COLLECTED
         young = None if brief else self._collections()
         peaks = [0] if brief else memory.peaks(self._every, _PEAKS)
+        kept = (
+            None if brief else memory.kept(*(self._request, len(self._paths)), budget, self._line)
+        )
         codes = {id(code): code for found in rounds for code in (*found["calls"], *found["codes"])}
         return {
             "paths": self._paths,
@@ -98,7 +102,7 @@ class _Requests:
             "threads": [found["threads"] for found in rounds],
             "peaks": peaks,
             "young": young,
-            "kept": memory.kept(self._request, len(self._paths), each, budget, self._allocation),
+            "kept": kept,
             "answers": [[self._described(a) for a in self._answers[p]] for p in self._paths],
             "alone": [[self._described(a) for a in self._alone[p]] for p in self._paths],
             "unseen": [name for name in libraries.UNSEEN if name in sys.modules],
@@ -127,14 +131,6 @@ class _Requests:
     def _round(self, answers: dict[str, list[Answer]]) -> None:
         for path in self._paths:
             answers[path].append(self._request())
-
-    def _seconds(self, rounds: int) -> float:
-        """Measure the seconds of a request: core time, or a third of the time that it waits."""
-        wall, work = time.perf_counter(), time.process_time()
-        for _ in range(rounds):
-            self._round(self._alone)
-        took = time.process_time() - work, (time.perf_counter() - wall) / 3
-        return max(took) / (rounds * len(self._paths))
 
     def _every(self) -> None:
         for _ in self._paths:
@@ -167,7 +163,7 @@ class _Requests:
             if (file := self._recorder.file(code.co_filename))
         ]
 
-    def _allocation(self, frames: Sequence[tuple[str, int]]) -> str:
+    def _line(self, frames: Sequence[tuple[str, int]]) -> str:
         """Name the application's line of an allocation, or else the innermost one."""
         own = ((self._recorder.file(name), line) for name, line in frames)
         inner = frames[0] if frames else ("", 0)
