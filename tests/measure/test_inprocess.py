@@ -97,7 +97,7 @@ def repository(tmp_path: Path) -> Path:
 def run_inprocess(root: Path, home: Path, *arguments: str) -> tuple[int, str, str]:
     home.mkdir()
     process = subprocess.Popen(
-        [sys.executable, "-c", "from duetbench.cli import main; main()", "inprocess", *arguments],
+        [sys.executable, "-c", "from observatory.cli import main; main()", "inprocess", *arguments],
         cwd=root,
         env={
             **os.environ,

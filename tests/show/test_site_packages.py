@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -189,9 +188,7 @@ def test_pages_lead_where_the_package_says_and_to_each_other(site: Path) -> None
     assert {"../../p/granian/", "../../p/granian/2.8.7/"} <= set(about.links)
 
 
-def test_a_page_of_what_moved_has_a_picture_of_it(
-    site: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_of_what_moved_has_a_picture_of_it(site: Path) -> None:
     """The first page shows the change's, a package the newest release's that moved anything."""
 
     def card(page: str) -> str:
@@ -211,10 +208,6 @@ def test_a_page_of_what_moved_has_a_picture_of_it(
         (254, 254, 254),
         pytest.approx((154, 61, 0), abs=8),
     ]
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    made = sites.build_site(site.parent, carded.name, base=sites.HOST)
-    assert made.notes[-1].endswith("from the extra duetbench[cards]")
-    assert not list(carded.rglob("card.png"))
 
 
 def test_a_card_differs_with_each_fact_and_text_of_others_is_cut() -> None:
