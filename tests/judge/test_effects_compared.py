@@ -1,16 +1,24 @@
 """Both sides' answers and effects, compared: what is said first, and what is left out."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bare import QUIET
+from bench import Bench
 from comparing import SAME, comparison_of, judged_case
-from duetbench.judge import answers
+from duetbench.judge import answers, effects, revisions, sides
+from duetbench.judge.pairs import Pair
+from duetbench.judge.sides import Scope
+from duetbench.project.project import Project
+from duetbench.project.settings import Target
 from duetbench.show.answer import exit_code
 from duetbench.show.view import make_view
 from duetbench.store.effects import AnswerDifference, Effects, KeptMemory, RequestEffect
+from repos import commit, work_in
 
 NAMES = [{"name": "a", "at": 1}, {"name": "b", "at": 1}]
 
@@ -94,14 +102,14 @@ NOTHING = KeptMemory(course="none", requests=200)
 
 def test_a_report_says_answers_first_then_leaks_then_effects() -> None:
     """All above the verdicts; an answer with other content decides only where that is asked."""
-    effects = Effects(
+    found = Effects(
         differ=(SQL,),
         totals={"sql": (2, 21), "log": (1, 1)},
         answers=(AnswerDifference(what="head answers 0 rows instead of 20", broken=False),),
         kept_base=NOTHING,
         kept_head=LEAK,
     )
-    comparison = comparison_of(judged_case("x/a/py3.14", SAME, effects=effects))
+    comparison = comparison_of(judged_case("x/a/py3.14", SAME, effects=found))
     view = make_view(comparison)
     parts = (
         "does different work: head answers 0 rows instead of 20",
@@ -132,3 +140,80 @@ def test_sides_that_keep_as_much_do_not_differ() -> None:
         (LEAK, LEAK.model_copy(update={"bytes": 4_000}), True),
     ):  # fmt: skip
         assert Effects(kept_base=base, kept_head=head).leaks is leaks
+
+
+ITEMS = """\
+import sqlite3, time, uuid, os
+
+db = sqlite3.connect(":memory:", check_same_thread=False)
+db.execute("create table item (id integer, owner integer)")
+db.executemany("insert into item values (?, ?)", [(n, n % 3) for n in range(12)])
+STARTED = time.time()
+
+
+def find():
+    times = {"at": time.time(), "id": str(uuid.uuid4()), "pid": os.getpid(), "up": STARTED}
+    owners = [row[0] for row in db.execute("select distinct owner from item order by owner")]
+    return {"items": rows(owners), **times}
+
+
+def rows(owners):
+    return [row[0] for row in db.execute("select id from item where owner in (0, 1, 2)")]
+"""
+LAZY = """
+def rows(owners):
+    return [i for o in owners for (i,) in db.execute(f"select id from item where owner = {o}")]
+"""
+NONE = "\n\ndef rows(owners):\n    return []\n"
+MAIN = """\
+import json
+
+import items
+
+
+def app(environ, start_response):
+    body = json.dumps(items.find()).encode()
+    start_response("200 OK", [("content-type", "application/json")])
+    return [body]
+"""
+
+
+@pytest.fixture
+def pairs(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Sequence[Pair]]]:
+    """A repository whose application is at its top, and pairs of two versions of a module."""
+    assert bench.folder == tmp_path
+    project = '[project]\nname = "shop"\nversion = "0.1"\nrequires-python = ">=3.11"\n'
+    files = {"pyproject.toml": project, ".python-version": "3.14\n", "main.py": MAIN}
+    root = work_in(tmp_path / "shop", {**files, "items.py": ITEMS}, monkeypatch)
+    with revisions.copies() as copies:
+
+        def prepare(base: str, head: str) -> Sequence[Pair]:
+            for text in (base, head):
+                commit(root, "A version", **{"items.py": text})
+            target = Target.model_validate({"app": "main:app", "requests": ("GET /items",)})
+            scope = Scope("quick", (), tmp_path / "logs", QUIET, copies)
+            return sides.of_revisions(Project(root, target), "HEAD~1", None, scope).pairs
+
+        yield prepare
+
+
+@pytest.mark.real
+def test_both_sides_of_a_repository_are_compared(pairs: Callable[..., Sequence[Pair]]) -> None:
+    """Times, ids and what a process has once differ on equal sides: they are no difference."""
+    seen = effects.observe(pairs(ITEMS, f"{ITEMS}# the same\n"))
+    assert not seen.reasons
+    (same,) = seen.effects.values()
+    assert same.same, same
+    assert same.totals["sql"] == (2, 2)
+    lazy = ITEMS.replace("def rows", "def once") + LAZY
+    for base, head, times in ((ITEMS, lazy, (2, 4)), (lazy, ITEMS, (4, 2))):
+        (found,) = effects.observe(pairs(base, head)).effects.values()
+        assert found.totals["sql"] == times
+        assert not found.leaks
+        (answer,) = found.answers  # by owner, and so in another order
+        assert answer.what.startswith("head answers $.items[1] = ")
+    (found,) = effects.observe(pairs(ITEMS, ITEMS + NONE)).effects.values()
+    (answer,) = found.answers
+    assert (answer.what, answer.broken) == ("head answers 0 rows instead of 12 in $.items", False)
