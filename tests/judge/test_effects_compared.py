@@ -217,3 +217,24 @@ def test_both_sides_of_a_repository_are_compared(pairs: Callable[..., Sequence[P
     (found,) = effects.observe(pairs(ITEMS, ITEMS + NONE)).effects.values()
     (answer,) = found.answers
     assert (answer.what, answer.broken) == ("head answers 0 rows instead of 12 in $.items", False)
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "words"),
+    [
+        (LEAK, LEAK, "both keep memory: head keeps 2.1 kB for every request (shop/main.py:12)"),
+        (None, LEAK, "head keeps 2.1 kB for every request (shop/main.py:12): there was no time"),
+        (LEAK, None, "base keeps 2.1 kB for every request (shop/main.py:12): there was no time"),
+        (LEAK, NOTHING, ""),
+    ],
+)
+def test_memory_that_one_side_keeps_is_no_news_without_the_other(
+    base: KeptMemory | None, head: KeptMemory | None, words: str
+) -> None:
+    case = judged_case("x/a/py3.14", SAME, effects=Effects(kept_base=base, kept_head=head))
+    view = make_view(comparison_of(case))
+    assert "keeps" not in view.headline
+    (section,) = (part for part in view.sections if part.title == "What one request does")
+    said = " ".join(line for _, line in section.lines)
+    assert words in said
+    assert ("keeps" in said) is bool(words)

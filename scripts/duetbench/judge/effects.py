@@ -113,7 +113,8 @@ def _observe(pairs: Sequence[Pair]) -> list[tuple[Effects, frozenset[Name]] | st
             if not isinstance(outcome, str)
         }
         doubtful = [index for index, effects in found.items() if not effects.same]
-        memory = any(found[index].leaks or _MEASURED & _kinds(found[index]) for index in doubtful)
+        # Three numbers of requests have confirmed a leak already.
+        memory = any(_MEASURED & _kinds(found[index]) for index in doubtful)
         again = [pairs[index] for index in doubtful]
         for index, second in zip(doubtful, both(again, _MEMORY * memory) if again else (),
                                  strict=True):  # fmt: skip

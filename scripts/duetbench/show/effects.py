@@ -132,8 +132,8 @@ def same(effects: Effects) -> str:
     ]
     answer = "" if effects.answers else f"the answer ({effects.length:,} bytes)"
     text = ", ".join(filter(None, [answer, *alike]))
-    kept = effects.kept_head
-    if kept and kept.course == "constant" and not effects.leaks:
+    kept, base = effects.kept_head, effects.kept_base
+    if kept and base and {kept.course, base.course} == {"constant"} and not effects.leaks:
         text += f"; both keep memory: head {_keeps(kept)}"
     return text
 
@@ -142,6 +142,12 @@ def doubts(effects: Effects) -> Iterator[str]:
     """Say what was not compared, and what was not seen."""
     for kind, spread in effects.unsteady.items():
         yield f"{_WORDS[kind][0]}: {spread}, so not compared"
+    for name, kept, other in (
+        ("head", effects.kept_head, effects.kept_base),
+        ("base", effects.kept_base, effects.kept_head),
+    ):
+        if kept and kept.course == "constant" and other is None:
+            yield f"{name} {_keeps(kept)}: there was no time to measure the other side"
     if effects.unseen:
         yield f"calls of {', '.join(effects.unseen)} are not seen"
 

@@ -17,7 +17,7 @@ LEAST, MOST = 10, 400  # requests that keep memory, of which four times as many 
 
 _FLOOR = 16.0  # bytes per request: a pointer in a list that grows
 _TABLE = 2_048  # bytes by which a single table that grows is no accident
-_LONGER = 3.5  # times the planned seconds that the fewest requests may take
+_LONGER = 6.0  # times the planned seconds that the fewest requests may take
 _PATIENCE = 3.0  # times as long as expected it may take beside other work
 _MORE = 3  # requests beside `LEAST` in the close look
 _STRAYS, _SHARE = 1, 0.01  # objects by which their number for each request may be off
