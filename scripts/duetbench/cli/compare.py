@@ -41,6 +41,7 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Sides
 from duetbench.judge.session import InterruptedComparison, Question
 from duetbench.project.setting import Setting
+from duetbench.show import effects
 from duetbench.show.comparison_text import as_markdown, print_comparison
 from duetbench.show.comparison_view import side_text
 from duetbench.show.conclusion import covers, exit_code
@@ -105,6 +106,9 @@ def compare_command(
             help="slower: undecided cases give 0 as well; instructions: only counts decide.",
         ),
     ] = "undecided",
+    same_answers: Annotated[
+        bool, Option("--same-answers", help="Exit code 1 if head answers anything else.")
+    ] = False,
     counts_only: Annotated[
         bool, Option("--counts-only", help="Count instructions, and load no server.")
     ] = False,
@@ -218,7 +222,8 @@ def compare_command(
         _keep(comparison, results, console)
     if interruption is not None:
         raise interruption
-    if code := exit_code(comparison, lenient=fail_on == "slower", counts=fail_on == "instructions"):
+    lenient, counts = fail_on == "slower", fail_on == "instructions"
+    if code := exit_code(comparison, lenient=lenient, counts=counts, same=same_answers):
         raise Exit(code)
 
 
@@ -262,5 +267,9 @@ def announce(reporter: Reporter, question: Question) -> None:
         "without counterpart": len(touched.missing),
         "in-process benchmarks": len(question.jobs),
     }
+    for name, seen in question.seen.effects.items():
+        case = next(pair.case for pair in touched.pairs if pair.case.id == name)
+        for line in effects.announce(case, seen):
+            reporter.say(line)
     if sum(counts.values()) > 1:  # for a single case the next line says it
         reporter.note("; ".join(f"{name}: {number}" for name, number in counts.items() if number))
