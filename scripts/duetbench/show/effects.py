@@ -94,13 +94,17 @@ def announce(case: Case, effects: Effects) -> Iterator[str]:
     """Say before any load what differs, or that nothing does: a sentence, and a line per row."""
     says = [text for say in (_answers, _leak, _lead) if (text := say(effects))]
     name, took = case_names.of(case).what, f"seen in {units.significant(effects.seconds, 2)} s"
+    doubtful = [f"  {text}" for text in doubts(effects)]
     if not says:
-        yield f"{name} does the same on both sides ({took}): {same(effects)}"
+        what = "shows no difference" if doubtful else "does the same on both sides"
+        yield f"{name} {what} ({took}): {same(effects)}"
+        yield from doubtful
         return
     yield f"{name} {'; '.join(says)} ({took})"
     for title, old, new, text in rows(effects):
         figures = f"{old} → {new}" if old or new else ""
         yield f"  {title:<28}  {figures:<20}  {text}".rstrip()
+    yield from doubtful
 
 
 def rows(effects: Effects) -> Iterator[tuple[str, str, str, str]]:
@@ -148,8 +152,10 @@ def doubts(effects: Effects) -> Iterator[str]:
     ):
         if kept and kept.course == "constant" and other is None:
             yield f"{name} {_keeps(kept)}: there was no time to measure the other side"
+    if effects.unmeasured:
+        yield f"memory: not measured, {effects.unmeasured}"
     if effects.unseen:
-        yield f"calls of {', '.join(effects.unseen)} are not seen"
+        yield f"not seen: {', '.join(effects.unseen)}"
 
 
 def _detail(effect: RequestEffect) -> str:

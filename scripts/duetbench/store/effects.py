@@ -60,11 +60,12 @@ class Effects(Frozen):
     )
     answers: tuple[AnswerDifference, ...] = ()
     length: int = Field(default=0, ge=0, description="Bytes of head's first answer.")
-    kept_base: KeptMemory | None = Field(default=None, description="Null: no time to measure it.")
+    kept_base: KeptMemory | None = Field(default=None, description="Null: not measured.")
     kept_head: KeptMemory | None = None
     unseen: tuple[str, ...] = Field(
-        default=(), description="Loaded packages whose calls are not seen."
+        default=(), description="What was not looked at: calls of a package, exceptions."
     )
+    unmeasured: str = Field(default="", description="Why memory was not measured, on which side.")
     seconds: Amount = Field(default=0.0, description="It took so long, for both sides.")
 
     @property
