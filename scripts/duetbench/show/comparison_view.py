@@ -11,6 +11,7 @@ from duetbench.core import units
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, WAKE_UPS, WORK
 from duetbench.core.model import Verdict
 from duetbench.core.text import TO_REPEAT, TOO_SMALL, some
+from duetbench.judge.repetition import rebuilt
 from duetbench.project import case_names
 from duetbench.show import formats
 from duetbench.show.conclusion import (
@@ -36,7 +37,6 @@ from duetbench.store.comparison import (
     SideName,
     SideRecord,
     acted_on,
-    rebuilt,
 )
 
 BESIDE: Final = "Work and wake-ups"
