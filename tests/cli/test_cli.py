@@ -40,6 +40,7 @@ _PROGRAMS: Final = {
         observatory.cli.PANELS,
     ),
 }
+_OF_TARGET: Final = ("options", "side_options", "target_options")
 _OWN: Final = re.compile(r"(?:duetbench|observatory)\.cli\.")
 
 
@@ -96,6 +97,7 @@ def test_the_version_waits_for_no_verb() -> None:
     [
         (("duetbench", "--help"), ()),
         (("observatory", "--help"), ()),
+        (("duetbench", "compare", "--help"), ("compare", *_OF_TARGET)),
         (("duetbench", "show", "--help"), ("options", "show")),
         (("observatory", "history", "pull", "--help"), ("history",)),
     ],

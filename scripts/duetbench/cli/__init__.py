@@ -76,7 +76,7 @@ def main(application: typer.Typer | None = None, name: str = "duetbench") -> Non
             sys.exit(CLOSED_PIPE)
         raise
     except OSError as error:
-        from duetbench.store.files import remedy  # noqa: PLC0415 - only this error needs it
+        from duetbench.store.files import remedy
 
         where = f"{error.filename}: " if error.filename else ""
         _say(name, f"{where}{error.strerror or error}; {remedy(error)}")
@@ -87,6 +87,6 @@ def main(application: typer.Typer | None = None, name: str = "duetbench") -> Non
 
 
 def _say(name: str, sentence: str) -> None:
-    from duetbench.host.console import errors  # noqa: PLC0415 - only an error needs rich
+    from duetbench.host.console import errors
 
     errors().say(f"{name}: " + _LONG.sub(r"\1…\2", sentence))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Context, Exit, Option
 
@@ -17,10 +17,12 @@ from duetbench.core.text import TO_REPEAT
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.project import setting, target
-from duetbench.project.project import Project
 from duetbench.project.setting import Setting
-from duetbench.project.subject import Subject
 from duetbench.project.target import OPTIONS
+
+if TYPE_CHECKING:
+    from duetbench.project.project import Project
+    from duetbench.project.subject import Subject
 
 _SECRET: Final = re.compile(r"auth|cookie|key|token|secret|session|passw", re.IGNORECASE)
 """Names of headers with confidential values, unless a variable takes the value's place."""
@@ -212,7 +214,7 @@ def with_target(verb: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-def with_options(project: Project, options: Options, pythons: Sequence[str] = ()) -> Project:
+def with_options(project: "Project", options: Options, pythons: Sequence[str] = ()) -> "Project":
     """Return a repository with its target, from its keys and options; experiments have none.
 
     `pythons`: its interpreter, or two to compare. Without experiments, or with --app, a repository
@@ -272,7 +274,7 @@ def left_out(options: Options, *, commands: bool = False) -> tuple[str, ...]:
     return (*([add] if names else []), *([unset] if options["env"] else []))
 
 
-def deploy(project: Project, narrator: Narrator) -> AbstractContextManager[Subject]:
+def deploy(project: "Project", narrator: Narrator) -> "AbstractContextManager[Subject]":
     """Provide a project as it is, or for a while a copy in which its target can be measured."""
     if project.target is None:
         return nullcontext(project)

@@ -1,7 +1,7 @@
 """The commands, each in a module that is imported only when it is called.
 
-`duetbench --help` and completion print the table below and import none of them, so a command's
-module can import all it needs at its top.
+`duetbench --help` and completion print the table below and import none of them. What only a call of
+a command needs is imported in its function, if that is slow: a command's `--help` imports the rest.
 """
 
 import inspect
