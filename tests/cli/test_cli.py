@@ -18,7 +18,8 @@ import duetbench.cli
 import observatory.cli
 from duetbench import __version__
 from duetbench.cli import CLOSED_PIPE, app
-from duetbench.cli.verbs import APPLICATION, CI, PANELS, VERBS, Verb
+from duetbench.cli.target_options import APPLICATION
+from duetbench.cli.verbs import CI, PANELS, VERBS, Verb
 from duetbench.core.errors import EXIT_CODES, DuetbenchError
 from duetbench.host import signals
 from observatory.cli import reference

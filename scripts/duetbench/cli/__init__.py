@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from duetbench.cli.verbs import PANELS, VERBS, group_of
+from duetbench.cli.verbs import PANELS, VERBS, VerbGroup
 from duetbench.core import __version__
 from duetbench.core.errors import EXIT_CODES, FAILED, DuetbenchError, UsageError
 from duetbench.host.signals import InterruptedRun, interruptible
@@ -23,8 +23,13 @@ EPILOG: Final = "\n".join(
     ("Exit codes", *(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items()))
 )
 
+
+class _Verbs(VerbGroup):
+    listed, panels = VERBS, PANELS
+
+
 app = typer.Typer(
-    cls=group_of(VERBS, PANELS),
+    cls=_Verbs,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     epilog=EPILOG,

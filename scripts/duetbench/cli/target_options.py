@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Context, Exit, Option
+from typer.core import TyperCommand
 
-from duetbench.cli.verbs import APPLICATION, PAGE, BriefCommand, hook
+from duetbench.cli.verbs import hook
 from duetbench.core.errors import UsageError
 from duetbench.core.text import TO_REPEAT
 from duetbench.host import paths
@@ -26,6 +27,18 @@ if TYPE_CHECKING:
 
 _SECRET: Final = re.compile(r"auth|cookie|key|token|secret|session|passw", re.IGNORECASE)
 """Names of headers with confidential values, unless a variable takes the value's place."""
+
+APPLICATION: Final = "The application; each option is also a key of tool.duetbench"
+"""The panel of options that several commands share."""
+
+_PAGE: Final = "duetbench.page"
+"""Key in a context: the panel to which a help is narrowed."""
+
+_PAGE_HELP: Final = "Describes what is measured and how; docs/applications.md has examples."
+
+_BRIEF: Final = ("app", "path", "help_app")
+"""What a command's help shows of that panel."""
+
 
 Options = Mapping[str, Any]
 """Options that describe a target, spelled as the keys of `[tool.duetbench]` are."""
@@ -43,7 +56,7 @@ PythonOption = Annotated[
 
 def _page(context: Context, is_set: bool) -> None:
     if is_set:
-        context.meta[PAGE] = APPLICATION
+        context.meta[_PAGE] = APPLICATION
         context.command.get_help(context)
         raise Exit
 
@@ -117,8 +130,20 @@ def _fits(name: str, word: str) -> bool:
     return bool(_INTERPRETER.fullmatch(word)) if name == "python" else setting.fits(name, word)
 
 
-class TargetCommand(BriefCommand):
-    """A command with the options of a target; only one that compares takes two values."""
+class TargetCommand(TyperCommand):
+    """A command with the options of a target; only one that compares takes two values.
+
+    Its help leaves most of these options to a page of their own.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        if page := ctx.meta.get(_PAGE):
+            self.help = _PAGE_HELP
+        for param in self.params:
+            panel = getattr(param, "rich_help_panel", None)
+            elsewhere = panel == APPLICATION and param.name not in _BRIEF
+            param.hidden = panel != page if page else elsewhere  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         words = split_values(args)
