@@ -21,7 +21,7 @@ _MODULES: Final = sorted(
 )
 
 STATEMENTS: Final = {
-    "scripts/duetbench": 19_500,
+    "scripts/duetbench": 19_750,
     "scripts/observatory": 6_500,
     "benchmarks": 800,
     "tests": 20_000,
@@ -33,7 +33,7 @@ PAGES: Final = 2_750
 MODULES: Final = {"duetbench": 164, "observatory": 68}
 REACH: Final = {"run": (74, 9_250), "compare": (119, 15_800)}
 """Modules and statements that a verb's module imports, directly or not."""
-CHAIN: Final = 15
+CHAIN: Final = 17
 """Modules in the longest chain of imports."""
 
 CAPABILITIES: Final = {
@@ -138,11 +138,11 @@ def test_no_chain_of_imports_is_longer_than_a_reader_can_follow() -> None:
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
 def test_a_capability_can_be_deleted(capability: str) -> None:
-    """Nothing but its own modules imports them: the verb's row goes with them."""
+    """Only its own modules and the Python API import them: the verb's row goes with them."""
     gone = set(CAPABILITIES[capability])
     gone |= {below for one in gone for below in _graph().find_descendants(one)}
     users = {user for one in gone for user in _graph().find_modules_that_directly_import(one)}
-    assert users <= gone
+    assert users - {"duetbench.api"} <= gone
 
 
 _QUOTED: Final = re.compile(r"(?<!`)`{1,2}([A-Za-z_][\w./]*)(?:\(\))?`{1,2}(?!`)")

@@ -9,7 +9,6 @@ verdict of its own kind: code that executes more need not be slower. asv times a
 
 import json
 import math
-import os
 import statistics
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -137,17 +136,15 @@ def program(side: SideCase) -> Iterator[Program]:
     python, payload = testbed.pythons[case.stack, case.python], ["-m", _PROGRAM]
     if not testbed.interpreters[case.python].version.startswith("3.10."):
         payload.insert(0, "-P")
-    env = {
-        "PYTHONPATH": str(paths.project_root()),  # of units of work
-        checkout.CHECKOUT: str(testbed.apps.parent),
-        checkout.STACK: case.stack,
-    }
+    env = {checkout.CHECKOUT: str(testbed.apps.parent), checkout.STACK: case.stack}
     importing = side.job == IMPORT
+    if side.job and not importing:
+        env["PYTHONPATH"] = str(paths.project_root())  # of units of work; nothing else may see it
     if not needs_workspace(side):
         folder, served = testbed.folder(case), {**case.env}
         if importing:
             served = testbed.environment(case)
-            env |= {"PYTHONPATH": _join(env, served), inside.IMPORTED_IN: str(folder)}
+            env[inside.IMPORTED_IN] = str(folder)
         yield Program(python, payload, {**served, **env}, folder)
         return
     log = testbed.logs / f"counted-{uuid4().hex}.log"
@@ -157,7 +154,6 @@ def program(side: SideCase) -> Iterator[Program]:
         served, request = workspace.environment(), workspace.request
         request.write_text(json.dumps(_request(workspace.fill_in(case.endpoint))), "utf-8")
         env |= {
-            "PYTHONPATH": _join(env, served),
             checkout.CHECKOUT: str(workspace.folder),
             inside.REQUEST: str(request),
         }
@@ -172,10 +168,6 @@ def program(side: SideCase) -> Iterator[Program]:
             workspace.close()
         for file in testbed.logs.glob(f"{log.stem}.*"):
             file.unlink()
-
-
-def _join(*variables: Mapping[str, str]) -> str:
-    return os.pathsep.join(environment["PYTHONPATH"] for environment in variables)
 
 
 def _request(endpoint: Endpoint) -> Mapping[str, Any]:

@@ -25,7 +25,16 @@ from duetbench.store.attribution import (
     PackageTotal,
     Row,
 )
-from duetbench.store.change import Cause, Change, Effect, Narrowed, Release, Share, order
+from duetbench.store.change import (
+    Cause,
+    Change,
+    CommitCause,
+    Effect,
+    Narrowed,
+    Release,
+    Share,
+    order,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +117,28 @@ def cause_lines(cause: Cause) -> tuple[str, ...]:
     if cause.reason:
         subject = "the rest of the cause is" if cause.shares else "the cause is"
         lines.append(f"{subject} among {', '.join(cause.suspects)}: {cause.reason}")
+    return tuple(lines)
+
+
+def commit_lines(cause: CommitCause | None, good: str, bad: str) -> tuple[str, ...]:
+    """Describe the result of a search among commits, one sentence per line."""
+    if cause is None:
+        return (f"between {good} and {bad} nothing was detected that a commit could have done",)
+    trait = cause.trait
+    ratio = trait.ratio ** (cause.share if cause.share < 1 else 1)
+    what = f"{trait.case}: {formats.percent(ratio)} {formats.series_title(trait.metric)}"
+    names = [f"{commit.id[:10]} {commit.subject}" for commit in cause.commits]
+    if len(names) == 1:
+        lines = [f"{names[0]}: {what}"]
+    else:
+        lines = [f"one of {len(names)} commits: {what}", *(f"  {name}" for name in names)]
+    if not cause.is_all:
+        lines.append(f"that is {cause.share:.0%} of the change; other commits did the rest")
+    lines += [f"skipped: {commit.id[:10]}: {reason}" for commit, reason in cause.skipped]
+    last = cause.commits[-1].id[:10]
+    if len(names) == 1 and cause.commits[0].merge:
+        lines.append(f"it merges a branch; its commits: duetbench bisect {last}^1 {last}^2")
+    lines.append(f"next: duetbench why {last}~1 {last}")
     return tuple(lines)
 
 

@@ -24,15 +24,19 @@ from duetbench.core.metrics import CPU
 from duetbench.host import cache, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
-from duetbench.judge import affected, change_locks, counted, preparation, revisions
+from duetbench.judge import affected, change_locks, counted, deployment, preparation, revisions
 from duetbench.judge.change_locks import find_locks
+from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.counted import PROFILES, START_SECONDS, carrier, unit_of
 from duetbench.judge.dependencies import Dependencies, Reader
 from duetbench.judge.duet_loop import Loop, MakeInstruments, Reporter, duet_seconds
+from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Pair, Side
 from duetbench.judge.preparation import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks, stacks
+from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.project import Project
 from duetbench.project.subject import Subject
 from duetbench.store.change import Cause, Change, Release, SeriesName
 from duetbench.store.comparison import Comparison, differences
@@ -118,6 +122,47 @@ def of_locks(subject: Subject, select: str, base: str, head: str) -> SearchTask:
     ((name, case),) = cases.items()
     series = SeriesName(machine=machine.fingerprint().id, case=name, metric=CPU)
     return SearchTask(series, case.stack, base, head)
+
+
+def search(
+    project: Project,
+    evidence: Comparison | tuple[str, str],
+    select: str | None,
+    seconds: float,
+    reporter: Reporter,
+) -> tuple[SearchTask, Cause]:
+    """Search for the release behind a comparison, or between two locks, on this machine.
+
+    Args:
+        project: The repository, which nothing else may measure meanwhile.
+        evidence: A comparison of this machine, or two lock files as of `revisions.lock_text`.
+        select: A glob over the ids of cases; None: the clearest change.
+        seconds: Limit of the search, s.
+        reporter: Gets what is done meanwhile.
+
+    Raises:
+        UsageError: Nothing is selected, or the comparison has nothing to search.
+        SetupError, HistoryError: As `find`.
+    """
+    with revisions.copies() as copies:
+        lock = evidence if isinstance(evidence, tuple) else None
+        subject: Subject = project
+        if project.target:
+            earlier, later = lock or (None, None)
+            subject = deployment.working(project, reporter, copies, later, other=earlier)
+        if not isinstance(evidence, tuple):
+            task = of_comparison(subject, evidence, select, reporter)
+        elif isinstance(subject, DeployedTarget):
+            # All cases of a target have the same packages, so the search needs only one.
+            case = select or glob.escape(subject.cases("quick")[0].id)
+            base = deployment.other_text(project, subject, reporter, copies, lock=evidence[0])
+            task = of_locks(subject, case, base, deployment.text_of(subject))
+        elif select:
+            base, head = (revisions.lock_text(project.root, name) for name in evidence)
+            task = of_locks(project, select, base, head)
+        else:
+            raise UsageError("expected --select with the case to measure")
+        return task, find(subject, task, reporter, seconds, DEFAULT_SEED, Real)
 
 
 def find(

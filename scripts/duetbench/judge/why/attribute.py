@@ -445,6 +445,24 @@ def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
     return imports(found) if found and comparison.start else found
 
 
+_MOST: Final = 4
+"""Cases that are looked at in one call, half a minute to a minute each."""
+
+
+def once(sides: Sides, *, start: bool) -> list[BothSides]:
+    """Return the selected cases, each piece of code once; UsageError: none, or too many."""
+    by_code: dict[object, BothSides] = {}
+    for pair in sides.pairs:
+        case = pair.case
+        named = case.endpoint.app if start else case.endpoint.name
+        code = case.python, case.stack, case.experiment, named
+        by_code.setdefault(code, imports(pair.sides) if start else pair.sides)
+    if not 1 <= len(by_code) <= _MOST:
+        some = ", ".join(head.case.id for _, head in list(by_code.values())[:3]) or "none"
+        raise UsageError(f"--select: expected one to {_MOST} cases, found {len(by_code)}: {some}")
+    return list(by_code.values())
+
+
 def imports(sides: BothSides) -> BothSides:
     """Both sides' import of the application, in place of a request."""
     base, head = sides
