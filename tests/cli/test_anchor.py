@@ -72,6 +72,7 @@ def read(scene: Scene) -> list[points.Points]:
     return [files.read(Points, path) for path in files.paths(Points, scene.results)]
 
 
+@pytest.mark.real
 def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
     done = scene.call("observatory", "anchor", "run")
     assert (done.code, "declare the present state as one" in done.err) == (2, True)
@@ -118,6 +119,7 @@ def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
     assert min(point.duets for one in chain.cases for point in one.points[:1]) >= 20
 
 
+@pytest.mark.real
 def test_an_anchor_that_cannot_be_played_any_more_is_replaced(scene: Scene) -> None:
     scene.anchored("first")
     old = anchor_file(scene.root).read_text()
@@ -134,6 +136,7 @@ def test_an_anchor_that_cannot_be_played_any_more_is_replaced(scene: Scene) -> N
     assert scene.instruments.duet_log == []
 
 
+@pytest.mark.real
 def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path) -> None:
     """What fails has no point, and its reason; where and of what it is says the plan."""
     scene.anchored("first")
@@ -182,6 +185,7 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
     assert (done.code, "check that commit out" in done.err) == (2, True)
 
 
+@pytest.mark.real
 def test_points_are_saved_after_every_duet(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -203,6 +207,7 @@ def test_points_are_saved_after_every_duet(
     assert (saved[0], sorted(saved[-1])) == ([], [4, 5])
 
 
+@pytest.mark.real
 def test_what_the_anchor_did_not_have_has_no_point_yet(scene: Scene) -> None:
     """Of a stack that came later both sides have the same lock; the others are measured."""
     scene.anchored("first")
@@ -225,6 +230,7 @@ def test_what_the_anchor_did_not_have_has_no_point_yet(scene: Scene) -> None:
     )
 
 
+@pytest.mark.real
 def test_a_shallow_clone_fetches_the_anchor(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,6 +113,7 @@ def _commands(bench: Bench) -> Iterator[list[str]]:
             yield process.cmdline()
 
 
+@pytest.mark.real
 def test_a_run_is_resumed_under_its_own_conditions_only(bench: Bench, tmp_path: Path) -> None:
     plan = planning.make_plan(Project.here().cases, "quick", ["badapps/right"], 1, 1)
     here = assemble(Project.here(), plan.cases, tmp_path / "logs")

@@ -192,6 +192,7 @@ def test_counts_of_two_revisions_are_an_answer_without_a_duet(much: Path, bench:
     assert not case.duets
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("much")
 def test_the_python_api_returns_the_answer_and_prints_nothing(
     capsys: pytest.CaptureFixture[str],

@@ -88,6 +88,7 @@ def side(case: Case, root: Path, code: str) -> SideCase:
     return SideCase(case, found)
 
 
+@pytest.mark.real
 def test_entries_of_one_side_alone_are_none(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,7 @@ WHICH: dict[str, Callable[[Case], bool]] = {
 }
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("what", "which"),
     [
@@ -102,10 +103,12 @@ def test_a_package_or_file_affects_the_cases_that_load_it(
     assert found.untouched == len(cases) - len(found.pairs)
 
 
+@pytest.mark.real
 def test_nothing_of_our_applications_is_unknown(loaded: Loaded) -> None:
     assert {one.unknown for one in loaded.values()} == {""}
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("files", "packages", "sentence"),
     [

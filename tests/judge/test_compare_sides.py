@@ -76,6 +76,7 @@ def revised(root: Path, base: str | None, head: str | None, scope: Scope) -> Sid
     return preparation.of_revisions(Project(root), base, head, scope)
 
 
+@pytest.mark.real
 def test_each_revision_is_measured_from_its_own_files(repository: Path, scope: Scope) -> None:
     first = git(repository, "rev-parse", "HEAD")
     second = commit(repository, "Slower", apps__asgi__x="")
@@ -104,6 +105,7 @@ def test_each_revision_is_measured_from_its_own_files(repository: Path, scope: S
     assert revised(repository, second, third, scope).head.root != both.head.root
 
 
+@pytest.mark.real
 def test_a_change_of_somebodys_own_code_is_judged(shop: Path, everything: Scope) -> None:
     root, scope, api = shop, everything, "src/shop/api.py"
     append(root, api, "SLOW = True")
@@ -125,6 +127,7 @@ def test_a_change_of_somebodys_own_code_is_judged(shop: Path, everything: Scope)
     assert pair.reason == "tests/test_other.py; __init__.py loads code with __import__"
 
 
+@pytest.mark.real
 def test_what_is_not_committed_is_compared_without_being_changed(
     repository: Path, scope: Scope
 ) -> None:
@@ -158,6 +161,7 @@ def left_main(root: Path) -> str:
     return revisions.where_left_main(root, revisions.working(root)).commit
 
 
+@pytest.mark.real
 def test_base_is_where_head_left_main(repository: Path) -> None:
     root = repository
     left = git(root, "rev-parse", "HEAD")
@@ -185,6 +189,7 @@ def test_base_is_where_head_left_main(repository: Path) -> None:
     assert left_main(root) == left
 
 
+@pytest.mark.real
 def test_what_cannot_be_compared_is_refused_in_a_sentence(
     repository: Path, scope: Scope, tmp_path: Path
 ) -> None:
@@ -213,6 +218,7 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(
     assert [case.id for case in revised(repository, "HEAD", "HEAD~1", scope).base.cases] == [JSON]
 
 
+@pytest.mark.real
 def test_what_an_application_writes_is_gone_with_its_comparison(
     repository: Path, cache: Path, tmp_path: Path
 ) -> None:
@@ -235,6 +241,7 @@ def test_what_an_application_writes_is_gone_with_its_comparison(
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.real
 def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,6 +266,7 @@ def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
     assert reasons(affected.find(both)) == [(SHOP_CASE, api)]
 
 
+@pytest.mark.real
 def test_the_declarations_of_head_measure_both_sides(shop: Path, tmp_path: Path) -> None:
     root, declared, app = shop, "apps/load/experiment.toml", "apps/load/load_app.py"
 
@@ -293,6 +301,7 @@ def test_the_declarations_of_head_measure_both_sides(shop: Path, tmp_path: Path)
     assert (missing.case, missing.reason) == ("load/new/py3.14", "only head has it")
 
 
+@pytest.mark.real
 def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path: Path) -> None:
     globs = ("asgi-wsgi/asgi-json/py3.14/*", "gil-endpoints/sync_cpu/*")
     both = preparation.of_interpreters(Project(repository), "3.14", "3.14t", want(tmp_path, *globs))
@@ -317,6 +326,7 @@ def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path:
         preparation.of_interpreters(Project(repository), "3.14", "3.14", scope)
 
 
+@pytest.mark.real
 def test_settings_are_compared_on_the_same_files(repository: Path, tmp_path: Path) -> None:
     """Of an experiment: each case once, as it is declared if it is, and what follows with it."""
     project, scope = Project(repository), want(tmp_path, "asgi-wsgi/*-json/py3.14/*")
@@ -384,6 +394,7 @@ def packages(both: Sides) -> list[dict[str, str]]:
     return [side.testbed.stacks["one"].packages for side in (both.base, both.head)]
 
 
+@pytest.mark.real
 def test_stacks_of_other_dates_and_versions_are_installed(tiny: Path, everything: Scope) -> None:
     lock = Project.here().lock_file("one").read_bytes()
     both = preparation.of_dates(Project(tiny), date(2026, 1, 31), None, everything)
@@ -412,6 +423,7 @@ def test_stacks_of_other_dates_and_versions_are_installed(tiny: Path, everything
     assert same.empty_reason == "Nothing to judge: base and head do not differ."
 
 
+@pytest.mark.real
 def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Scope) -> None:
     def refused(text: str, sentence: str, error: type[Exception] = UsageError) -> None:
         with pytest.raises(error, match=sentence):
@@ -426,6 +438,7 @@ def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Scope) 
     refused("beta==1.0", r"changes nothing: stack one declares beta>=1\.5 and")
 
 
+@pytest.mark.real
 def test_a_repository_without_a_commit_is_copied_whole(tmp_path: Path) -> None:
     """Whoever has just begun has files, and no commit yet."""
     files = {"uv.lock": "", "backend/web.py": "app = None"}

@@ -19,6 +19,8 @@ from duetbench.judge.samples import CaseDuets
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.store.comparison import Duet, Judgement
 
+pytestmark = pytest.mark.long
+
 SPREAD: Final = 0.012
 METRICS: Final = (CPU, "throughput", "pss_steady")
 CALLED: Final = (Verdict.SLOWER, Verdict.FASTER)

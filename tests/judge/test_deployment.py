@@ -113,6 +113,7 @@ def test_revisions_that_declare_nothing_are_prepared(
     )
 
 
+@pytest.mark.real
 def test_locks_are_found_here_and_in_other_revisions(shop: Path, scope: Scope) -> None:
     commit(shop, "A lock", **{"requirements.txt": "granian==1\n"})
     write(shop, "requirements.txt", "granian==2\n")
@@ -189,6 +190,7 @@ def find(path):
 """
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("file", "text", "interface", "python", "served"),
     [
@@ -245,16 +247,13 @@ def test_two_servers_are_in_one_environment(project: Project, scope: Scope) -> N
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("turns", [("0", "20000"), ("20000", "0")])
-def test_a_variable_of_one_side_is_seen_by_its_servers_alone(
-    turns: tuple[str, str], shop: Path, bench: Bench
-) -> None:
-    """More work by a variable: more core time, or less the other way round; and it is no loss."""
+def test_a_variable_of_one_side_is_seen_by_its_servers_alone(shop: Path, bench: Bench) -> None:
+    """More work by a variable is more core time; and it is no loss."""
     commit(shop, "By a variable", **{"src/shop/items.py": TURNS})
     out = bench.folder / "found.json"
     done = bench(
         "compare", "--app", "shop.main:app", "--path", "/items/7", "--env", "TURNS=7",
-        "--base-env", f"TURNS={turns[0]}", "--head-env", f"TURNS={turns[1]}",
+        "--base-env", "TURNS=0", "--head-env", "TURNS=20000",
         "--budget", "7s", "--output", out,
     )  # fmt: skip
     assert (done.code in {0, 3}, done.err) == (True, ""), done
@@ -262,9 +261,9 @@ def test_a_variable_of_one_side_is_seen_by_its_servers_alone(
     (case,) = found.cases
     ratios = [duet.head[CPU] / duet.base[CPU] for duet in case.duets if duet.base]
     assert ratios, done
-    assert min(ratios) > 1.5 if turns[0] == "0" else max(ratios) < 1 / 1.5, done
-    assert (found.base.label, found.head.label) == tuple(f"TURNS={one}" for one in turns)
-    assert case.case.env == {"TURNS": turns[1]}
+    assert min(ratios) > 1.5, done
+    assert (found.base.label, found.head.label) == ("TURNS=0", "TURNS=20000")
+    assert case.case.env == {"TURNS": "20000"}
     assert found.reproduce[0].startswith(
-        f"duetbench compare --base-env TURNS={turns[0]} --head-env TURNS={turns[1]} --profile quick"
+        "duetbench compare --base-env TURNS=0 --head-env TURNS=20000 --profile quick"
     )

@@ -278,6 +278,7 @@ def test_an_interval_that_includes_zero_is_no_suspicion() -> None:
         assert ("perhaps keeps" in str(make_view(comparison_of(case)).sections)) is suspected
 
 
+@pytest.mark.real
 def test_a_soak_of_a_server(bench: Bench) -> None:
     """One that keeps 40,033 bytes for every request, and one that keeps none."""
     leaking = bench("soak", "--for", "5s", "--select", "badapps/keep", "--json")

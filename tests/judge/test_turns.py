@@ -155,6 +155,7 @@ KINDS: Final = [
 ][::5]  # each server, and each number of workers, threads and cores, several times
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("server", "workers", "threads", "cores"), KINDS)
 def test_what_scales_is_as_much_faster_as_it_is_alone(
     server: str, workers: int, threads: int | None, cores: int, tmp_path: Path

@@ -125,6 +125,7 @@ def test_a_real_server_says_what_it_has_loaded(case: Case, testbed: Testbed) -> 
     assert (seen.unknown, "apps/asgi-wsgi/asgi_app.py" in seen.files) == ("", True)
 
 
+@pytest.mark.real
 def test_what_cannot_be_seen_counts_as_loaded(
     case: Case, testbed: Testbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ def test_any_interpreter_can_import_it() -> None:
             assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names, file
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("state_home")
 def test_the_application_is_found_by_the_environment(tmp_path: Path) -> None:
     """As a module with a factory, and as a program that says what the application speaks."""

@@ -245,6 +245,7 @@ def test_an_application_that_dies_says_so_at_once(case: Case, testbed: Testbed) 
     assert SECRET not in flag.detail
 
 
+@pytest.mark.real
 def test_a_private_variable_is_given_or_asked_for(
     case: Case, testbed: Testbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

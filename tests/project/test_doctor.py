@@ -29,6 +29,7 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
     return doctor
 
 
+@pytest.mark.real
 def test_a_machine_that_is_set_up(call: Call) -> None:
     """All is ok, exit code 0; GIL states, versions, checksums and cores are in the JSON."""
     done = call("--json")
@@ -63,6 +64,7 @@ def test_a_machine_where_nothing_was_made(call: Call, tmp_path: Path) -> None:
     assert done.err == ""
 
 
+@pytest.mark.real
 def test_an_interpreter_that_is_another_by_now(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was remembered is proven again."""
     proof = {"version": "3.14.7", "free_threaded": False, "gil": True}

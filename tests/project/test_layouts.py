@@ -176,6 +176,7 @@ def made(layout: Layout, place: Path, index: Index) -> Path:
     return place / layout.folder
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_a_public_layout_is_prepared_as_its_tools_would(
     name: str, tmp_path: Path, index: Index
@@ -199,6 +200,7 @@ def test_a_public_layout_is_prepared_as_its_tools_would(
             assert (place / Path(*[".."] * len(project.within.parts)) / file).is_file()
 
 
+@pytest.mark.real
 def test_a_folder_of_a_repository_is_compared_by_commit(
     tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,12 +237,14 @@ def test_a_folder_of_a_repository_is_compared_by_commit(
         preparation.of_revisions(moved, "HEAD~1", None, Scope("quick", (), tmp_path, QUIET, copies))
 
 
+@pytest.mark.real
 def test_one_interpreter_suits_the_locks_of_both_sides(tmp_path: Path, index: Index) -> None:
     """The lock of base has a wheel only for the Python that the harness runs on."""
     minor = sys.version_info.minor
     index.files["old-1.0.tar.gz"] = ("old", "2026-01-10", b"")
     index.add("old", "1.0", "2026-01-10", tag=f"cp3{minor}-none-linux_{platform.machine()}")
-    root = made(Layout({"requirements.txt": "old==1.0\n", "web.py": ""}, "", ""), tmp_path, index)
+    layout = Layout({"requirements.txt": "old==1.0\n", "web.py": ""}, "", "")
+    root = made(layout, tmp_path / "repo", index)
     commit(root, "A new lock", **{"requirements.txt": PINNED})
     project = Project(root, Target.model_validate({"app": "web:app", "interface": "asgi"}))
     with revisions.copies() as copies:
@@ -255,6 +259,7 @@ def test_one_interpreter_suits_the_locks_of_both_sides(tmp_path: Path, index: In
         assert beside.cases("quick")[0].python == f"3.{minor}"
 
 
+@pytest.mark.real
 def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Index) -> None:
     root = made(LAYOUTS["src"], tmp_path / "repo", index)
     commit(root, "A change", **{"src/shop/main.py": "x = 1\n"})
@@ -286,6 +291,7 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
         compared("HEAD~1", "HEAD")
 
 
+@pytest.mark.real
 def test_an_application_is_tried_with_the_versions_that_are_measured(
     tmp_path: Path, index: Index
 ) -> None:
@@ -294,9 +300,8 @@ def test_an_application_is_tried_with_the_versions_that_are_measured(
         "import alpha\nif alpha.version != '1.0':\n    raise ImportError('too new')\n"
         "async def app(scope, receive, send): ...\n"
     )
-    root = made(
-        Layout({"requirements.txt": "alpha==2.0\n", "web.py": text}, "", ""), tmp_path, index
-    )
+    layout = Layout({"requirements.txt": "alpha==2.0\n", "web.py": text}, "", "")
+    root = made(layout, tmp_path / "repo", index)
     wanted = Target(app="web:app", python=("3.14",))
     with revisions.copies() as copies:
         place = revisions.copy(root, copies)

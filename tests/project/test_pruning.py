@@ -70,6 +70,7 @@ def test_what_is_being_made_or_only_linked_is_left_alone(cache: Path, tmp_path: 
     assert remove_unused() == [busy.name]
 
 
+@pytest.mark.real
 def test_set_up_uses_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that it stays, however long ago it was measured with."""
     used: list[Path] = []

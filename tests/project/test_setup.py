@@ -41,6 +41,7 @@ def set_up(*words: str, env: dict[str, str] | None = None) -> str:
     return done.stdout
 
 
+@pytest.mark.real
 def test_a_second_set_up_only_checks_and_needs_no_network(tmp_path: Path) -> None:
     """Everything is ready: nothing is made, and no network is there to reach for."""
     prefix, env = without_network(tmp_path)
@@ -52,6 +53,7 @@ def test_a_second_set_up_only_checks_and_needs_no_network(tmp_path: Path) -> Non
     assert re.search(r"; oha 1\.16\.0 \((prebuilt|source)\); ", line)
 
 
+@pytest.mark.real
 def test_the_tools_alone_run_nothing_of_a_stack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,6 +66,7 @@ def test_the_tools_alone_run_nothing_of_a_stack(
     assert not (place / "environments").exists()
 
 
+@pytest.mark.real
 def test_an_interpreter_that_lies_or_is_none_is_found_out(tmp_path: Path) -> None:
     """The 3.14 with the GIL does not pass for the free-threaded one, and the sentence says why."""
     proof = interpreters.prove(Project.here().interpreter("3.14").executable)

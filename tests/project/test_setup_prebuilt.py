@@ -14,7 +14,7 @@ from rich.console import Console
 from bare import QUIET
 from duetbench.core.errors import SetupError
 from duetbench.host.console import Narrator
-from duetbench.project import interpreters, tools
+from duetbench.project import interpreters, source_builds, tools
 from duetbench.project.configuration import Interpreter
 from duetbench.project.project import Project
 from duetbench.project.schema import OhaSpec
@@ -59,10 +59,11 @@ def downloads(offered: dict[str, object], tmp_path: Path, monkeypatch: pytest.Mo
     listed.write_text(json.dumps(offered))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", listed.as_uri())
-    monkeypatch.delenv(interpreters.ARCHIVE, raising=False)
+    monkeypatch.delenv(source_builds.ARCHIVE, raising=False)
     return listed
 
 
+@pytest.mark.real
 def test_prebuilt_ones_are_preferred(downloads: Path) -> None:
     """Both are installed, proven, of one origin, and not asked for again."""
     narrator = Narrator(Console(quiet=True))
@@ -76,6 +77,7 @@ def test_prebuilt_ones_are_preferred(downloads: Path) -> None:
     assert not interpreters.ensure(Project.here().configuration, narrator)
 
 
+@pytest.mark.real
 def test_one_that_cannot_be_had_spoils_both(
     downloads: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +135,7 @@ def release(httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     return Release(httpserver, real, Project.here().configuration.oha)
 
 
+@pytest.mark.real
 def test_a_prebuilt_oha_is_taken_proven_and_kept(
     tmp_path: Path, release: Release, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +157,7 @@ def test_a_prebuilt_oha_is_taken_proven_and_kept(
     )
 
 
+@pytest.mark.real
 def test_another_file_than_the_pinned_one_is_an_error_and_never_used(release: Release) -> None:
     """Neither kept, nor started, nor built instead as if nothing had been; the way out is named."""
     started = release.program.parents[3] / "started"

@@ -67,6 +67,7 @@ def test_locking_as_of_a_date_and_then_of_today(checkout: Path) -> None:
     assert locks.renew(Project.here(), QUIET) == ()
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("checkout")
 def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -92,6 +93,7 @@ def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
     assert stacks.environment_fault(stack, target) is None
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("checkout")
 def test_a_changed_hash_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package whose content is not what was locked is not installed."""

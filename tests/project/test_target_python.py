@@ -68,6 +68,7 @@ def test_the_nearest_word_decides(tmp_path: Path) -> None:
     assert target_python.request(tmp_path, "3.13t").source == "--python"
 
 
+@pytest.mark.real
 def test_one_of_the_machine_is_found_and_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,6 +115,7 @@ def required(of: metadata.Distribution) -> set[str]:
     return found
 
 
+@pytest.mark.real
 def test_the_wheel_has_the_package_and_nothing_else(
     wheel: Path, described: metadata.Distribution
 ) -> None:
@@ -140,6 +141,7 @@ def test_the_wheel_has_the_package_and_nothing_else(
     }
 
 
+@pytest.mark.real
 def test_the_core_is_enough_for_every_verb_to_begin(installed: Installed) -> None:
     """None imports what is an extra at its top; and what is counted imports duetbench alone."""
     done = installed.run("python", "-c", _EVERY_VERB)
@@ -152,6 +154,7 @@ def test_the_core_is_enough_for_every_verb_to_begin(installed: Installed) -> Non
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.real
 def test_the_machine_is_looked_at_without_a_checkout(installed: Installed) -> None:
     """Pins are the checkout's; interpreters and stacks are nobody's here, and are not missed."""
     assert installed.run("duetbench", "--version").stdout == f"{__version__}\n"

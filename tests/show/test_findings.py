@@ -24,6 +24,8 @@ from observatory.show.claims import Evidence, check
 from observatory.show.published_page import reference_runs
 from observatory.store import asv_results
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 RUNS = ROOT / "results" / "runs"
 

@@ -99,6 +99,7 @@ dependencies = ["alpha"]
 
 [dependency-groups]
 dev = []
+observatory = []
 
 [tool.duetbench]
 """

@@ -323,6 +323,7 @@ def backfilled(
     return list(backfill.backfill(task, wanted, said))
 
 
+@pytest.mark.real
 def test_stacks_of_other_times_are_installed_played_and_removed(
     anchored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -387,6 +388,7 @@ class Started(Given):
         return tuple(duet.model_copy(update=update) for duet in super().duets(pairs, **order))
 
 
+@pytest.mark.real
 def test_starts_have_points_of_their_own_and_of_experiments_that_the_anchor_lacks(
     anchored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

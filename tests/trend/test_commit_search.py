@@ -16,8 +16,6 @@ from duetbench.trend import commit_search
 COMMITS: Final = tuple(
     Commit(id=f"{number:040x}", subject=f"change {number}") for number in range(1, 41)
 )
-    Commit(id=f"{number:040x}", subject=f"change {number}") for number in range(1, 41)
-)
 CASE: Final = "shop/items/py3.14/c64"
 
 

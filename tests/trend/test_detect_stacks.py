@@ -111,6 +111,7 @@ def making(instruments: object) -> Any:
     return lambda _: instruments
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("unserved")
 def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None:
     """From the locks of then, installed, on the applications of now; what cannot differ is out."""
@@ -132,6 +133,7 @@ def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None
     assert Project.here().lock("one").packages["beta"] == "2.0"  # the checkout's own lock stays
 
 
+@pytest.mark.real
 def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
     """At the commit that was measured, elsewhere, fetched into a shallow history, or resolved."""
     base = StackState(stack="one", digest=bumps.digests[0])
@@ -189,6 +191,7 @@ def chain(place: Path, tip: str = lock_branch.BRANCH) -> list[str]:
     return git(place, "log", "--first-parent", "--format=%s", tip).splitlines()
 
 
+@pytest.mark.real
 def test_a_bump_is_a_commit_of_the_locks_alone(
     tiny: Path,
     protected: Path,
@@ -227,6 +230,7 @@ def test_a_bump_is_a_commit_of_the_locks_alone(
     assert command("observatory", "stack", "bump", "--as-is").code == 2
 
 
+@pytest.mark.real
 def test_the_branch_of_the_locks_follows_the_code(
     tiny: Path, origin: Remote, protected: Path
 ) -> None:
@@ -262,6 +266,7 @@ def test_the_branch_of_the_locks_follows_the_code(
     assert again == lock_branch.StackBump(moved=False, commit=tip)
 
 
+@pytest.mark.real
 def test_what_somebody_pushes_beside_the_locks_is_not_measured(
     tiny: Path, origin: Remote, protected: Path, tmp_path: Path
 ) -> None:
@@ -280,6 +285,7 @@ def test_what_somebody_pushes_beside_the_locks_is_not_measured(
     assert lock_branch.advance(tiny, origin, lambda _: ()) == found
 
 
+@pytest.mark.real
 def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: Path) -> None:
     """Who is late begins again from what the other has pushed."""
     others = tmp_path / "others"
@@ -352,6 +358,7 @@ DEPENDENT: Final = "tiny/dependent/py3.14"
 QUIETLY: Final = Reporter(rich.console.Console(quiet=True))
 
 
+@pytest.mark.real
 def test_a_search_that_was_stopped_goes_on(four: tuple[str, str], tmp_path: Path) -> None:
     """From the duet in which it was: what was played is not played again."""
     root = tmp_path / "tiny"
