@@ -21,7 +21,7 @@ _MODULES: Final = sorted(
 )
 
 STATEMENTS: Final = {
-    "scripts/duetbench": 19_750,
+    "scripts/duetbench": 21_000,
     "scripts/observatory": 6_500,
     "benchmarks": 800,
     "tests": 20_000,
@@ -30,8 +30,8 @@ STATEMENTS: Final = {
 raises it by 250, in a commit of its own."""
 PAGES: Final = 2_750
 """Upper bound of lines of the pages' scripts, styles and templates."""
-MODULES: Final = {"duetbench": 164, "observatory": 68}
-REACH: Final = {"run": (74, 9_250), "compare": (119, 15_800)}
+MODULES: Final = {"duetbench": 171, "observatory": 68}
+REACH: Final = {"run": (74, 9_250), "compare": (128, 16_600)}
 """Modules and statements that a verb's module imports, directly or not."""
 CHAIN: Final = 17
 """Modules in the longest chain of imports."""

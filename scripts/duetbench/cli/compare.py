@@ -100,6 +100,9 @@ def compare_command(
             help="slower: undecided cases give 0 as well; instructions: only counts decide.",
         ),
     ] = "undecided",
+    same_answers: Annotated[
+        bool, Option("--same-answers", help="Exit code 1 if head answers anything else.")
+    ] = False,
     counts_only: Annotated[
         bool, Option("--counts-only", help="Count instructions, and load no server.")
     ] = False,
@@ -220,7 +223,12 @@ def compare_command(
         _keep(comparison, results, console)
     if interruption is not None:
         raise interruption
-    if code := exit_code(comparison, lenient=fail_on == "slower", counts=fail_on == "instructions"):
+    if code := exit_code(
+        comparison,
+        lenient=fail_on == "slower",
+        counts=fail_on == "instructions",
+        same=same_answers,
+    ):
         raise Exit(code)
 
 
@@ -253,6 +261,7 @@ def _sizes(texts: Sequence[str]) -> dict[Concern, float]:
 
 def announce(reporter: "Reporter", question: "Question") -> None:
     """Say what is compared, and how much of the change the requests run."""
+    from duetbench.show import effects
     from duetbench.show.comparison_view import side_text
     from duetbench.show.conclusion import covers
 
@@ -270,5 +279,9 @@ def announce(reporter: "Reporter", question: "Question") -> None:
         "without counterpart": len(touched.missing),
         "in-process benchmarks": len(question.jobs),
     }
+    for name, seen in question.seen.effects.items():
+        case = next(pair.case for pair in touched.pairs if pair.case.id == name)
+        for line in effects.announce(case, seen):
+            reporter.say(line)
     if sum(counts.values()) > 1:  # for a single case the next line says it
         reporter.note("; ".join(f"{name}: {number}" for name, number in counts.items() if number))

@@ -14,7 +14,16 @@ from duetbench.core.errors import CountError, UsageError
 from duetbench.core.metrics import Concern
 from duetbench.core.model import Profile
 from duetbench.host import paths, topology
-from duetbench.judge import affected, counted, coverage, deployment, preparation, revisions, session
+from duetbench.judge import (
+    affected,
+    counted,
+    coverage,
+    deployment,
+    effects,
+    preparation,
+    revisions,
+    session,
+)
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, Starts
 from duetbench.judge.pairs import Sides, starting
@@ -200,7 +209,7 @@ def _question(project: Project, both: Sides, extent: Extent) -> Question:
         return Question(
             touched, (), extent.seconds, extent.seed, material, start=True, lanes=topology.here()
         )
-    covered, blind = coverage.observe(touched, diff)
+    seen = effects.observe(touched.pairs)
     executed = (pair.sides for pair in touched.pairs if not pair.executes_alike)
     return Question(
         touched,
@@ -210,6 +219,6 @@ def _question(project: Project, both: Sides, extent: Extent) -> Question:
         material,
         counts_only=extent.counts_only,
         lanes=topology.here(),
-        coverage=covered,
-        no_coverage=blind,
+        coverage=coverage.find(touched, diff, seen.entered),
+        seen=seen,
     )

@@ -125,15 +125,17 @@ class Program:
 
 
 @contextmanager
-def program(side: SideCase) -> Iterator[Program]:
+def program(side: SideCase, name: str = _PROGRAM) -> Iterator[Program]:
     """Provide the program that makes requests to a side's applications without a server.
+
+    `name` is its module.
 
     A case that needs a workspace gets that of a launch: a fresh copy of a target's files, after its
     own preparations. Raises CountError, also in place of one from inside the block, without private
     values.
     """
     case, testbed = side.case, side.testbed
-    python, payload = testbed.pythons[case.stack, case.python], ["-m", _PROGRAM]
+    python, payload = testbed.pythons[case.stack, case.python], ["-m", name]
     if not testbed.interpreters[case.python].version.startswith("3.10."):
         payload.insert(0, "-P")
     env = {checkout.CHECKOUT: str(testbed.apps.parent), checkout.STACK: case.stack}

@@ -28,6 +28,7 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge import counted, growth
 from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, Job, differ
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
+from duetbench.judge.effects import Seen
 from duetbench.judge.events import together
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.priors import Priors
@@ -84,7 +85,7 @@ class Question:
     counts_only: bool = False  # no duets: instructions alone
     lanes: tuple[Cores, ...] = ()  # cores of parallel pairs: `topology.plan`
     coverage: Coverage | None = None  # how much of the changed code the requests enter
-    no_coverage: str = ""  # why that is not known
+    seen: Seen = field(default_factory=Seen)  # what one request does
     notes: tuple[str, ...] = ()
 
 
@@ -117,8 +118,8 @@ def compare(
         session.run()
         duets = [pair.duets for pair in session.candidates.values()]
         failed = any(one.void for one in duets) and not any(one.usable for one in duets)
-        if question.no_coverage and not failed:  # else the failures say why
-            session.note(question.no_coverage)
+        for reason in dict.fromkeys(question.seen.reasons.values()) if not failed else ():
+            session.note(f"what one request does was not observed: {reason}")
     except InterruptedRun as interruption:
         session.note(f"interrupted by {interruption} at {utc_now()}")
         partial = session.comparison("partial")
@@ -336,6 +337,7 @@ class _Session:
                 instructions=(tally := self.counts.of(name)),
                 count=tally and set_material(counted.judge(tally), method),
                 no_count="" if tally or self._uncounted(pair) else str(self.counts.outcome(name)),
+                effects=self.question.seen.effects.get(name),
                 growth=pair.duets.growth,
                 absolute_base=pair.duets.means("base"),
                 absolute_head=pair.duets.means("head"),

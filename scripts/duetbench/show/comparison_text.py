@@ -18,6 +18,7 @@ from duetbench.project import case_names
 from duetbench.show import formats
 from duetbench.show.comparison_view import BESIDE, COUNTS, Section, make_view
 from duetbench.show.conclusion import ViewRow
+from duetbench.show.effects import TITLE
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 
@@ -37,7 +38,7 @@ def print_comparison(console: Console, comparison: Comparison, *, details: bool 
     console.print(Text(view.headline, style="bold"))
     if not details:
         for section in view.sections:
-            if section.title == COUNTS and not section.folded:
+            if section.title in {TITLE, COUNTS} and not section.folded:
                 _print_section(console, section)
         requests = case_names.requests(row.case for row in comparison.cases)
         # The rows without change come last.

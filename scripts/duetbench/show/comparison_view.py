@@ -13,7 +13,7 @@ from duetbench.core.model import Verdict
 from duetbench.core.text import TO_REPEAT, TOO_SMALL, some
 from duetbench.judge.repetition import rebuilt
 from duetbench.project import case_names
-from duetbench.show import formats
+from duetbench.show import effects, formats
 from duetbench.show.conclusion import (
     MOVED,
     OPEN,
@@ -22,7 +22,6 @@ from duetbench.show.conclusion import (
     disagreements,
     figures_of,
     headline,
-    memory_of,
     number_of,
     of_groups,
     rows_of,
@@ -185,6 +184,7 @@ def _plain(lines: Iterable[str]) -> list[tuple[str, str]]:
 def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) -> Iterator[Section]:
     samples = "pairs of launches" if _UNEQUAL & comparison.head.settings.keys() else "the duets"
     yield Section("", [*_facts(comparison, rows)])
+    yield _effects(comparison)
     yield _counted(comparison)
     if event := comparison.event:
         effect = formats.effect(event.metric, event.interval)
@@ -401,22 +401,14 @@ def _cell(case: CaseComparison, side: SideName) -> str:
 
 
 def _growing(comparison: Comparison) -> Iterator[str]:
-    """Name sides that may keep memory for every request, and how much, unless a soak decided."""
+    """Name sides that keep memory for every request, if only one of them was loaded alone."""
     for case in comparison.cases:
         leaks = any(growth.course == "constant" for growth in case.growth.values())
-        # An interval that includes 0 is no suspicion.
-        doubtful = any(g.course == "undecided" and g.low > 0 for g in case.growth.values())
-        curves = {growth.curve is not None for growth in case.growth.values()}
-        if leaks and len(curves) > 1:
+        if leaks and len({growth.curve is not None for growth in case.growth.values()}) > 1:
             yield (
                 f"{case.case.id}: there was no time to load the other side alone: a larger "
                 "--budget tells whether the change did it."
             )
-        elif doubtful and not leaks:
-            time = "There was no time to decide"
-            if True in curves:
-                time = "A longer load of one side decides"
-            yield f"{case.case.id}: {memory_of(case)}. {time}: duetbench soak, with these options."
 
 
 def _lacks(comparison: Comparison, row: ViewRow) -> Literal["time", "quiet", "steady", "nothing"]:
@@ -487,6 +479,24 @@ def _sizes(
         if isinstance(size := getattr(METRICS[row.metric], kind) if row.metric else inside, float)
     }
     return ", ".join(f"{label} {100 * size:g} %" for label, size in sizes.items())
+
+
+def _effects(comparison: Comparison) -> Section:
+    """List what one request does differently on both sides, and what it does alike."""
+    cases = [(case.case, case.effects) for case in comparison.cases if case.effects]
+    table: list[Sequence[str]] = []
+    lines: list[tuple[str, str]] = []
+    for case, found in cases:
+        several = [case.id] if cases[1:] else []
+        table += [[*several, *row] for row in effects.rows(found)]
+        name = case.id if cases[1:] else ""
+        if not found.same or not cases[1:]:
+            lines.append((name, f"the same on both sides: {effects.same(found)}"))
+            lines += [(name, text) for text in effects.doubts(found)]
+    if cases[1:] and (alike := sum(found.same for _, found in cases)):
+        lines.append(("", f"nothing differs in {alike} of {len(cases)} cases"))
+    head = [*(["case"] if cases[1:] else []), *effects.HEAD]
+    return Section(effects.TITLE, lines, head, table)
 
 
 def _counted(comparison: Comparison) -> Section:

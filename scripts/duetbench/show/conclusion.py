@@ -11,7 +11,7 @@ from duetbench.core.model import Verdict
 from duetbench.core.text import some
 from duetbench.core.units import Interval
 from duetbench.project import case_names
-from duetbench.show import formats
+from duetbench.show import effects, formats
 from duetbench.store.comparison import (
     SAME,
     CaseComparison,
@@ -229,14 +229,20 @@ def joint_event(comparison: Comparison) -> Event | None:
     return event if abs(math.log(event.ratio)) >= size else None
 
 
-def exit_code(comparison: Comparison, *, lenient: bool = False, counts: bool = False) -> int:
+def exit_code(
+    comparison: Comparison, *, lenient: bool = False, counts: bool = False, same: bool = False
+) -> int:
     """Return the exit code of a comparison: 0, 1 or 3 of `errors.EXIT_CODES`.
 
     1: something got slower by a size to act on, or head breaks it; a choice of two interpreters
     never counts as slower. 3: something was not judged; with `lenient`, only if nothing was.
     In-process benchmarks without time do not count beside cases, whose duets judge the same change;
-    nor does a tail. With `counts`, or without duets, only instructions and failures decide.
+    nor does a tail. With `counts`, or without duets, only instructions and failures decide. An
+    answer with another status or content type is broken; with `same`, any other answer.
     """
+    answers = [a for case in comparison.cases if case.effects for a in case.effects.answers]
+    if any(answer.broken or same for answer in answers):
+        return 1
     cases = [judgement for case in comparison.cases for judgement in _judgements(case)]
     has_judgement = [bool(case.judgements) for case in comparison.cases]
     joint = joint_event(comparison)
@@ -289,7 +295,12 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
     if not (comparison.planned or comparison.micro):
         notes = (note for note in comparison.notes if note.startswith(_NOTHING))
         return next(notes, f"{_NOTHING}: the change cannot have touched any measured case.")
-    parts = [*_leaks(comparison), *_news(comparison, rows), *_executed(comparison)]
+    parts = [
+        *effects.news(comparison),
+        *_leaks(comparison),
+        *_news(comparison, rows),
+        *_executed(comparison),
+    ]
     if broken := of_groups(rows, "broken"):
         parts.append(f"not comparable in {number_of(broken, comparison)}")
     # A case with one open metric is not 'no change'.
@@ -404,7 +415,7 @@ _COURSES: Final[dict[Course, str]] = {
     "decaying": "takes less and less",
     "saw-tooth": "gives back what it takes",
     "none": "{}",
-    "undecided": "perhaps keeps {} per request",
+    "undecided": "is not decided",
 }
 
 

@@ -220,7 +220,9 @@ def _signed(ratio: float) -> str:
 WORDS: Final = f"<sub>What the words mean: `{_GLOSSARY}` of duetbench.</sub>\n"
 """The end of a report if the site's address is unknown."""
 
-_WORDS: Final = "case metric verdict why stack package base head note state function"
+_WORDS: Final = (
+    "case metric verdict why stack package base head note state function effect difference"
+)
 WORDY: Final = frozenset(_WORDS.split())
 """Columns of words; the others have figures."""
 
