@@ -18,10 +18,11 @@ from duetbench.core.errors import UsageError
 from duetbench.github import actions, event, proposals
 from duetbench.github.event import NONE
 from duetbench.github.proposals import Upgrade
+from duetbench.judge.repetition import rebuilt
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Cause, Effect, Release, Share
-from duetbench.store.comparison import Comparison, PackageChange, rebuilt
+from duetbench.store.comparison import Comparison, PackageChange
 from foreign import BASE, HEAD, comparison
 from repos import commit, git
 from steps import Step
