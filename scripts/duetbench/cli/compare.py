@@ -160,8 +160,8 @@ def compare_command(
         everything,
         start,
         counts_only,
-        _sizes(material or ()),
-        seed,
+        material=_sizes(material or ()),
+        seed=seed,
     )
     extent.require_sense(contrast)
     if why is not None:

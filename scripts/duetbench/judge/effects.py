@@ -119,7 +119,7 @@ def _observe(pairs: Sequence[Pair]) -> list[tuple[Effects, frozenset[Name]] | st
         }
         doubtful = [index for index, effects in found.items() if not effects.same]
         # Three numbers of requests have confirmed a leak already.
-        memory = any(_MEASURED & _kinds(found[index]) for index in doubtful)
+        memory = any(_MEASURED & found[index].moved for index in doubtful)
         again = [pairs[index] for index in doubtful]
         for index, second in zip(doubtful, both(again, _MEMORY * memory) if again else (),
                                  strict=True):  # fmt: skip
@@ -224,10 +224,6 @@ def compare(base: Activity, head: Activity) -> Effects:
         unseen=tuple(sorted({*base.unseen, *head.unseen})),
         unmeasured=_unmeasured(base, head),
     )
-
-
-def _kinds(effects: Effects) -> set[EffectKind]:
-    return {effect.kind for effect in effects.differ}
 
 
 def _counts(side: Activity) -> Mapping[EffectKind, Counts]:

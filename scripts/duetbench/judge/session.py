@@ -83,6 +83,7 @@ class Question:
     start: bool = False  # compare how servers start instead of requests: see `pairs.starting`
     reproduce: tuple[str, ...] = ()  # commands for a terminal
     counts_only: bool = False  # no duets: instructions alone
+    effects_only: bool = False  # neither: what a request does is the answer
     lanes: tuple[Cores, ...] = ()  # cores of parallel pairs: `topology.plan`
     coverage: Coverage | None = None  # how much of the changed code the requests enter
     seen: Seen = field(default_factory=Seen)  # what one request does
@@ -177,6 +178,8 @@ class _Session:
 
     def run(self) -> None:
         """Count instructions, then run duets."""
+        if self.question.effects_only:
+            return
         seconds = START_SECONDS + EACH_SECONDS * (len(self.candidates) + len(self.jobs))
         if self.pairs and not self.question.counts_only:
             seconds = self.first * self.loop.round_seconds(*self.pairs.values())
@@ -309,7 +312,7 @@ class _Session:
         judgements = judge(SequentialTest(left_out)) | judge(self.test)
         extras = explaining(self.test.samples, self.priors.slopes, cross=self.question.sides.cross)
         witnesses = judge_beside(self.test, extras)
-        if self.question.counts_only:
+        if self.question.counts_only or self.question.effects_only:
             judgements, witnesses = {}, {}
         method: dict[str, Any] = {
             **self.method.record(),
@@ -381,7 +384,9 @@ class _Session:
 
     def _uncounted(self, pair: Pair) -> bool:
         """Whether a case's counts do not matter: it starts, fails, or only its server differs."""
-        return bool(self.question.start or pair.executes_alike or pair.duets.void)
+        question = self.question
+        apart = question.start or question.effects_only
+        return bool(apart or pair.executes_alike or pair.duets.void)
 
     def _hint(self, pair: Pair) -> None:
         if differ(self.counts.of(pair.case.id)):

@@ -9,7 +9,7 @@ from duetbench.core.model import Case
 from duetbench.core.text import short
 from duetbench.project import case_names
 from duetbench.store.comparison import Comparison
-from duetbench.store.effects import EffectKind, Effects, KeptMemory, RequestEffect
+from duetbench.store.effects import KEPT, EffectKind, Effects, KeptMemory, RequestEffect
 
 TITLE: Final = "What one request does"
 
@@ -78,8 +78,7 @@ def _leak(effects: Effects) -> str:
 
 def _lead(effects: Effects) -> str:
     """Describe the most telling effect, with how many others differ."""
-    kinds = {effect.kind for effect in effects.differ}
-    kind = next((kind for kind in _WORDS if kind in kinds), None)
+    kind = next((kind for kind in _WORDS if kind in effects.moved), None)
     if kind is None:
         return ""
     _, verb, noun = _WORDS[kind]
@@ -88,6 +87,14 @@ def _lead(effects: Effects) -> str:
         return f"{verb} {_count(kind, new, noun)} instead of {_figure(kind, old)}"
     first = next(effect for effect in effects.differ if effect.kind == kind)
     return f"{verb} other {_plural(noun)}: {_detail(first)}"
+
+
+def change(metric: str, base: float, head: float) -> str:
+    """Describe how an effect moved: `SQL statements 2 → 21`."""
+    if metric == KEPT:
+        return f"{KEPT} for every request {_bytes(base)} → {_bytes(head)}"
+    kind = next(kind for kind in _WORDS if kind == metric)
+    return f"{_WORDS[kind][0]} {_figure(kind, base)} → {_figure(kind, head)}"
 
 
 def announce(case: Case, effects: Effects) -> Iterator[str]:
@@ -188,9 +195,11 @@ def _figure(kind: EffectKind, number: float) -> str:
 
 
 def _size(kept: KeptMemory) -> str:
-    if kept.course != "constant":
-        return "0 kB"
-    return f"{units.significant(kept.bytes / 1e3, 2)} kB"
+    return _bytes(kept.bytes if kept.course == "constant" else 0.0)
+
+
+def _bytes(number: float) -> str:
+    return f"{units.significant(number / 1e3, 2)} kB" if number else "0 kB"
 
 
 def _keeps(kept: KeptMemory) -> str:

@@ -74,6 +74,22 @@ class Effects(Frozen):
         return not (self.differ or self.answers or self.leaks)
 
     @property
+    def moved(self) -> frozenset[EffectKind]:
+        """The kinds that differ."""
+        return frozenset(effect.kind for effect in self.differ)
+
+    def figure(self, kind: str, side: Literal[0, 1]) -> float | None:
+        """How often a side's request has an effect, or the bytes that it keeps; None: unknown."""
+        if kind == KEPT:
+            kept = (self.kept_base, self.kept_head)[side]
+            if kept is None:
+                return None
+            return kept.bytes if kept.course == "constant" else 0.0
+        if kind in self.unsteady:
+            return None
+        return next((both[side] for name, both in self.totals.items() if name == kind), 0.0)
+
+    @property
     def leaks(self) -> bool:
         """Whether head keeps more memory for every request than base."""
         head, base = self.kept_head, self.kept_base
@@ -84,6 +100,14 @@ class Effects(Frozen):
             and (base.course != "constant" or head.bytes > MORE * base.bytes + ROOM)
         )
 
+
+KEPT: Final = "memory kept"
+
+TELLING: Final[tuple[EffectKind, ...]] = (
+    "sql", "call", "connect", "cache", "read", "write", "process", "thread", "threads left",
+    "tasks left", "log", "function",
+)  # fmt: skip
+"""Kinds that say by themselves what a commit did, the most telling first."""
 
 MORE: Final = 1.2
 ROOM: Final = 64.0

@@ -16,12 +16,14 @@ from typing import Any
 FRAMES = 16  # of the place of an allocation
 LEAST, MOST = 10, 400  # requests that keep memory, of which four times as many are made
 
+_OFTEN, _FIRST = 20, 100  # requests between two looks at that, and objects before the first
+
 _FLOOR = 16.0  # bytes per request: a pointer in a list that grows
 _TABLE = 2_048  # bytes by which a single table that grows is no accident
 _LONGER = 6.0  # times the planned seconds that the fewest requests may take
 _PATIENCE = 3.0  # times as long as expected it may take beside other work
 _LOOKS = 5  # requests of each path in the close look
-_LATER = 600  # objects kept after which a table that is tidied now and then has been tidied
+_LATER = 400  # objects kept after which a table that is tidied now and then has been tidied
 _STRAYS, _SHARE = 1, 0.01  # objects by which their number for each request may be off
 _CACHE = type(functools.lru_cache(lambda: None))
 _OURS = {tracemalloc.__file__, __file__}
@@ -112,8 +114,12 @@ def _stay(request: Callable[[], object], paths: int, seconds: float, objects: fl
     times = -(-max(times, _LOOKS) // paths) * paths
     gc.collect()
     before = sys.getallocatedblocks()
-    for _ in range(times):
+    for number in range(1, times + 1):
         request()
+        if number % _OFTEN == 0 and number * objects >= _FIRST:
+            gc.collect()
+            if sys.getallocatedblocks() - before < objects * number / 2:
+                return False
     gc.collect()
     return sys.getallocatedblocks() - before >= objects * times / 2
 
