@@ -94,10 +94,11 @@ def compare_command(
     ] = None,
     details: DetailsOption = False,
     fail_on: Annotated[
-        Literal["undecided", "slower", "instructions"],
+        Literal["undecided", "slower", "instructions", "sql"],
         Option(
             "--fail-on",
-            help="slower: undecided cases give 0 as well; instructions: only counts decide.",
+            help="slower: undecided cases give 0 as well; instructions: only counts decide; sql: "
+            "only SQL statements, of which HEAD may send no more.",
         ),
     ] = "undecided",
     same_answers: Annotated[
@@ -228,6 +229,7 @@ def compare_command(
         lenient=fail_on == "slower",
         counts=fail_on == "instructions",
         same=same_answers,
+        sql=fail_on == "sql",
     ):
         raise Exit(code)
 

@@ -205,7 +205,8 @@ def _question(project: Project, both: Sides, extent: Extent) -> Question:
     """Choose what can differ, and find how much of the change the requests enter."""
     diff = affected.difference(both)
     touched = affected.find(both, diff, everything=extent.everything)
-    material = {**configuration.load(project.root).material, **extent.material}
+    declared = configuration.load(project.root)
+    material = {**declared.material, **extent.material}
     if extent.start:
         touched = replace(touched, pairs=starting(touched.pairs))
         return Question(
@@ -222,6 +223,7 @@ def _question(project: Project, both: Sides, extent: Extent) -> Question:
         extent.seed,
         material,
         counts_only=extent.counts_only,
+        limits=declared.limits,
         lanes=topology.here(),
         coverage=coverage.find(touched, diff, seen.entered),
         seen=seen,

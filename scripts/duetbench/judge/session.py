@@ -50,6 +50,7 @@ from duetbench.store.comparison import (
     executes,
     set_material,
 )
+from duetbench.store.effects import LIMIT, EffectKind
 
 COUNTING: Final = 0.15
 """Share of the budget that instruction counts may take before the first duet."""
@@ -80,6 +81,7 @@ class Question:
     seconds: float | None = None  # the time budget; None: until all cases are decided
     seed: int = 1  # of the order of the duets
     material: Mapping[Concern, float] = field(default_factory=dict)  # instead of `metrics.MATERIAL`
+    limits: Mapping[EffectKind, float] = field(default_factory=dict)  # of a request of head
     start: bool = False  # compare how servers start instead of requests: see `pairs.starting`
     reproduce: tuple[str, ...] = ()  # commands for a terminal
     counts_only: bool = False  # no duets: instructions alone
@@ -318,6 +320,7 @@ class _Session:
             **self.method.record(),
             "priors": str(self.priors),
             "seed": self.question.seed,
+            **{f"{LIMIT}{kind}": most for kind, most in self.question.limits.items()},
         }
         if self.jobs:
             method["inprocess_floor"] = counted.FLOOR

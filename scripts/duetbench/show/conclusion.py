@@ -230,7 +230,12 @@ def joint_event(comparison: Comparison) -> Event | None:
 
 
 def exit_code(
-    comparison: Comparison, *, lenient: bool = False, counts: bool = False, same: bool = False
+    comparison: Comparison,
+    *,
+    lenient: bool = False,
+    counts: bool = False,
+    same: bool = False,
+    sql: bool = False,
 ) -> int:
     """Return the exit code of a comparison: 0, 1 or 3 of `errors.EXIT_CODES`.
 
@@ -238,11 +243,12 @@ def exit_code(
     never counts as slower. 3: something was not judged; with `lenient`, only if nothing was.
     In-process benchmarks without time do not count beside cases, whose duets judge the same change;
     nor does a tail. With `counts`, or without duets, only instructions and failures decide. An
-    answer with another status or content type is broken; with `same`, any other answer.
+    answer with another status or content type is broken; with `same`, any other answer. A request
+    that does more than a declared limit always fails. With `sql`, beside answers and that, only SQL
+    statements decide: more than base sends.
     """
-    answers = [a for case in comparison.cases if case.effects for a in case.effects.answers]
-    if any(answer.broken or same for answer in answers):
-        return 1
+    if (code := _code_of_effects(comparison, same=same, sql=sql)) is not None:
+        return code
     cases = [judgement for case in comparison.cases for judgement in _judgements(case)]
     has_judgement = [bool(case.judgements) for case in comparison.cases]
     joint = joint_event(comparison)
@@ -278,6 +284,21 @@ def exit_code(
     return 0 if lenient and decided else UNDECIDED
 
 
+def _code_of_effects(comparison: Comparison, *, same: bool, sql: bool) -> int | None:
+    """Return the exit code if what a request does decides it."""
+    observed = [case.effects for case in comparison.cases if case.effects]
+    answers = [answer for found in observed for answer in found.answers]
+    if any(effects.excess(comparison)) or any(answer.broken or same for answer in answers):
+        return 1
+    if not sql:
+        return None
+    sent = [(found.figure("sql", 0), found.figure("sql", 1)) for found in observed]
+    known = [(base, head) for base, head in sent if base is not None and head is not None]
+    if any(head > base for base, head in known):
+        return 1
+    return 0 if len(known) == len(comparison.cases) else UNDECIDED
+
+
 _NOTHING: Final = "Nothing to judge"
 
 _LABELS: Final = 3  # metrics named
@@ -296,6 +317,7 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
         notes = (note for note in comparison.notes if note.startswith(_NOTHING))
         return next(notes, f"{_NOTHING}: the change cannot have touched any measured case.")
     parts = [
+        *effects.excess(comparison),
         *effects.news(comparison),
         *_leaks(comparison),
         *_news(comparison, rows),

@@ -9,7 +9,7 @@ from duetbench.core.model import Case
 from duetbench.core.text import short
 from duetbench.project import case_names
 from duetbench.store.comparison import Comparison
-from duetbench.store.effects import KEPT, EffectKind, Effects, KeptMemory, RequestEffect
+from duetbench.store.effects import KEPT, LIMIT, EffectKind, Effects, KeptMemory, RequestEffect
 
 TITLE: Final = "What one request does"
 
@@ -60,6 +60,18 @@ def news(comparison: Comparison) -> Iterator[str]:
             more = f"; so do {len(told) - 1} other cases" if told[2:] else ""
             more = "; so does another case" if len(told) == 2 else more
             yield f"{told[0][0]} {told[0][1]}{more}"
+
+
+def excess(comparison: Comparison) -> Iterator[str]:
+    """Say where a request of head does more than the project declares, or may do."""
+    cases = [(case_names.of(c.case).what, c.effects) for c in comparison.cases if c.effects]
+    for name, found in cases:
+        for kind in _WORDS:
+            most, figure = comparison.method.get(f"{LIMIT}{kind}"), found.figure(kind, 1)
+            if isinstance(most, int | float) and figure is not None and figure > most:
+                _, verb, noun = _WORDS[kind]
+                what = f"{name} {verb} {_count(kind, figure, noun)}"
+                yield f"{what}, more than the limit {_figure(kind, float(most))}"
 
 
 def _answers(effects: Effects) -> str:

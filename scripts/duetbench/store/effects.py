@@ -101,6 +101,9 @@ class Effects(Frozen):
         )
 
 
+LIMIT: Final = "limit_"
+"""Prefix of a kind in a comparison's method: the most that a request of head may do."""
+
 KEPT: Final = "memory kept"
 
 TELLING: Final[tuple[EffectKind, ...]] = (
