@@ -198,7 +198,7 @@ def test_a_stored_comparison_is_shown_as_it_was(tmp_path: Path) -> None:
     found, stream = a_comparison(), io.StringIO()
     path = save_comparison(found, tmp_path)
     print_comparison(Console(file=stream, width=120, highlight=False), found)
-    assert "Worse in 1 of 2 cases" in stream.getvalue()
+    assert "▼ slower in 1 of 2 cases" in stream.getvalue()
     assert called(["show", str(path)]) == stream.getvalue()
     assert called(["show", str(path), "--markdown", "-"]) == report(found)
     assert Comparison.model_validate_json(called(["show", str(path), "--json"])) == found

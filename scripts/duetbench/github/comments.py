@@ -25,7 +25,7 @@ from duetbench.core.text import short, some
 from duetbench.github.actions import BOT
 from duetbench.github.api import Comment, GitHub
 from duetbench.github.proposals import Upgrade
-from duetbench.show.change import brief, cause_lines
+from duetbench.show.change import cause_lines
 from duetbench.show.comparison_text import as_markdown
 from duetbench.show.formats import escape
 from duetbench.store.attribution import Attribution
@@ -41,10 +41,7 @@ KIND: Final = "comparison"
 ANSWER: Final = "answer"
 _NAMED: Final = 8  # packages and series that a sentence names
 _ROOM: Final = 2_000  # characters for the text around the report
-_ADVISORY: Final = (
-    "Advisory: this does not block anything. Measured on one machine, base and head together; a "
-    "change below what the table says it could see may have been missed."
-)
+_ADVISORY: Final = "Advisory: it blocks nothing. Smaller changes may have been missed."
 _ACTIVE: Final = re.compile(
     r"@(?=\w)"  # mentions, and mail addresses
     r"|\#(?=\d)|\bGH-(?=\d)"  # references to issues
@@ -170,15 +167,13 @@ def refused(reason: str, head: str | None) -> str:
 def report(
     comparison: Comparison, upgrade: Upgrade | None = None, code: Attribution | None = None
 ) -> str:
-    """Return a comparison as text without effects, with its upgrade and attribution on top.
+    """Return a comparison as text without effects, with its upgrade and the functions behind it.
 
     Raises RecordError if the comparison has values that cannot be shown.
     """
     try:
-        paragraphs = [*_upgrade(comparison, upgrade)] if upgrade is not None else []
-        paragraphs += [brief(code)] if code is not None else []
-        lead = "".join(f"{paragraph}\n\n" for paragraph in paragraphs)
-        body = as_markdown(comparison, lead=lead, end="")
+        lead = tuple(_upgrade(comparison, upgrade)) if upgrade is not None else ()
+        body = as_markdown(comparison, lead=lead, end="", code=code)
     except Exception as error:  # strange values raise many kinds of errors
         name = (comparison.head.commit or comparison.id)[:DIGITS]
         raise RecordError(

@@ -28,7 +28,7 @@ SECONDS: Final = 30.0
 """Time limit for the requests of one environment, which take 1 to 2 s, mostly for imports."""
 
 MISSED: Final = 20
-"""Most functions entered by no request that the record names."""
+"""Most functions that the record names, of those entered and of the others."""
 
 Function = tuple[str, str]
 """A function's file, from the side's root, and its qualified name."""
@@ -66,6 +66,7 @@ def observe(sides: Sides, diff: Diff) -> tuple[Coverage | None, str]:
         if _code(pair) in entries
     }
     reached = functions & {f for names in entries.values() for f in names}
+    entered = sorted(_place(path, name, sides) for path, name in reached)
     missed = sorted(f"{name} in {path}" for path, name in functions - reached)
     alone = not (outside or diff.packages or diff.interpreters or len(readable) > len(files))
     coverage = Coverage(
@@ -73,10 +74,26 @@ def observe(sides: Sides, diff: Diff) -> tuple[Coverage | None, str]:
         entered=len(reached),
         cases=cases,
         missed=tuple(missed[:MISSED]),
+        functions=tuple(entered[:MISSED]),
         outside=len(outside),
         alone=alone and len(cases) == len(sides.pairs),
     )
     return coverage, ""
+
+
+def _place(path: str, name: str, sides: Sides) -> str:
+    """Describe a function by its line on the side that has it: `item, shop/main.py:17`."""
+    for root in (sides.head.root, sides.base.root):
+        if (root / path).is_file() and (line := lines((root / path).read_bytes()).get(name)):
+            return f"{name}, {path}:{line}"
+    return f"{name}, {path}"
+
+
+def lines(source: bytes) -> dict[str, int]:
+    """List the line of each function of a module, by its qualified name."""
+    cutter = _Cutter()
+    cutter.visit(affected.parse(source))
+    return cutter.lines
 
 
 def differing(path: str, base: Path, head: Path) -> set[Function]:
@@ -104,6 +121,7 @@ class _Cutter(ast.NodeTransformer):
 
     def __init__(self) -> None:
         self.functions: dict[str, str] = {}
+        self.lines: dict[str, int] = {}
         self._place = ""
 
     def visit(self, node: ast.AST) -> ast.AST | None:
@@ -118,6 +136,7 @@ class _Cutter(ast.NodeTransformer):
         self._place = f"{name}.<locals>."
         body = [part for child in node.body if (part := self.visit(child)) is not None]
         self._place = around
+        self.lines.setdefault(name, node.lineno)
         parts = (type(node).__name__, *map(ast.dump, (node.args, *body)))
         # Setters have the same name as their property.
         self.functions[name] = "\n".join((self.functions.get(name, ""), *parts))

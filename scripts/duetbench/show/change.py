@@ -80,7 +80,7 @@ def describe(record: Change) -> ChangeText:
     )
     if not cause and record.culprit:
         cause = _release(record.culprit)
-    change, interval = formats.percent(record.ratio), formats.ends(record.interval)
+    change, interval = formats.change(record.interval), formats.ends(record.interval)
     name = names.name(record.series.case)
     sentence = f"{name.what} {formats.effect(metric, record.interval)}"
     return ChangeText(

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from duetbench.core import __version__
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.project import names
-from duetbench.show import formats
+from duetbench.show import formats, verdict
 from duetbench.show.answer import TITLES, benchmark_name
 from duetbench.show.formats import WORDY
 from duetbench.show.html.charts import CHANGE, Caption, Dot, Value, forest, group
@@ -62,6 +62,7 @@ def content(
     return {
         "comparison": comparison,
         "view": view,
+        "answer_lines": [*verdict.lines(view.answer)],
         "wordy": WORDY,
         "kinds": _KINDS,
         "forest": forest(about, CHANGE, dots) if dots else None,
