@@ -24,14 +24,16 @@ def test_every_declared_case_has_a_name_of_its_own() -> None:
 
 def test_a_name_says_what_is_served_by_what_and_under_which_load() -> None:
     name = names.name(JSON)
-    assert str(name) == ("FastAPI's JSON on Granian, Python 3.14t (free-threaded), 128 connections")
+    assert str(name) == (
+        "A JSON response from FastAPI on Granian, Python 3.14t (free-threaded), 128 connections"
+    )
     assert name.variant == "Granian, Python 3.14t (free-threaded), 128 connections"
     assert str(names.name("gil-endpoints/sync_sleep/py3.14/open")) == (
         "Blocking for 3 s in FastAPI's threads on Uvicorn, Python 3.14, 10 requests/s, "
         "each on schedule"
     )
     assert str(names.name("pydantic-v1-v2/pydantic-v1/py3.14/u200")) == (
-        "FastAPI's list of 20 services with Pydantic 1 on Uvicorn, Python 3.14, 200 users"
+        "A list of 20 objects from FastAPI with Pydantic 1 on Uvicorn, Python 3.14, 200 users"
     )
 
 
@@ -81,7 +83,7 @@ def test_a_change_is_a_sentence_and_names_its_releases() -> None:
     series = SeriesName(machine="m", case=JSON, metric="pss_steady")
     record = synthetic.change_record(series=series)
     text = describe(record)
-    assert text.sentence == "FastAPI's JSON needs 3.10 % more memory (2.50…3.70 %)"
+    assert text.sentence == "A JSON response from FastAPI needs 3.10 % more memory (2.50…3.70 %)"
     assert text.releases == "granian 2.8.6 → 2.8.7"
     assert describe(record.model_copy(update={"culprit": None})).releases == ""
     moved = (("a", "2", "1"), ("b", "3", None))

@@ -145,4 +145,6 @@ def test_a_mark_has_the_size_that_the_evidence_has_of_its_own_series(tmp_path: P
     known, unknown = marks(OTHER)
     assert known == ("▲ −3.00 %", "better", f"faster −3.00 % (−4.00…−2.00 %), {because}")
     assert unknown[:2] == ("▼", "worse"), "no duet says how much"
-    assert unknown[2].startswith("together with: FastAPI's JSON needs 3.10 % more CPU per request")
+    assert unknown[2].startswith(
+        "together with: A JSON response from FastAPI needs 3.10 % more CPU per request"
+    )

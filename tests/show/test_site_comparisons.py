@@ -165,7 +165,10 @@ def test_choices_stand_side_by_side(tmp_path: Path) -> None:
     assert [page.text.count(one) for one in headings] == [1, 1, 1]
     assert sorted(headings, key=page.text.index) == headings
     servers, loops, pythons = re.split("Event loops on|Interpreters on", page.text)
-    assert "FastAPI's JSON, Python 3.14, 128 connections granian 1.19 → uvicorn 1.19" in servers
+    assert (
+        "A JSON response from FastAPI, Python 3.14, 128 connections granian 1.19 → uvicorn 1.19"
+        in servers
+    )
     assert "100 µs → 97.0 µs ▲ faster −3.00 % (−4.00…−2.00 %)" in servers
     assert "10.0 ms → 20.0 ms not judged" in servers
     assert older.head.label not in page.text

@@ -64,7 +64,7 @@ def test_the_last_change_has_its_day_release_and_size(tmp_path: Path) -> None:
     save(tmp_path)
     assert (
         headline(tmp_path)
-        == f"Last change, 20 Nov 2026, granian 2.8.6 → 2.8.7: FastAPI's JSON {SAID}."
+        == f"Last change, 20 Nov 2026, granian 2.8.6 → 2.8.7: A JSON response from FastAPI {SAID}."
     )
     page = front(tmp_path)
     assert "On Granian, Python 3.14, 128 connections. No other change is open." in page.text
@@ -82,11 +82,11 @@ def test_the_last_change_comes_before_the_worst_open_one(tmp_path: Path) -> None
     last = save(tmp_path, id="gain", when=newer, status="closed", culprit=culprit, **gain)
     said = "needs 4.00 % less CPU per request (3.00…5.00 %)"
     assert headline(tmp_path) == (
-        f"Last change, 22 Nov 2026, fastapi 0.163.1 → 0.163.2: FastAPI's JSON {said}."
+        f"Last change, 22 Nov 2026, fastapi 0.163.1 → 0.163.2: A JSON response from FastAPI {said}."
     )
     page = front(tmp_path)
     worst_open = "Worst change not undone ▼ slower Since 20 Nov 2026 : granian 2.8.6 → 2.8.7 ."
-    assert f"{worst_open} FastAPI's JSON {SAID}." in page.text
+    assert f"{worst_open} A JSON response from FastAPI {SAID}." in page.text
     assert {f"./c/{record.id}/" for record in (last, worst)} <= set(page.links)
     save(tmp_path, status="closed")
     assert "No change is open." in front(tmp_path).text
@@ -186,7 +186,7 @@ def test_a_shared_link_has_a_card_of_words(tmp_path: Path) -> None:
     record = save(tmp_path, method=METHOD)
     page = sites.read(site_builds.build(tmp_path) / "c" / record.id / "index.html")
     card = {tag["property"]: tag["content"] for _, tag in page.tags if "property" in tag}
-    assert card["og:title"] == f"FastAPI's JSON {SAID}"
+    assert card["og:title"] == f"A JSON response from FastAPI {SAID}"
     assert "+3.10 %, 95 % interval +2.50…+3.70 %" in card["og:description"]
     sure = trends.change_card(site_builds.gather_site(tmp_path), record).sure
     assert sure == "95 % interval +2.50…+3.70 %, confirmed by 14 duets on m"

@@ -81,7 +81,7 @@ def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:
     assert "and 1 more of 2 cases since 0.10.0" in listed, "0.10.1 may have done it"
     assert listed.index("fastapi") < listed.index("Other packages") < listed.index("uvloop")
     package = text("fastapi")
-    endpoint = "FastAPI's JSON, Granian, 128 connections"
+    endpoint = "A JSON response from FastAPI, Granian, 128 connections"
     assert package.index(endpoint) < package.index("Effect, compared"), "the picture comes first"
     assert "Other cases that moved" not in package, "there is one endpoint"
     for python in ("3.14", "3.14t"):
@@ -92,7 +92,7 @@ def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:
     again = f"duetbench compare --base-with fastapi==0.10.0 --with fastapi==0.11.0 --select {JSON}"
     assert again in release
     assert "starlette 1.8.0 1.15.0 current" in release, "what came with it"
-    on = "FastAPI's JSON on Granian, Python"
+    on = "A JSON response from FastAPI on Granian, Python"
     assert f"Moved {on} 3.14, 128 connections ▼ slower +20.0 %" in release
     assert f"{on} 3.14t (free-threaded), 128 connections ▼ slower +8.91 %" in release
     still = text("fastapi/0.10.0")
@@ -120,7 +120,7 @@ def test_the_largest_steps_of_the_year_are_named_first_machines_apart(tmp_path: 
     files.save(tmp_path / "results", attributing.attribution())
     listed = sites.read(site_builds.build(tmp_path) / "p" / "index.html").text
     assert "1 of 2 releases since 8 Oct 2026 moved a case" in listed
-    case = "FastAPI's JSON on Granian, Python 3.14, 128 connections"
+    case = "A JSON response from FastAPI on Granian, Python 3.14, 128 connections"
     # 0.001 and 0.004: 0.0041231 with 11 degrees of freedom (289 / 25.7), t 2.2010.
     sizes = "▼ slower +25.0 % (+23.9…+26.1 %) Another CPU ▼ slower +20.0 % (+18.9…+21.1 %)"
     step = f"fastapi 0.10.0 → 0.11.0 15 Oct 2026 {case} {sizes} {FIRST.machine.cpu}"
@@ -148,7 +148,7 @@ def test_starts_without_load_have_a_table_of_their_own(tmp_path: Path) -> None:
     listed = sites.read(built / "index.html").text
     assert "1 of 2 releases since 8 Oct 2026 moved a case" in listed
     requests, starts_ = listed.split("Starts without load ")
-    assert "fastapi 0.10.0 → 0.11.0 15 Oct 2026 FastAPI's JSON on Granian" in requests
+    assert "fastapi 0.10.0 → 0.11.0 15 Oct 2026 A JSON response from FastAPI on Granian" in requests
     on = "FastAPI with 144 routes over 50 models on Uvicorn, Python 3.14"
     step = f"fastapi 0.10.0 → 0.11.0 15 Oct 2026 {on} · CPU to start ▼ slower +50.0 %"
     assert step in starts_

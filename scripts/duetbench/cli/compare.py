@@ -35,7 +35,7 @@ from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.github import actions
-from duetbench.host.console import Console
+from duetbench.host.console import Console, errors
 from duetbench.judge.comparison import Contrast, Extent, compare, require_code
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Sides
@@ -43,7 +43,7 @@ from duetbench.judge.session import InterruptedComparison, Question
 from duetbench.project.setting import Setting
 from duetbench.show.answer import covers, exit_code
 from duetbench.show.comparison_text import as_markdown, print_comparison
-from duetbench.show.view import side_text
+from duetbench.show.view import make_view, side_text
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
 from duetbench.store.result_files import comparison_file
@@ -98,6 +98,9 @@ def compare_command(
         Option("--results", metavar="FOLDER", help="Keep the comparison here, for the site."),
     ] = None,
     details: DetailsOption = False,
+    oneline: Annotated[
+        bool, Option("--oneline", help="Print the verdict alone, on one line.")
+    ] = False,
     fail_on: Annotated[
         Literal["undecided", "slower", "instructions"],
         Option(
@@ -165,6 +168,8 @@ def compare_command(
     console = console_for(
         {"--output": output, "--markdown": markdown, "--html": html, "--why": why}
     )
+    if oneline:
+        console = errors()
     project = repository(console)
     clean_up(console)
     project = with_options(project, options, pythons)
@@ -203,7 +208,7 @@ def compare_command(
         except InterruptedComparison as problem:
             comparison, interruption = problem.comparison, problem
     try:
-        text = as_markdown(comparison)
+        text = as_markdown(comparison, code=attribution)
         actions.summary(text)  # for the page of the job, in GitHub Actions
         put(text, markdown)
         put(comparison.model_dump_json(indent=1) + "\n", output)
@@ -211,8 +216,11 @@ def compare_command(
         if attribution is not None:
             put(attribution.model_dump_json() + "\n", why)
     finally:
-        print_comparison(console, comparison, details=details)
-        if attribution is not None:
+        if oneline:
+            Console().say(make_view(comparison).headline)
+        else:
+            print_comparison(console, comparison, details=details, code=attribution)
+        if attribution is not None and details:
             console.say("")
             hook("why:print_attribution")(console, attribution)
         _keep(comparison, results, console)
@@ -228,7 +236,7 @@ def _keep(comparison: Comparison, results: Path | None, console: Console) -> Non
         console.say(f"\nsaved: {files.save(results, comparison)}")
     # In a job or a sandbox the folder may be gone when somebody reads this.
     elif console.is_terminal and comparison_file(comparison).is_file():
-        console.say(f"\nSaved; the whole report: duetbench show {comparison.id}")
+        console.say("\nSaved; the whole report: duetbench show latest")
 
 
 def _sizes(texts: Sequence[str]) -> dict[Concern, float]:

@@ -129,7 +129,7 @@ def narrowed_line(search: Narrowed) -> str:
 
 def _effect(effect: Effect) -> str:
     within = formats.ends(effect.interval)
-    return f"{formats.percent(effect.ratio)} ({within}, {effect.duets} duets)"
+    return f"{formats.change(effect.interval)} ({within}, {effect.duets} duets)"
 
 
 def commands(record: Change) -> tuple[tuple[str, str], ...]:

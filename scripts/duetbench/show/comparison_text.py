@@ -186,7 +186,7 @@ def as_markdown(
 ) -> str:
     """Write a comparison as Markdown: what people need fits a dozen lines, the rest is folded.
 
-    `lead` are paragraphs above the table.
+    `lead` are paragraphs above the table, which name the packages that differ.
     """
     view = make_view(comparison)
     answer = with_code(view.answer, code)
@@ -196,7 +196,7 @@ def as_markdown(
         f"### {formats.escape(answer.verdict)}",
         *lead,
         formats.grid(head, ["---", "---:", "---"], cells) if cells else "",
-        *map(_code, answer.causes),
+        *(_code(cause) for cause in answer.causes if not (lead and cause.startswith("package"))),
         formats.escape(". ".join(filter(None, (answer.sure, answer.advice)))),
     ]
     summary = f"All figures{f' ({more} more)' if more > 0 else ''} · method · repeat it"
