@@ -21,7 +21,7 @@ _MODULES: Final = sorted(
 )
 
 STATEMENTS: Final = {
-    "scripts/duetbench": 19_500,
+    "scripts/duetbench": 19_750,
     "scripts/observatory": 6_500,
     "benchmarks": 800,
     "tests": 20_000,
@@ -31,7 +31,7 @@ raises it by 250, in a commit of its own."""
 PAGES: Final = 2_750
 """Upper bound of lines of the pages' scripts, styles and templates."""
 MODULES: Final = {"duetbench": 155, "observatory": 68}
-REACH: Final = {"run": (74, 9_250), "compare": (119, 15_800)}
+REACH: Final = {"run": (74, 9_250), "compare": (119, 16_000)}
 """Modules and statements that a verb's module imports, directly or not."""
 CHAIN: Final = 14
 """Modules in the longest chain of imports."""

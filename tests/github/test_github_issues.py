@@ -23,7 +23,7 @@ SERIES = SeriesName(machine="cloud-2c-1a2b", case=CASE, metric="server_cpu_per_r
 
 
 def record(name: str = "one", **more: Any) -> Change:
-    """A change of +3.10 % that granian 2.8.7 has caused."""
+    """A change of +3.1 % that granian 2.8.7 has caused."""
     fields: dict[str, Any] = {
         "series": SERIES,
         "before_run": "20261119T020000Z-nightly-aaaaaaaa",
@@ -56,14 +56,15 @@ def test_a_change_becomes_one_issue_and_is_never_announced_twice(step: Step) -> 
     (issue,) = step.github.state.issues
     assert line == f"one: opened {issue['html_url']}"
     assert issue["title"] == (
-        "granian 2.8.6 → 2.8.7: A JSON response from FastAPI needs 3.10 % more CPU per request (2.50…3.70 %)"
+        "granian 2.8.6 → 2.8.7: A JSON response from FastAPI needs 3.1 % more CPU per request "
+        "(2.5…3.7 %)"
     )
     assert [label["name"] for label in issue["labels"]] == ["duetbench", "slower"]
     lines = issue["body"].splitlines()
     assert lines[1:15] == [
-        "**A JSON response from FastAPI needs 3.10 % more CPU per request (2.50…3.70 %)**, for good.",
+        "**A JSON response from FastAPI needs 3.1 % more CPU per request (2.5…3.7 %)**, for good.",
         "",
-        "- **change**: +3.10 % (+2.50…+3.70 %, 95 % interval): slower",
+        "- **change**: +3.1 % (+2.5…+3.7 %, 95 % interval): slower",
         (
             "- **what**: A JSON response from FastAPI on Granian, Python 3.14t (free-threaded), "
             "2 workers, 256 connections"

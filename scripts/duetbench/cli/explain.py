@@ -7,14 +7,14 @@ from typing import Annotated, Final
 
 from typer import Argument
 
-import duetbench
 from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.metrics import METRICS
 from duetbench.host.console import Console
 
+_PACKAGE: Final = Path(__file__).parents[1]
 _PLACES: Final = (
-    Path(duetbench.__file__).with_name("glossary.md"),  # in a wheel
-    Path(duetbench.__file__).parents[2] / "docs" / "glossary.md",  # in a checkout
+    _PACKAGE / "glossary.md",  # in a wheel
+    _PACKAGE.parents[1] / "docs" / "glossary.md",  # in a checkout
 )
 
 _LINK: Final = re.compile(r"\[([^]]*)\]\([^)]*\)")

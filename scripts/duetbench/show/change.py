@@ -75,7 +75,7 @@ def describe(record: Change) -> ChangeText:
         word = formats.verdict(metric, record.verdict).partition(" ")[2]
     several = len(record.parts) > 1
     cause = ", ".join(
-        release_names(share) + (f": {formats.percent(share.ratio)}" if several else "")
+        release_names(share) + (f": {formats.change(share.interval)}" if several else "")
         for share in record.parts
     )
     if not cause and record.culprit:
@@ -119,7 +119,7 @@ def share_effect(share: Share) -> str:
 def narrowed_line(search: Narrowed) -> str:
     """Describe the effects of releases that were compared with an anchor one by one."""
     steps = "; ".join(
-        f"{release_names(step)} {formats.percent(step.ratio)} ({formats.ends(step.interval)})"
+        f"{release_names(step)} {formats.change(step.interval)} ({formats.ends(step.interval)})"
         for step in search.steps
     )
     left = "" if search.complete else "; others between these were not measured"
