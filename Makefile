@@ -6,6 +6,8 @@
 # docs   docs/ as pages in DOCS, beside which `observatory site` puts the history and links them
 # programs  what only tests want: act and actionlint (built by Go), a browser, PostgreSQL, systemd
 #        (by apt as root or in CI); without them their tests are skipped, but not in CI
+# quick  the tests without servers, browsers, builds and systemd: a minute; COVERAGE=1 tells how much
+#        of the code they run. PYTHON=3.14 is a version that uv finds or installs
 # test   the test suite; TESTS= selects, JOBS= so many at once (of all tests four, since many wait;
 #        of those that TESTS names one, which begins at once); what failed beside others is tried
 #        once more alone, by name and in sight
@@ -27,10 +29,15 @@ GO_PROGRAMS := github.com/nektos/act@v0.2.89 github.com/rhysd/actionlint/cmd/act
 GO_PLACES := $(addprefix $(CACHE)/tools/,$(notdir $(GO_PROGRAMS)))
 APT := $(if $(filter 0,$(shell id -u)),apt-get,$(if $(CI),sudo --non-interactive apt-get,:))
 
-.PHONY: harness tools setup bench docs programs test check lock dist try publish
+.PHONY: harness tools setup bench docs programs quick test check lock dist try publish
 
 harness:
+ifeq ($(filter 3.%,$(PYTHON)),)
 	@$(PYTHON) scripts/bootstrap.py
+else
+	@uv() { python3 scripts/bootstrap.py python "$$@" $(PYTHON); }; \
+	uv find --system >/dev/null 2>&1 || uv install --quiet; "$$(uv find --system)" scripts/bootstrap.py
+endif
 
 tools: harness
 	@$(BIN)/duetbench setup --no-stacks
@@ -56,6 +63,14 @@ programs: $(GO_PLACES)
 	$(APT) install --yes --no-install-recommends $$1; } || echo "$$1 is not here; tests use it"; }; \
 	has() { command -v $$1 >/dev/null; }; has chromium || has chromium-browser || get chromium; \
 	has initdb || has pg_ctlcluster || get postgresql; has systemd-analyze || get systemd
+
+quick: harness
+ifdef COVERAGE
+	@$(BIN)/coverage run -m pytest -m 'not real and not long' $(TESTS)
+	@$(BIN)/coverage report --format=markdown >>$(or $(GITHUB_STEP_SUMMARY),/dev/stdout)
+else
+	@$(BIN)/pytest -n $(shell nproc) --dist worksteal -m 'not real and not long' $(TESTS)
+endif
 
 test: setup programs
 ifeq ($(JOBS),1)

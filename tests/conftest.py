@@ -7,23 +7,24 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import filelock
 import psutil
 import pytest
 from rich.console import Console
 
 from bare import NOBODY, Programs
-from bench import Bench, make_checkout
+from bench import Bench, Once, make_checkout
 from duetbench.core import protocol
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.judge import dependencies
 from duetbench.measure import verify
-from duetbench.project import interpreters
+from duetbench.project import source_builds
 from fake_github import FakeGitHub
 from steps import Step
 
@@ -49,7 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
         start = int(worker["workerid"][2:]) * len(places) // worker["workercount"]
         config.args = places[start:] + places[:start]
     sys.dont_write_bytecode = False
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    for name in ("PYTHONDONTWRITEBYTECODE", source_builds.BUILDER):
+        os.environ.pop(name, None)
     folders = os.environ["PATH"].split(os.pathsep)
     own = str(Path(sys.executable).resolve().parent)  # a shim may have started it
     programs = [folder for folder in folders if Path(folder).name != "shims"]
@@ -139,7 +141,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, and no archive named in the environment."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv(interpreters.ARCHIVE, raising=False)
+    monkeypatch.delenv(source_builds.ARCHIVE, raising=False)
     return tmp_path / "cache" / "duetbench"
 
 
@@ -152,6 +154,25 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name.upper(), NOBODY)
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """A function that returns a folder of this name, which only the first worker fills."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def folder(name: str, fill: Callable[[Path], object]) -> Path:
+        place = shared / name
+        with filelock.FileLock(f"{place}.lock"):
+            if not (place / "filled").exists():
+                shutil.rmtree(place, ignore_errors=True)  # of a worker that failed
+                place.mkdir()
+                fill(place)
+                (place / "filled").touch()
+        return place
+
+    return folder
 
 
 @pytest.fixture(scope="session")

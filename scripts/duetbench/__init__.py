@@ -9,29 +9,41 @@ from duetbench.core import __version__ as __version__
 
 if TYPE_CHECKING:
     from duetbench.api import (
+        Attribution,
+        Cause,
+        CommitCause,
         Comparison,
         Contrast,
         Extent,
         Points,
         Run,
         Target,
+        bisect,
+        bisect_releases,
         compare,
         load,
         run,
         tables,
+        why,
     )
 
 __all__ = [
+    "Attribution",
+    "Cause",
+    "CommitCause",
     "Comparison",
     "Contrast",
     "Extent",
     "Points",
     "Run",
     "Target",
+    "bisect",
+    "bisect_releases",
     "compare",
     "load",
     "run",
     "tables",
+    "why",
 ]
 
 

@@ -11,28 +11,40 @@ from duetbench.core.model import Profile, Run
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator
 from duetbench.judge import comparison as comparisons
+from duetbench.judge import revisions
 from duetbench.judge.comparison import DEFAULT_SEED, Contrast, Extent
 from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.preparation import Scope
+from duetbench.judge.why import attribute as attribution
 from duetbench.project import target as targets
-from duetbench.project.plan import make_plan
+from duetbench.project.plan import make_plan, profile_with
 from duetbench.project.project import Project
-from duetbench.project.settings import Target
+from duetbench.project.target import Target
 from duetbench.show.tidy import tables
 from duetbench.store import result_files
+from duetbench.store.attribution import Attribution
+from duetbench.store.change import Cause, CommitCause
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
+from duetbench.trend import commit_search, mixed_locks
 
 __all__ = [
+    "Attribution",
+    "Cause",
+    "CommitCause",
     "Comparison",
     "Contrast",
     "Extent",
     "Points",
     "Run",
     "Target",
+    "bisect",
+    "bisect_releases",
     "compare",
     "load",
     "run",
     "tables",
+    "why",
 ]
 
 
@@ -78,9 +90,7 @@ def compare(
         contrast = Contrast((contrast, None))
     project = _project(root, target)
     with machine():
-        return comparisons.compare(
-            project, contrast, extent or Extent(), reporter or Reporter(Console(quiet=True))
-        )
+        return comparisons.compare(project, contrast, extent or Extent(), reporter or _silent())
 
 
 def _project(root: Path | None, target: Target | None) -> Project:
@@ -128,3 +138,90 @@ def run(
         plan = make_plan(place.cases, profile, list(select), launches, seed, seconds)
         finished, _ = execute(plan, place, results or project.results, console)
     return finished
+
+
+def bisect(
+    good: str,
+    bad: str = "HEAD",
+    target: Target | None = None,
+    *,
+    select: str = "*",
+    seconds: float = 1800.0,
+    root: Path | None = None,
+    reporter: Reporter | None = None,
+) -> CommitCause | None:
+    """Find which commit of a repository did it; prints nothing.
+
+    Args:
+        good: A revision before the change.
+        bad: One after it.
+        target: The application; default: what the repository declares.
+        select: A glob over the ids of cases.
+        seconds: Of load at most, where counts of instructions tell nothing.
+        root: The repository; default: the one around the working directory.
+        reporter: Gets what is done meanwhile.
+
+    Returns:
+        The commit with its size; None if nothing differs between the two.
+
+    Raises:
+        DuetbenchError: Nothing can be searched; the message says what to do.
+    """
+    project = _project(root, target)
+    with machine():
+        return commit_search.search(project, (good, bad), select, seconds, reporter or _silent())
+
+
+def bisect_releases(
+    evidence: Comparison | tuple[str, str],
+    target: Target | None = None,
+    *,
+    select: str | None = None,
+    seconds: float = 1800.0,
+    root: Path | None = None,
+    reporter: Reporter | None = None,
+) -> Cause:
+    """Find which release did it, of a comparison or between two lock files; prints nothing.
+
+    Args and errors as `bisect`; without `select` the case that moved most surely is searched.
+    """
+    project = _project(root, target)
+    with machine():
+        return mixed_locks.search(project, evidence, select, seconds, reporter or _silent())[1]
+
+
+def why(
+    contrast: Contrast | str | None = None,
+    target: Target | None = None,
+    *,
+    select: Sequence[str] = (),
+    start: bool = False,
+    root: Path | None = None,
+    reporter: Reporter | None = None,
+) -> tuple[Attribution, ...]:
+    """Rank the functions that differ between two sides, by instructions; prints nothing.
+
+    Args:
+        contrast: As of `compare`.
+        target: The application; default: what the repository declares.
+        select: Globs over the ids of cases; one to four pieces of code are counted.
+        start: Time the application's import instead of requests.
+        root: The repository; default: the one around the working directory.
+        reporter: Gets what is done meanwhile.
+
+    Raises:
+        DuetbenchError: Nothing can be counted; the message says what to do.
+    """
+    if not isinstance(contrast, Contrast):
+        contrast = Contrast((contrast, None))
+    project, reporter = _project(root, target), reporter or _silent()
+    profile = profile_with(project.cases, tuple(select))
+    with machine(), revisions.copies() as copies:
+        logs = paths.state_dir() / "logs"
+        scope = Scope(profile, tuple(select), logs, reporter, copies, loaded=False)
+        pairs = attribution.once(contrast.prepare(project, scope), start=start)
+        return tuple(attribution.attribute(*pair, reporter) for pair in pairs)
+
+
+def _silent() -> Reporter:
+    return Reporter(Console(quiet=True))

@@ -11,8 +11,9 @@ import pytest
 
 from bench import Done, invoke
 from duetbench.core.protocol import DUET_PROTOCOL
+from duetbench.project import locks
+from duetbench.project.anchor import anchor_file, load_anchor
 from duetbench.project.project import Project
-from duetbench.project.settings import anchor_file, load_anchor
 from duetbench.store import files, points
 from duetbench.store.comparison import Duet
 from duetbench.store.points import Points
@@ -59,7 +60,7 @@ def scene(
     file.write_text(both.replace("quick = {", "nightly = { seconds = 1 }\nquick = {"))
     with serving(monkeypatch, tmp_path / "uv") as index:
         index.add("alpha", "1.0", "2026-01-10")
-        write(root, "apps/stacks/one.txt", Project(root).resolve("one", date(2026, 1, 15)))
+        write(root, "apps/stacks/one.txt", locks.resolve(Project(root), "one", date(2026, 1, 15)))
         git(root, "init", "--quiet", "--initial-branch=main")
         commit(root, "Everything")
         made = Scene(root, tmp_path / "results", lambda *words: invoke(capsys, monkeypatch, words))
@@ -71,6 +72,7 @@ def read(scene: Scene) -> list[points.Points]:
     return [files.read(Points, path) for path in files.paths(Points, scene.results)]
 
 
+@pytest.mark.real
 def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
     done = scene.call("observatory", "anchor", "run")
     assert (done.code, "declare the present state as one" in done.err) == (2, True)
@@ -117,6 +119,7 @@ def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
     assert min(point.duets for one in chain.cases for point in one.points[:1]) >= 20
 
 
+@pytest.mark.real
 def test_an_anchor_that_cannot_be_played_any_more_is_replaced(scene: Scene) -> None:
     scene.anchored("first")
     old = anchor_file(scene.root).read_text()
@@ -133,6 +136,7 @@ def test_an_anchor_that_cannot_be_played_any_more_is_replaced(scene: Scene) -> N
     assert scene.instruments.duet_log == []
 
 
+@pytest.mark.real
 def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path) -> None:
     """What fails has no point, and its reason; where and of what it is says the plan."""
     scene.anchored("first")
@@ -181,6 +185,7 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
     assert (done.code, "check that commit out" in done.err) == (2, True)
 
 
+@pytest.mark.real
 def test_points_are_saved_after_every_duet(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -202,6 +207,7 @@ def test_points_are_saved_after_every_duet(
     assert (saved[0], sorted(saved[-1])) == ([], [4, 5])
 
 
+@pytest.mark.real
 def test_what_the_anchor_did_not_have_has_no_point_yet(scene: Scene) -> None:
     """Of a stack that came later both sides have the same lock; the others are measured."""
     scene.anchored("first")
@@ -224,6 +230,7 @@ def test_what_the_anchor_did_not_have_has_no_point_yet(scene: Scene) -> None:
     )
 
 
+@pytest.mark.real
 def test_a_shallow_clone_fetches_the_anchor(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

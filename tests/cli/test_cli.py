@@ -114,7 +114,7 @@ def test_every_verb_is_found_by_its_row(verbs: dict[str, Any], program: str) -> 
     listed = [f"{program} {words}{verb}" for words, rows in tables.items() for verb in rows]
     assert set(listed) <= set(verbs)
     assert all(verbs[verb].help for verb in listed)
-    shared = {"__init__", "answers", "options", "sides", "target_options"}
+    shared = {"__init__", "answers", "options", "side_options", "target_options"}
     modules = {path.stem for path in Path(module.__path__[0]).glob("*.py")} - shared
     rows = [row for table in tables.values() for row in table.values()]
     assert {module for module, _ in rows} == modules

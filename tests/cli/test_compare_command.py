@@ -15,8 +15,8 @@ from duetbench.core.metrics import WORK
 from duetbench.core.model import Missing, Verdict
 from duetbench.judge import counted, session
 from duetbench.judge.session import Question, empty_comparison
-from duetbench.project import settings
-from duetbench.show.answer import exit_code
+from duetbench.project import configuration
+from duetbench.show.conclusion import exit_code
 from duetbench.store import files
 from duetbench.store.comparison import CaseComparison, Comparison, Event, Instructions, Judgement
 from repos import borrow_cache, commit, git, make_repository, make_shop, write
@@ -129,6 +129,7 @@ def test_a_gate_can_trust_a_recorded_comparison(recorded: str, reference_results
     assert exit_code(comparison(cases=(), planned=0, micro=left_out)) == 3
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("repository")
 def test_wrong_usage_is_refused(bench: Bench) -> None:
     for arguments, sentence in (
@@ -145,9 +146,9 @@ def test_wrong_usage_is_refused(bench: Bench) -> None:
 def test_sizes_to_act_on_are_keys_of_a_repository_too(tmp_path: Path) -> None:
     for name, size in (("right", "20%"), ("wrong", "20")):
         write(tmp_path / name, "duetbench.toml", f"material = {{ tail = '{size}' }}\n")
-    assert settings.load(tmp_path / "right").material == {"tail": 0.2}
+    assert configuration.load(tmp_path / "right").material == {"tail": 0.2}
     with pytest.raises(DeclarationError, match=r"expected a size such as 2\.5%, found '20'"):
-        settings.load(tmp_path / "wrong")
+        configuration.load(tmp_path / "wrong")
 
 
 @pytest.mark.parametrize("verb", [("compare", "HEAD~1"), ("run",)])
@@ -168,6 +169,7 @@ def test_a_repository_that_declares_nothing_is_never_exchanged_for_ours(
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.real
 def test_what_only_documents_change_is_not_measured(repository: Path, bench: Bench) -> None:
     commit(repository, "Words", **{"README.md": "# Better words\n"})
     files = [bench.folder / name for name in ("c.json", "c.md")]
@@ -208,6 +210,7 @@ def play(bench: Bench, patch: pytest.MonkeyPatch, played: _Played, *arguments: s
     return bench("compare", *SELECTED, *arguments)
 
 
+@pytest.mark.real
 def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
     repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,6 +243,7 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
     assert json.loads(file.read_text())["reproduce"] == [again]
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("repository")
 def test_an_interrupted_comparison_is_shown_as_far_as_it_came(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
@@ -253,6 +257,7 @@ def test_an_interrupted_comparison_is_shown_as_far_as_it_came(
     assert "Partial: " in file.read_text()
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("repository")
 def test_reports_go_where_they_are_asked_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Standard output gets the document alone; a job of GitHub Actions its summary, unasked."""
@@ -266,6 +271,7 @@ def test_reports_go_where_they_are_asked_for(bench: Bench, monkeypatch: pytest.M
     assert "No change in 1 of 1 cases" in page.read_text()
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("repository")
 def test_a_file_that_cannot_be_written_hides_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch

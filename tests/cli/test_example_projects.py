@@ -1,5 +1,6 @@
 """Applications of somebody's own, measured with the commands that docs/applications.md shows."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -108,6 +109,31 @@ def test_two_commits_over_postgresql(
 def _databases(address: str) -> set[str]:
     found = psql(address, "select datname from pg_database where not datistemplate")
     return set(found.split())
+
+
+@pytest.mark.long
+@pytest.mark.real
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="Valgrind is not installed")
+def test_counts_name_the_commit_in_the_working_directory(
+    projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The application lies at the top of the repository: base is not counted as head is."""
+    root = laid_out(projects, "bare", monkeypatch)
+    source = (root / "bare.py").read_text("utf-8")
+    for number in range(1, 5):
+        work = "    sum(range(3000))\n" if number >= 3 else ""
+        text = source.replace("    token = f", f"{work}    token = f") + f"\n# {number}\n"
+        (root / "bare.py").write_text(text, "utf-8")
+        commit(root, f"Change {number}")
+    done = bench(
+        "bisect", "HEAD~4", "HEAD", "--app", "bare:app", "--env", f"BARE_TOKEN={SECRET}",
+        "--path", "/nothing", "--expect-status", "401", "--json",
+    )  # fmt: skip
+    assert done.code == 0, done
+    cause = json.loads(done.out)
+    assert cause["trait"]["metric"] == "instructions"
+    assert [commit["subject"] for commit in cause["commits"]] == ["Change 3"]
+    assert cause["share"] == pytest.approx(1.0, abs=0.01)
 
 
 @pytest.mark.real

@@ -19,7 +19,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import RunStatus, Status
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.measure import runner
-from duetbench.measure.runner import assemble
+from duetbench.measure.assembly import assemble
 from duetbench.project import plan as planning
 from duetbench.project import tools
 from duetbench.project.project import Project
@@ -113,13 +113,14 @@ def _commands(bench: Bench) -> Iterator[list[str]]:
             yield process.cmdline()
 
 
+@pytest.mark.real
 def test_a_run_is_resumed_under_its_own_conditions_only(bench: Bench, tmp_path: Path) -> None:
     plan = planning.make_plan(Project.here().cases, "quick", ["badapps/right"], 1, 1)
     here = assemble(Project.here(), plan.cases, tmp_path / "logs")
     run = runner.header(plan, here, bench.root)
     runner.require_resumable(run, here, bench.root)
     (stack,), (interpreter,) = run.stacks, run.interpreters
-    made = tools.oha_origin(tools.find_oha(Project.here().settings.oha))
+    made = tools.oha_origin(tools.find_oha(Project.here().configuration.oha))
     assert run.oha_origin == made
     other = "source" if made == "prebuilt" else "prebuilt"
     changes: list[tuple[str, dict[str, Any]]] = [

@@ -35,6 +35,7 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     return work_in(tmp_path / "shop", files, monkeypatch)
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("shop")
 def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
     for arguments, sentence in (
@@ -58,6 +59,7 @@ def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
         assert (done.code, sentence in done.err) == (2, True), done
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize(
     "words",
@@ -71,6 +73,7 @@ def test_a_long_name_is_refused_and_cut(bench: Bench, words: tuple[str, ...]) ->
     assert len(done.err) < 1000
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("shop")
 def test_who_measures_waits_and_prepares_nothing_beside_another(bench: Bench) -> None:
     hold = "import sys; from duetbench.host import machine\nwith machine.measuring(): "

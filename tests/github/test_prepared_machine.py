@@ -15,6 +15,8 @@ from bench import invoke
 from observatory.github import readiness, sandbox
 from steps import NIGHT
 
+pytestmark = pytest.mark.real
+
 ROOT: Final = Path(__file__).parents[2]
 SCRIPT: Final = ROOT / "scripts" / "prepare-runner.sh"
 UNITS: Final = "etc/systemd/system"

@@ -25,6 +25,8 @@ from duetbench.core.errors import ArtifactError, SetupError
 from duetbench.host import machine
 from observatory.github import sandbox
 
+pytestmark = pytest.mark.real
+
 MAIN: Final = """\
 import json, os, pathlib, signal, sys, time
 script = pathlib.Path(os.environ["STAND_IN"]).read_text()

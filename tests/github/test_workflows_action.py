@@ -253,6 +253,7 @@ def test_compared_code_leaves_nothing_for_who_writes(repository: Repository) -> 
     assert read("later-*") == later
 
 
+@pytest.mark.real
 def test_a_checkout_of_another_user_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

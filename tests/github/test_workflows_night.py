@@ -13,7 +13,7 @@ import yaml
 from acting import HOSTED, PROJECT, Stage, load, need
 from detecting import detect
 from duetbench.core.model import Run, StackRecord, Status, Verdict
-from duetbench.project import settings
+from duetbench.project import configuration
 from duetbench.store import files
 from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import Judgement, PackageChange
@@ -94,7 +94,7 @@ def confirmed(folder: Path, history: Sequence[Points]) -> Change:
     evidence, record = conclusion(
         candidate,
         saw,
-        oha=settings.load(PROJECT).oha.version,
+        oha=configuration.load(PROJECT).oha.version,
         started=datetime.now(UTC).isoformat(),
         played={"case": short, "commands": commands(short, MACHINE)},
     )
@@ -223,6 +223,7 @@ PUBLISHED: Final = (
 """What starts Publish: event, branch, event of the night that has ended; and whether it works."""
 
 
+@pytest.mark.real
 def test_the_night_of_a_fork_starts_and_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

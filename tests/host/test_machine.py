@@ -140,6 +140,7 @@ def test_another_home_is_the_same_machine_and_the_refusal_names_who_measures(
     assert "# ␛[2J import sys" in sentence
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
 def test_another_user_shares_the_lock() -> None:
     """Either way round: no file belongs to one of them."""
@@ -156,6 +157,7 @@ def test_another_user_shares_the_lock() -> None:
         assert said(after) == "measuring"
 
 
+@pytest.mark.long
 def test_a_killed_holder_holds_nothing() -> None:
     with another() as holder:
         assert said(holder) == "measuring"
@@ -165,6 +167,7 @@ def test_a_killed_holder_holds_nothing() -> None:
             assert "another duetbench" in said(other)
 
 
+@pytest.mark.long
 def test_who_was_started_by_the_holder_measures_for_it() -> None:
     """A descendant, that is; anybody else who says so is refused."""
     with measuring():
@@ -209,6 +212,7 @@ def test_a_pinned_thread_is_the_harness_of_its_core_alone() -> None:
     assert found == [pytest.approx(0.1, abs=0.04), whole]
 
 
+@pytest.mark.long
 def test_a_busy_machine_is_waited_for_and_after_that_is_an_error_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

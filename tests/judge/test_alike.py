@@ -16,10 +16,10 @@ from duetbench.core.model import Verdict
 from duetbench.judge import counted, revisions
 from duetbench.judge.comparison import Contrast
 from duetbench.judge.pairs import Side, Sides
-from duetbench.judge.sides import Scope
+from duetbench.judge.preparation import Scope
 from duetbench.measure.instructions import counting
 from duetbench.project.project import Project
-from duetbench.project.settings import Target
+from duetbench.project.target import Target
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
 from repos import commit, git, work_in
@@ -192,6 +192,7 @@ def test_counts_of_two_revisions_are_an_answer_without_a_duet(much: Path, bench:
     assert not case.duets
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("much")
 def test_the_python_api_returns_the_answer_and_prints_nothing(
     capsys: pytest.CaptureFixture[str],

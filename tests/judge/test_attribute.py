@@ -11,12 +11,13 @@ import pytest
 from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
 from duetbench.judge import counted
 from duetbench.judge.why.attribute import attribute
+from duetbench.measure.assembly import assemble
 from duetbench.measure.instructions import counting, profiling
 from duetbench.measure.instructions.profiling import Code, Observed, Profile
-from duetbench.measure.runner import equip
 from duetbench.measure.testbed import SideCase
-from duetbench.project.project import Deployment, Project
-from duetbench.project.settings import Target
+from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.project import Project
+from duetbench.project.target import Target
 from duetbench.show.change import AttributionText
 from duetbench.store.attribution import APPLICATION
 from duetbench.store.comparison import Instructions
@@ -78,15 +79,16 @@ def side(case: Case, root: Path, code: str) -> SideCase:
     (root / "src").mkdir(parents=True)
     (root / "src" / "shop.py").write_text(SHOP + code)
     target = Target(app="shop:app", env={"TOKEN": "s3cret-of-ours"})
-    project = Project(root, target, Deployment(root, {}, ("src",), "", {}))
-    found = equip(
+    project = DeployedTarget(root, target, root, {}, ("src",), "", {})
+    found = assemble(
         project, [case], root.parent / "logs", generator=Path("oha"),
-        locked={case.stack: Project.here().lock("gil-in-process")},
-        interpreters={case.python: Project.here().interpreter(case.python)},
+        lock=lambda _: Project.here().lock("gil-in-process"),
+        interpreter=Project.here().interpreter,
     )  # fmt: skip
     return SideCase(case, found)
 
 
+@pytest.mark.real
 def test_entries_of_one_side_alone_are_none(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

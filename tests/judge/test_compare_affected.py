@@ -12,12 +12,11 @@ from packaging.requirements import Requirement
 from bench import all_cases
 from duetbench.core.model import Case, InterpreterRecord, Load, LoadModel
 from duetbench.host import paths
-from duetbench.judge import affected, dependencies
-from duetbench.judge import pairs as pairs_
+from duetbench.judge import affected, dependencies, matching
 from duetbench.judge.affected import Diff
 from duetbench.judge.dependencies import Dependencies, Installed
 from duetbench.judge.pairs import Sides
-from duetbench.measure.runner import assemble
+from duetbench.measure.assembly import assemble
 from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.project.stacks import Stack
@@ -33,7 +32,7 @@ PLATFORM = MappingProxyType(dependencies.marker_environment("3.14.7"))
 
 @pytest.fixture(scope="module")
 def cases() -> tuple[Case, ...]:
-    usual = Project(ROOT).settings.usual
+    usual = Project(ROOT).configuration.usual
     declared = {case.id: case for case in all_cases("quick", "nightly") if case.python in usual}
     return tuple(declared.values())
 
@@ -77,6 +76,7 @@ WHICH: dict[str, Callable[[Case], bool]] = {
 }
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("what", "which"),
     [
@@ -103,10 +103,12 @@ def test_a_package_or_file_affects_the_cases_that_load_it(
     assert found.untouched == len(cases) - len(found.pairs)
 
 
+@pytest.mark.real
 def test_nothing_of_our_applications_is_unknown(loaded: Loaded) -> None:
     assert {one.unknown for one in loaded.values()} == {""}
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("files", "packages", "sentence"),
     [
@@ -262,11 +264,11 @@ def test_locks_are_compared_by_version_and_by_file(tmp_path: Path) -> None:
     a, b = "--hash=sha256:" + "a" * 64, "--hash=sha256:" + "b" * 64
     before = locked(tmp_path / "1", f"gone==1 {a}\nsame==1 {a} {b}\nup==1 {a}\nwheel==1 {a}\n")
     after = locked(tmp_path / "2", f"new==1 {a}\nsame==1 {b} {a}\nup==2 {a}\nwheel==1 {a} {b}\n")
-    found = pairs_.package_changes(before, after)
+    found = matching.package_changes(before, after)
     assert [(c.package, c.base, c.head) for c in found] == [
         ("gone", "1", None), ("new", None, "1"), ("up", "1", "2"), ("wheel", "1", "1"),
     ]  # fmt: skip
-    assert pairs_.package_changes(before, before) == ()
+    assert matching.package_changes(before, before) == ()
     case = make_case("one/a")
     loaded = {case.id: Dependencies(packages=frozenset({"wheel"}))}
     (pair,) = selected(Diff(packages=found[3:]), [case], loaded).pairs
@@ -294,7 +296,7 @@ def test_cases_are_compared_with_themselves_only() -> None:
         make_case("one/b", load=load, env={"WAIT": "3"}),
         make_case("one/new"),
     ]
-    pairs, missing = pairs_.match_cases(base, head)
+    pairs, missing = matching.match_cases(base, head)
     assert pairs == ((base[0], head[0]),)
     assert [(one.case, one.reason) for one in missing] == [
         ("one/b", "differs on head: env {} → {'WAIT': '3'}; load.connections 128 → 256"),

@@ -10,7 +10,7 @@ from comparing import CPU, GROWING, NOISY, SIX, UNSTEADY, WRONG, busy, duet, due
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import COUNTED, METRICS
 from duetbench.core.model import Flag, Verdict
-from duetbench.judge.pairs import CaseDuets, _p99, choose_metrics
+from duetbench.judge.samples import CaseDuets, _p99, choose_metrics
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.judge.statistics import Method, Sample, interval, moved_p
 from duetbench.store.comparison import Duet, Judgement

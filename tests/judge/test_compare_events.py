@@ -7,7 +7,7 @@ import pytest
 from comparing import CPU, busy, duets
 from duetbench.core.model import Verdict
 from duetbench.judge.events import together
-from duetbench.judge.pairs import CaseDuets
+from duetbench.judge.samples import CaseDuets
 from duetbench.judge.sequential_test import SequentialTest
 
 

@@ -17,10 +17,10 @@ from duetbench.judge.session import Question
 from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase
 from duetbench.project import tools
-from duetbench.project.names import INSIDE
+from duetbench.project.case_names import INSIDE
 from duetbench.project.project import Project
-from duetbench.show.answer import exit_code
-from duetbench.show.view import make_view
+from duetbench.show.comparison_view import make_view
+from duetbench.show.conclusion import exit_code
 from duetbench.store import files
 from duetbench.store.comparison import Comparison, Instructions, executes
 from fake_sessions import FakeInstruments, SilentReporter, side

@@ -10,9 +10,10 @@ import rich.console
 
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host.console import Narrator
-from duetbench.judge import affected, revisions, sides
+from duetbench.judge import affected, preparation, revisions
 from duetbench.judge.pairs import Sides
-from duetbench.judge.sides import Scope
+from duetbench.judge.preparation import Scope
+from duetbench.project import locks
 from duetbench.project.project import Project
 from duetbench.project.setting import AS_DECLARED, Setting
 from repos import (
@@ -72,9 +73,10 @@ def reasons(found: Sides) -> list[tuple[str, str]]:
 
 
 def revised(root: Path, base: str | None, head: str | None, scope: Scope) -> Sides:
-    return sides.of_revisions(Project(root), base, head, scope)
+    return preparation.of_revisions(Project(root), base, head, scope)
 
 
+@pytest.mark.real
 def test_each_revision_is_measured_from_its_own_files(repository: Path, scope: Scope) -> None:
     first = git(repository, "rev-parse", "HEAD")
     second = commit(repository, "Slower", apps__asgi__x="")
@@ -103,6 +105,7 @@ def test_each_revision_is_measured_from_its_own_files(repository: Path, scope: S
     assert revised(repository, second, third, scope).head.root != both.head.root
 
 
+@pytest.mark.real
 def test_a_change_of_somebodys_own_code_is_judged(shop: Path, everything: Scope) -> None:
     root, scope, api = shop, everything, "src/shop/api.py"
     append(root, api, "SLOW = True")
@@ -124,6 +127,7 @@ def test_a_change_of_somebodys_own_code_is_judged(shop: Path, everything: Scope)
     assert pair.reason == "tests/test_other.py; __init__.py loads code with __import__"
 
 
+@pytest.mark.real
 def test_what_is_not_committed_is_compared_without_being_changed(
     repository: Path, scope: Scope
 ) -> None:
@@ -157,6 +161,7 @@ def left_main(root: Path) -> str:
     return revisions.where_left_main(root, revisions.working(root)).commit
 
 
+@pytest.mark.real
 def test_base_is_where_head_left_main(repository: Path) -> None:
     root = repository
     left = git(root, "rev-parse", "HEAD")
@@ -184,6 +189,7 @@ def test_base_is_where_head_left_main(repository: Path) -> None:
     assert left_main(root) == left
 
 
+@pytest.mark.real
 def test_what_cannot_be_compared_is_refused_in_a_sentence(
     repository: Path, scope: Scope, tmp_path: Path
 ) -> None:
@@ -212,6 +218,7 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(
     assert [case.id for case in revised(repository, "HEAD", "HEAD~1", scope).base.cases] == [JSON]
 
 
+@pytest.mark.real
 def test_what_an_application_writes_is_gone_with_its_comparison(
     repository: Path, cache: Path, tmp_path: Path
 ) -> None:
@@ -234,6 +241,7 @@ def test_what_an_application_writes_is_gone_with_its_comparison(
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.real
 def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,6 +266,7 @@ def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
     assert reasons(affected.find(both)) == [(SHOP_CASE, api)]
 
 
+@pytest.mark.real
 def test_the_declarations_of_head_measure_both_sides(shop: Path, tmp_path: Path) -> None:
     root, declared, app = shop, "apps/load/experiment.toml", "apps/load/load_app.py"
 
@@ -292,9 +301,10 @@ def test_the_declarations_of_head_measure_both_sides(shop: Path, tmp_path: Path)
     assert (missing.case, missing.reason) == ("load/new/py3.14", "only head has it")
 
 
+@pytest.mark.real
 def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path: Path) -> None:
     globs = ("asgi-wsgi/asgi-json/py3.14/*", "gil-endpoints/sync_cpu/*")
-    both = sides.of_interpreters(Project(repository), "3.14", "3.14t", want(tmp_path, *globs))
+    both = preparation.of_interpreters(Project(repository), "3.14", "3.14t", want(tmp_path, *globs))
     assert both.cross
     assert (both.base.record.label, both.head.record.label) == ("3.14", "3.14t")
     assert {case.python for case in both.head.cases} == {"3.14t"}
@@ -311,17 +321,18 @@ def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path:
     assert not found.missing
     scope = want(tmp_path)
     with pytest.raises(UsageError, match=r"no interpreter '2\.7'; declared are"):
-        sides.of_interpreters(Project(repository), "3.14", "2.7", scope)
+        preparation.of_interpreters(Project(repository), "3.14", "2.7", scope)
     with pytest.raises(UsageError, match=r"two different interpreters, found 3\.14 twice"):
-        sides.of_interpreters(Project(repository), "3.14", "3.14", scope)
+        preparation.of_interpreters(Project(repository), "3.14", "3.14", scope)
 
 
+@pytest.mark.real
 def test_settings_are_compared_on_the_same_files(repository: Path, tmp_path: Path) -> None:
     """Of an experiment: each case once, as it is declared if it is, and what follows with it."""
     project, scope = Project(repository), want(tmp_path, "asgi-wsgi/*-json/py3.14/*")
 
     def pairs(base: Setting, head: Setting) -> list[tuple[str, str, str]]:
-        both = affected.find(sides.of_settings(project, base, head, scope))
+        both = affected.find(preparation.of_settings(project, base, head, scope))
         assert (both.cross, both.head.record.kind) == (True, "setting")
         recorded = (both.base.record.settings, both.head.record.settings)
         assert recorded == tuple({"server": setting.server} for setting in (base, head))
@@ -336,13 +347,13 @@ def test_settings_are_compared_on_the_same_files(repository: Path, tmp_path: Pat
     back = "uvicorn 0.54.0 instead of granian 2.8.7"
     assert pairs(granian, uvicorn) == [(head, base, back) for base, head, _ in served]
 
-    both = sides.of_settings(project, Setting(workers=1), Setting(workers=2), scope)
+    both = preparation.of_settings(project, Setting(workers=1), Setting(workers=2), scope)
     assert {(p.base.case.workers, p.case.workers, p.unequal) for p in both.pairs} == {(1, 2, True)}
     flask = [pair for pair in both.pairs if "wsgi-json" in pair.case.id]
     assert {(pair.base.case.slots, pair.case.slots) for pair in flask} == {(64, 128)}
     assert both.pairs[0].reason == "2 workers instead of 1 worker"
 
-    both = sides.of_settings(project, AS_DECLARED, Setting(env={"JIT": "1"}), scope)
+    both = preparation.of_settings(project, AS_DECLARED, Setting(env={"JIT": "1"}), scope)
     assert {(p.base.case.id, "JIT" in p.base.case.env) for p in both.pairs} >= {(one, False)}
     assert {pair.case.env["JIT"] for pair in both.pairs} == {"1"}
     assert both.pairs[0].reason == "JIT=1 instead of no JIT"
@@ -358,7 +369,7 @@ def test_settings_are_compared_on_the_same_files(repository: Path, tmp_path: Pat
     ):
         only = replace(scope, select=(f"{JSON}*",))
         with pytest.raises(UsageError, match=sentence):
-            sides.of_settings(project, base, head, only)
+            preparation.of_settings(project, base, head, only)
 
 
 @pytest.fixture
@@ -366,7 +377,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     root = make_tiny(tmp_path / "tiny")
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     with serving_beta(monkeypatch, tmp_path / "uv"):
-        Project.here().renew_locks(QUIET, as_of=date(2026, 2, 20))
+        locks.renew(Project.here(), QUIET, as_of=date(2026, 2, 20))
         yield root
 
 
@@ -379,9 +390,10 @@ def packages(both: Sides) -> list[dict[str, str]]:
     return [side.testbed.stacks["one"].packages for side in (both.base, both.head)]
 
 
+@pytest.mark.real
 def test_stacks_of_other_dates_and_versions_are_installed(tiny: Path, everything: Scope) -> None:
     lock = Project.here().lock_file("one").read_bytes()
-    both = sides.of_dates(Project(tiny), date(2026, 1, 31), None, everything)
+    both = preparation.of_dates(Project(tiny), date(2026, 1, 31), None, everything)
     assert packages(both) == [{"alpha": "1.0", "beta": "1.0"}, {"alpha": "1.0", "beta": "1.5"}]
     base = both.base.record
     assert (base.kind, base.commit, base.label) == ("stack", None, "stacks as of 2026-01-31")
@@ -397,20 +409,21 @@ def test_stacks_of_other_dates_and_versions_are_installed(tiny: Path, everything
     assert (move.stack, move.package, move.base, move.head) == ("one", "beta", "1.0", "1.5")
 
     # One package in another version moves nothing else.
-    both = sides.of_packages(Project(tiny), [], ["beta==1.0"], everything)
+    both = preparation.of_packages(Project(tiny), [], ["beta==1.0"], everything)
     assert packages(both) == [{"alpha": "1.0", "beta": "1.5"}, {"alpha": "1.0", "beta": "1.0"}]
     assert (both.base.record.label, both.head.record.label) == ("stacks as locked", "beta==1.0")
-    both = sides.of_packages(Project(tiny), ["beta==1.0"], ["beta==2.0"], everything)
+    both = preparation.of_packages(Project(tiny), ["beta==1.0"], ["beta==2.0"], everything)
     assert [one["beta"] for one in packages(both)] == ["1.0", "2.0"]
     assert (both.base.record.label, both.head.record.label) == ("beta==1.0", "beta==2.0")
-    same = affected.find(sides.of_packages(Project(tiny), [], ["alpha==1.0"], everything))
+    same = affected.find(preparation.of_packages(Project(tiny), [], ["alpha==1.0"], everything))
     assert same.empty_reason == "Nothing to judge: base and head do not differ."
 
 
+@pytest.mark.real
 def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Scope) -> None:
     def refused(text: str, sentence: str, error: type[Exception] = UsageError) -> None:
         with pytest.raises(error, match=sentence):
-            sides.of_packages(Project(tiny), [], [text], everything)
+            preparation.of_packages(Project(tiny), [], [text], everything)
 
     for text in ("beta", "beta @ file:///x"):
         refused(text, "expected a package and its version")
@@ -421,6 +434,7 @@ def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Scope) 
     refused("beta==1.0", r"changes nothing: stack one declares beta>=1\.5 and")
 
 
+@pytest.mark.real
 def test_a_repository_without_a_commit_is_copied_whole(tmp_path: Path) -> None:
     """Whoever has just begun has files, and no commit yet."""
     files = {"uv.lock": "", "backend/web.py": "app = None"}

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from comparing import CPU, busy, duet
 from duetbench.core import metrics
 from duetbench.core.model import Verdict
-from duetbench.judge.pairs import CaseDuets
+from duetbench.judge.samples import CaseDuets
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.store.comparison import Duet, Judgement
+
+pytestmark = pytest.mark.long
 
 SPREAD: Final = 0.012
 METRICS: Final = (CPU, "throughput", "pss_steady")

@@ -6,8 +6,8 @@ from typing import Final
 from duetbench.core.model import Case
 from duetbench.host import paths
 from duetbench.judge.counted import differ
-from duetbench.judge.pairs import CaseDuets
 from duetbench.judge.priors import Priors
+from duetbench.judge.samples import CaseDuets
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.project.project import Project
 from duetbench.store import files

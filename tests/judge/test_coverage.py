@@ -6,7 +6,7 @@ import pytest
 
 from comparing import SAME, comparison_of, judged_case
 from duetbench.judge import coverage
-from duetbench.show.view import make_view
+from duetbench.show.comparison_view import make_view
 from duetbench.store.comparison import Coverage
 
 BASE = """\

@@ -103,13 +103,12 @@ def simultaneous(fake: Sleeping) -> list[tuple[frozenset[int], frozenset[int]]]:
     ]
 
 
-@pytest.mark.parametrize("cores", [EIGHT, SIXTEEN], ids=["8", "16, hyper-threads, two nodes"])
 @pytest.mark.parametrize(
-    ("servers", "each", "share"),
+    ("cores", "servers", "each", "share"),
     [
-        pytest.param(4, 1, 0.6, id="four servers"),
-        pytest.param(3, 2, 0.65, id="three servers of two cases each"),
-        pytest.param(1, 1, 0.7, id="one case, whose next look may be one duet away"),
+        pytest.param(SIXTEEN, 4, 1, 0.6, id="16, hyper-threads, two nodes; four servers"),
+        pytest.param(EIGHT, 3, 2, 0.65, id="8; three servers of two cases each"),
+        pytest.param(EIGHT, 1, 1, 0.7, id="8; one case, whose next look may be one duet away"),
     ],
 )
 def test_two_pairs_side_by_side_say_the_same_in_half_the_time(
@@ -182,8 +181,9 @@ def test_launches_alone_find_the_machine_quiet(tmp_path: Path) -> None:
     assert len(simultaneous(fake)) == 1  # the first duets of both, which tell
 
 
-@pytest.mark.parametrize("failing", [0, 1])
-@pytest.mark.parametrize("how", ["signal", "interruption", "mistake"])
+@pytest.mark.parametrize(
+    ("how", "failing"), [("signal", 0), ("interruption", 1), ("mistake", 0), ("mistake", 1)]
+)
 def test_one_lane_that_fails_ends_the_comparison(how: str, failing: int, tmp_path: Path) -> None:
     """The other lane waits for a process for ever, which is ended; what was found is saved."""
     lanes = topology.plan(EIGHT)

@@ -10,8 +10,8 @@ import pytest
 
 from comparing import CPU, busy, comparison_of, duet, duets
 from duetbench.core.model import Verdict
-from duetbench.judge.pairs import CaseDuets
 from duetbench.judge.priors import FEWEST, MOST, SHIPPED, TOGETHER, Priors, Variance, fit
+from duetbench.judge.samples import CaseDuets
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.judge.statistics import Prior
 from duetbench.store import files

@@ -158,6 +158,6 @@ def test_of_many_modules_none_is_named_by_chance() -> None:
         rows = (moved_imports(ways, lambda name: name.partition(".")[0], least) for ways in both)
         return [{row.module for row in found} for found in rows]
 
-    false = [bool(found) for _ in range(200) for found in named(1.0, 0.0, 0.1)]
+    false = [bool(found) for _ in range(60) for found in named(1.0, 0.0, 0.1)]
     assert sum(false) <= 0.05 * len(false)
-    assert all(found - {None} == {"p0.m0"} for _ in range(20) for found in named(1.3, 0.005, 0.0))
+    assert all(found - {None} == {"p0.m0"} for _ in range(10) for found in named(1.3, 0.005, 0.0))

@@ -32,6 +32,7 @@ def both_in(python: Path, program: Path) -> tuple[SideCase, SideCase]:
     return SideCase(case, testbed), SideCase(case, testbed)
 
 
+@pytest.mark.real
 def test_each_duet_has_another_pair_of_copies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,6 +56,7 @@ def test_each_duet_has_another_pair_of_copies(
     assert not {one.pythons["current", "3.14"] for one in beside} & {*base, *head}
 
 
+@pytest.mark.real
 def test_a_copy_maps_nothing_of_the_original(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

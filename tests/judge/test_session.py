@@ -19,12 +19,13 @@ from duetbench.host.console import duration
 from duetbench.judge import session
 from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, differ
 from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.effects import Seen
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import tools
-from duetbench.show.answer import exit_code
-from duetbench.show.view import make_view
+from duetbench.show.comparison_view import make_view
+from duetbench.show.conclusion import exit_code
 from duetbench.store import result_files
 from duetbench.store.comparison import Comparison, Instructions
 from fake_sessions import (
@@ -195,11 +196,12 @@ def test_a_case_that_cannot_be_measured_leaves_its_time_to_the_others(compare: C
 
 
 @pytest.mark.parametrize(("failing", "noted"), [(1, True), (2, False)])
-def test_failures_of_all_cases_say_why_coverage_is_unknown(
+def test_failures_of_all_cases_say_why_nothing_was_observed(
     compare: Compare, failing: int, noted: bool
 ) -> None:
     fake, told = FakeInstruments(failing=frozenset(names(2)[:failing])), SilentReporter()
-    found = compare(fake, names(2), None, told, no_coverage="GET /nothing: found 404")
+    seen = Seen(reasons={names(2)[0]: "GET /nothing: found 404"})
+    found = compare(fake, names(2), None, told, seen=seen)
     assert [any("404" in note for note in one.notes) for one in (found, told)] == [noted] * 2
 
 

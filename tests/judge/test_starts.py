@@ -15,23 +15,24 @@ import rich.console
 
 from comparing import lines
 from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel, Verdict
-from duetbench.judge import counted, session
+from duetbench.judge import session
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Starts
-from duetbench.judge.pairs import CaseDuets, Pair, Sides, starting
+from duetbench.judge.pairs import Pair, Sides, starting
+from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.judge.session import Question
 from duetbench.judge.why import attribute
 from duetbench.measure import start
-from duetbench.measure.instructions import profiling
-from duetbench.measure.runner import equip
+from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import tools
-from duetbench.project.project import Deployment, Project
-from duetbench.project.settings import Target
-from duetbench.show.answer import exit_code
+from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.project import Project
+from duetbench.project.target import Target
 from duetbench.show.change import AttributionText
-from duetbench.show.view import make_view
+from duetbench.show.comparison_view import make_view
+from duetbench.show.conclusion import exit_code
 from duetbench.store.attribution import APPLICATION
 from duetbench.store.comparison import Comparison, Duet, Judgement, command, rebuilt
 from duetbench.store.files import Journal
@@ -216,11 +217,11 @@ def served(folder: Path, logs: Path, burn: float, wait: float, more: str = "") -
         python="3.14", stack="current", server="uvicorn", loop="asyncio", workers=1,
         load=Load(model=LoadModel.CLOSED, connections=4, duration=1, timeout=10), cores="split",
     )  # fmt: skip
-    ours, target = Project.here(), Deployment(folder, {}, (".",), "", {})
-    testbed: Testbed = equip(
-        Project(folder, Target(app="main:app"), target), [case], logs,
-        locked={"current": ours.lock("current")}, interpreters={"3.14": ours.interpreter("3.14")},
-        generator=tools.find_oha(ours.settings.oha),
+    ours, target = Project.here(), Target(app="main:app")
+    testbed: Testbed = assemble(
+        DeployedTarget(folder, target, folder, {}, (".",), "", {}), [case], logs,
+        generator=tools.find_oha(ours.configuration.oha), lock=ours.lock,
+        interpreter=ours.interpreter,
     )  # fmt: skip
     return SideCase(case, testbed)
 
@@ -239,19 +240,20 @@ def test_a_start_has_what_its_import_takes(state_home: Path, tmp_path: Path) -> 
 
         return start.perform(base, head, log, head_first=head_first, order=3)
 
-    for sides, verdict in (((quick, slow), Verdict.SLOWER), ((slow, quick), Verdict.FASTER)):
-        starts = CaseDuets(slow.case, start=True)
-        for head_first in (False, True, False):
-            found = pair(*sides, head_first=head_first)
-            assert (found.failed, found.order, found.alone) == ((), 3, tuple(sorted(NAMES))), found
-            starts.add(found)
-            few, many = (found.base, found.head)[:: 1 if verdict is Verdict.SLOWER else -1]
-            assert many["import_time"] / few["import_time"] == pytest.approx(3, rel=0.25)
-            assert many["start_cpu"] - few["start_cpu"] == pytest.approx(0.4, rel=0.5)
-            assert many["start_cpu"] > many["import_time"] >= 0.6
-            assert many["start_time"] >= 0.6 + 0.3
-            assert many["start_time"] > few["start_time"]
-        test = SequentialTest({"app": starts})
+    starts = [CaseDuets(slow.case, Mode.START) for _ in range(2)]
+    for head_first in (False, True, False):
+        found = pair(quick, slow, head_first=head_first)
+        assert (found.failed, found.order, found.alone) == ((), 3, tuple(sorted(NAMES))), found
+        few, many = found.base, found.head
+        starts[0].add(found)
+        starts[1].add(found.model_copy(update={"base": many, "head": few}))
+        assert many["import_time"] / few["import_time"] == pytest.approx(3, rel=0.25)
+        assert many["start_cpu"] - few["start_cpu"] == pytest.approx(0.4, rel=0.5)
+        assert many["start_cpu"] > many["import_time"] >= 0.6
+        assert many["start_time"] >= 0.6 + 0.3
+        assert many["start_time"] > few["start_time"]
+    for duets, verdict in zip(starts, (Verdict.SLOWER, Verdict.FASTER), strict=True):
+        test = SequentialTest({"app": duets})
         test.close()
         assert {one.metric: one.verdict for one in judge(test)["app"]}["import_time"] is verdict
     pairs = []
@@ -306,16 +308,3 @@ def test_the_function_and_the_module_that_a_start_has_more_of_are_named(
     text = AttributionText(found)
     assert text.headline.startswith("the import of main:app takes ")
     assert text.cause.startswith("The first row has ")
-    times: list[dict[str, float]] = []
-    for one in attribute.imports(sides):
-        with counted.program(one) as program:
-            starts = [
-                profiling.time_imports(
-                    program.python, program.payload, counted.IMPORT, env=program.env
-                )
-                for _ in range(3)
-            ]
-        # This clock goes on while others have the core: the shortest times are undisturbed.
-        times.append({name: min(start[name] for start in starts) for name in starts[0]})
-    assert "slow_module" not in times[0]
-    assert times[1]["slow_module"] > times[1]["main"] / 2 > times[0]["main"] / 2 > 0

@@ -20,15 +20,16 @@ from duetbench.core.model import Case, Flag, Launch, Verdict
 from duetbench.core.protocol import duet_load
 from duetbench.host import command
 from duetbench.judge import duet_loop, instruments, session
-from duetbench.judge.pairs import Pair, Sides, by_turns
+from duetbench.judge.pairs import Pair, Sides
+from duetbench.judge.samples import by_turns
 from duetbench.judge.session import Question
 from duetbench.measure import duet, warmup
-from duetbench.measure.runner import assemble
+from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
-from duetbench.show.answer import exit_code
-from duetbench.show.view import make_view
+from duetbench.show.comparison_view import make_view
+from duetbench.show.conclusion import exit_code
 from duetbench.store.comparison import Comparison, Curve, Duet, Instructions, Judgement, SideName
 from fake_sessions import SilentReporter, make_duet, side
 from synthetic import MACHINE, make_case, ok
@@ -154,6 +155,7 @@ KINDS: Final = [
 ][::5]  # each server, and each number of workers, threads and cores, several times
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("server", "workers", "threads", "cores"), KINDS)
 def test_what_scales_is_as_much_faster_as_it_is_alone(
     server: str, workers: int, threads: int | None, cores: int, tmp_path: Path

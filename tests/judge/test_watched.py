@@ -14,7 +14,7 @@ from duetbench.core.model import Case
 from duetbench.judge import affected, dependencies
 from duetbench.judge.dependencies import Installed
 from duetbench.judge.pairs import Pair
-from duetbench.measure.runner import assemble
+from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import ENTRY, SideCase, Testbed
 from duetbench.project.project import Project
 from duetbench.store.comparison import PackageChange
@@ -125,6 +125,7 @@ def test_a_real_server_says_what_it_has_loaded(case: Case, testbed: Testbed) -> 
     assert (seen.unknown, "apps/asgi-wsgi/asgi_app.py" in seen.files) == ("", True)
 
 
+@pytest.mark.real
 def test_what_cannot_be_seen_counts_as_loaded(
     case: Case, testbed: Testbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,13 +12,13 @@ import pytest
 from comparing import CPU, FASTER, OPEN, busy, comparison_of, duet, judged_case
 from duetbench.core.metrics import COUNTED, WAKE_UPS, WORK
 from duetbench.core.model import Verdict
-from duetbench.judge.pairs import CaseDuets, explaining
 from duetbench.judge.priors import Priors
+from duetbench.judge.samples import CaseDuets, explaining
 from duetbench.judge.sequential_test import SequentialTest, judge, judge_beside
 from duetbench.judge.wake_ups import Slope, kind, learn_slopes
-from duetbench.show.answer import exit_code
 from duetbench.show.comparison_text import as_markdown
-from duetbench.show.view import make_view
+from duetbench.show.comparison_view import make_view
+from duetbench.show.conclusion import exit_code
 from duetbench.store.comparison import Duet, Judgement, Price
 from synthetic import MACHINE
 

@@ -168,6 +168,7 @@ def test_the_matrix_has_what_the_project_declares(tmp_path: Path) -> None:
     assert combinations == declared
 
 
+@pytest.mark.real
 def test_each_commit_is_measured_with_the_packages_of_its_own_lock(measured: Repository) -> None:
     """Figures of both commits and interpreters: 2.14.3 is 2.014003; the GIL is as the name says.
 
@@ -203,6 +204,7 @@ def clone(repository: Repository, folder: Path) -> Repository:
     return Repository(folder / "clone", repository.env)
 
 
+@pytest.mark.real
 def test_a_broken_lock_is_a_failed_build_and_gives_no_figure(
     repository: Repository, index: Index, tmp_path: Path
 ) -> None:
@@ -226,6 +228,7 @@ def test_a_broken_lock_is_a_failed_build_and_gives_no_figure(
     assert there.figures(good, WITH_GIL) == {GIL: 1, f"{VERSION} 'pydantic'": 2.014004}
 
 
+@pytest.mark.real
 def test_nobody_measures_beside_another(repository: Repository) -> None:
     """While somebody measures servers on this machine, asv looks at most, and says why."""
     with measuring():
@@ -258,6 +261,7 @@ def run_guard(
     return done.stderr, json.loads(file.read_text()) if file.exists() else None
 
 
+@pytest.mark.real
 def test_the_guard_notices_another_interpreter_and_other_packages(tmp_path: Path) -> None:
     lock = tmp_path / "apps" / "stacks" / "current.txt"
     lock.parent.mkdir(parents=True)

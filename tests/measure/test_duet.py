@@ -20,9 +20,9 @@ from duetbench.host import counters, ports, tree_usage
 from duetbench.host.machine import CoreTimes
 from duetbench.host.process_session import Session
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge.pairs import CaseDuets, choose_metrics
+from duetbench.judge.samples import CaseDuets, choose_metrics
 from duetbench.measure import duet, launch, oha, oha_results
-from duetbench.measure.runner import assemble
+from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import SideCase, server_of
 from duetbench.project.project import Project
 from duetbench.store.comparison import SIDES, Duet, SideName

@@ -20,7 +20,7 @@ from duetbench.measure.instructions import counting
 from duetbench.measure.instructions.counting import InstructionCount
 from duetbench.measure.testbed import ENTRY, Testbed, find_interface, inherited_variables
 from duetbench.project.project import Project
-from duetbench.project.settings import STACK
+from duetbench.project.target import STACK
 
 needs_valgrind = pytest.mark.skipif(
     counting.missing() is not None and "CI" not in os.environ, reason=f"{counting.missing()}"
@@ -87,6 +87,7 @@ def test_any_interpreter_can_import_it() -> None:
             assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names, file
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("state_home")
 def test_the_application_is_found_by_the_environment(tmp_path: Path) -> None:
     """As a module with a factory, and as a program that says what the application speaks."""

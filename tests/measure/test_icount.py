@@ -406,6 +406,7 @@ def test_without_valgrind_the_sentence_says_what_to_install(
 ONLY_RUN = 'while expr "$1" : -- >/dev/null; do shift; done; exec "$@"'
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("script", "sentence"),
     [

@@ -23,7 +23,7 @@ from duetbench.host.command import scrub
 from duetbench.host.machine import allocate
 from duetbench.host.process_session import Session
 from duetbench.measure import identity, launch, validity, verify
-from duetbench.measure.runner import assemble
+from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import ENTRY, Testbed
 from duetbench.project.project import Project
 
@@ -174,8 +174,9 @@ def test_the_recorded_commands_can_be_repeated(tmp_path: Path) -> None:
     assert statuses == {str(case.endpoint.expect.status): count}
 
 
+@pytest.mark.real
 def test_recorded_commands_name_no_folder_of_this_machine(tmp_path: Path) -> None:
-    usual = Project.here().settings.usual
+    usual = Project.here().configuration.usual
     cases = [case for case in all_cases() if case.python in usual]
     testbed = assemble(Project.here(), cases, tmp_path)
     for case in cases:
@@ -190,6 +191,7 @@ def test_recorded_commands_name_no_folder_of_this_machine(tmp_path: Path) -> Non
             assert f"{name}={value.replace('{tmp}', '$TMP')} " in commands.server
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     "path",
     [
@@ -221,6 +223,7 @@ def test_a_declared_path_is_inert_in_a_shell(path: str, tmp_path: Path) -> None:
         assert not (tmp_path / "owned").exists()
 
 
+@pytest.mark.real
 def test_a_server_inherits_what_is_named_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +242,7 @@ def test_a_server_inherits_what_is_named_and_nothing_else(
     assert environment["PYTHONPATH"] == f"{ENTRY}:{apps / 'await-patterns'}:{apps}"
 
 
+@pytest.mark.real
 def test_shared_cores_are_all_cores(tmp_path: Path) -> None:
     """Split: to each its own; shared: both get all."""
     case = declared("asgi-wsgi/asgi-json/py3.14/w1/c128")

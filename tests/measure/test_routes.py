@@ -2,6 +2,8 @@
 
 import subprocess
 
+import pytest
+
 from duetbench.measure.testbed import ENTRY
 from duetbench.project import stacks
 from duetbench.project.project import Project
@@ -45,6 +47,7 @@ assert routes(lambda environ, start_response: []) == []
 """
 
 
+@pytest.mark.real
 def test_paths_are_those_that_the_framework_lists() -> None:
     project = Project.here()
     python = stacks.executable(project.lock("current"), project.interpreter("3.14"))

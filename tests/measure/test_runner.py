@@ -14,8 +14,8 @@ from duetbench.host.console import Progress
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure import runner
 from duetbench.project.plan import launch_order
-from duetbench.show.page import make_page
-from duetbench.show.run import as_markdown
+from duetbench.show.run_text import as_markdown
+from duetbench.show.run_view import make_page
 from duetbench.store import files, run_files
 from duetbench.trend.summary import summarise
 from observatory.trend import table

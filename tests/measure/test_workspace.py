@@ -18,12 +18,13 @@ from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load, Load
 from duetbench.host import proc
 from duetbench.judge import counted
 from duetbench.measure import duet, launch
+from duetbench.measure.assembly import assemble
 from duetbench.measure.instructions import counting, profiling
-from duetbench.measure.runner import assemble, equip
 from duetbench.measure.testbed import SideCase, Testbed, fill
 from duetbench.project import tools
-from duetbench.project.project import Deployment, Project
-from duetbench.project.settings import Target
+from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.project import Project
+from duetbench.project.target import Target
 from duetbench.store.comparison import Instructions
 
 SECRET = "s3cret-of-ours"
@@ -78,9 +79,9 @@ def case() -> Case:
     )  # fmt: skip
 
 
-def deployed(root: Path, **env: str) -> Project:
-    deployment = Deployment(root, {}, ("src",), "", {})
-    return Project(root, Target(app="shop.main:create", env=env), deployment)
+def deployed(root: Path, **env: str) -> DeployedTarget:
+    target = Target(app="shop.main:create", env=env)
+    return DeployedTarget(root, target, root, {}, ("src",), "", {})
 
 
 @pytest.fixture
@@ -90,10 +91,10 @@ def testbed(case: Case, state_home: Path, tmp_path: Path) -> Testbed:
     (root / "src" / "shop").mkdir(parents=True)
     (root / "src" / "shop" / "main.py").write_text(SHOP)
     ours = Project.here()
-    made = equip(
+    made = assemble(
         deployed(root, TOKEN=SECRET), [case], tmp_path / "logs",
-        locked={"current": ours.lock("current")}, interpreters={"3.14": ours.interpreter("3.14")},
-        generator=tools.find_oha(ours.settings.oha),
+        generator=tools.find_oha(ours.configuration.oha), lock=ours.lock,
+        interpreter=ours.interpreter,
     )  # fmt: skip
     return replace(made, inherited={**made.inherited, "NOTED": str(tmp_path / "noted")})
 
@@ -244,14 +245,14 @@ def test_an_application_that_dies_says_so_at_once(case: Case, testbed: Testbed) 
     assert SECRET not in flag.detail
 
 
+@pytest.mark.real
 def test_a_private_variable_is_given_or_asked_for(
     case: Case, testbed: Testbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def given() -> str:
-        found = {"3.14": testbed.interpreters["3.14"]}
-        return equip(
-            deployed(testbed.apps.parent), [case], testbed.logs, locked=testbed.stacks,
-            interpreters=found, generator=testbed.oha,
+        return assemble(
+            deployed(testbed.apps.parent), [case], testbed.logs, generator=testbed.oha,
+            lock=testbed.stacks.__getitem__, interpreter=testbed.interpreters.__getitem__,
         ).private["TOKEN"]  # fmt: skip
 
     monkeypatch.delenv("TOKEN", raising=False)

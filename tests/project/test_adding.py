@@ -136,6 +136,7 @@ def asked() -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_each_is_added_in_one_place(tmp_path: Path) -> None:
     root = tmp_path / "copy"
     for name in _NAMES:

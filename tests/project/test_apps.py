@@ -21,9 +21,9 @@ from duetbench.core.model import Case, Endpoint
 from duetbench.host import ports
 from duetbench.host.process_session import Session
 from duetbench.measure import identity, verify
-from duetbench.measure.runner import assemble
+from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import Testbed
-from duetbench.project import requests
+from duetbench.project import request_lines
 from duetbench.project.experiments import Experiment
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
@@ -44,7 +44,7 @@ def arrangements() -> dict[str, list[Case]]:
     meets, and where an optional interpreter was made.
     """
     found: dict[tuple[str, ...], dict[str, Case]] = {}
-    usual = Project.here().settings.usual
+    usual = Project.here().configuration.usual
     for case in (case for case in all_cases() if case.python in usual):
         app, environment = (case.experiment, case.endpoint.app), (case.stack, case.python)
         endpoints = found.setdefault((*app, *environment, case.server, case.loop), {})
@@ -183,7 +183,7 @@ def test_nothing_of_ours_is_in_the_request_path(state_home: Path) -> None:
             path.partition("?")[0]
             for table in declared
             if table.app == app
-            for path in requests.paths((table.path, *table.paths), prepared.folder(case))
+            for path in request_lines.paths((table.path, *table.paths), prepared.folder(case))
         }
         rules = [re.compile(re.sub(r"{\w+}", r"\\w+", rule)) for rule in seen["rules"]]
         unknown = [path for path in paths if not any(rule.fullmatch(path) for rule in rules)]

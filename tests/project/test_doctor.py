@@ -29,6 +29,7 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
     return doctor
 
 
+@pytest.mark.real
 def test_a_machine_that_is_set_up(call: Call) -> None:
     """All is ok, exit code 0; GIL states, versions, checksums and cores are in the JSON."""
     done = call("--json")
@@ -36,10 +37,10 @@ def test_a_machine_that_is_set_up(call: Call) -> None:
     diagnosis = Diagnosis.model_validate(json.loads(done.out))
     assert not diagnosis.lacking
     by_name = {finding.what: finding.detail for finding in diagnosis.findings}
-    for name, spec in Project.here().settings.usual.items():
+    for name, spec in Project.here().configuration.usual.items():
         state = "off" if spec.free_threaded else "on"
         assert by_name[f"CPython {name}"].startswith(f"{spec.version}, GIL {state}, ")
-    assert by_name["oha"].startswith(Project.here().settings.oha.version)
+    assert by_name["oha"].startswith(Project.here().configuration.oha.version)
     assert re.search(r", (prebuilt|source); /", by_name["oha"])
     expected = {
         f"{name} for {python}"
@@ -65,6 +66,7 @@ def test_a_machine_where_nothing_was_made(call: Call, tmp_path: Path) -> None:
     assert done.err == ""
 
 
+@pytest.mark.real
 def test_an_interpreter_that_is_another_by_now(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was remembered is proven again."""
     proof = {"version": "3.14.7", "free_threaded": False, "gil": True}

@@ -17,11 +17,11 @@ import pytest
 from bare import QUIET
 from duetbench.core.errors import UsageError
 from duetbench.host import command
-from duetbench.judge import affected, revisions, sides, targets
-from duetbench.judge.sides import Scope
-from duetbench.project import other_locks, target_locks, target_python
+from duetbench.judge import affected, deployment, preparation, revisions
+from duetbench.judge.preparation import Scope
+from duetbench.project import foreign_locks, target_locks, target_python
 from duetbench.project.project import Project
-from duetbench.project.settings import Target
+from duetbench.project.target import Target
 from repos import borrow_cache, commit, git, write
 from tiny_index import Index, serving
 
@@ -176,6 +176,7 @@ def made(layout: Layout, place: Path, index: Index) -> Path:
     return place / layout.folder
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_a_public_layout_is_prepared_as_its_tools_would(
     name: str, tmp_path: Path, index: Index
@@ -188,19 +189,18 @@ def test_a_public_layout_is_prepared_as_its_tools_would(
     wanted = wanted.model_copy(update={"python": ("3.14",)})
     with revisions.copies() as copies:
         place = revisions.copy(root, copies)
-        project, _ = targets.deploy(Project(root, wanted), place, QUIET)
+        project, _ = deployment.deploy(Project(root, wanted), place, QUIET)
         stack = project.lock("project")
         assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "1.0"}
-        deployment = project.deployment
-        assert deployment is not None
-        assert deployment.packages == layout.packages
-        assert deployment.imports == (target_locks.SITE, *layout.home)
-        assert deployment.within == Path(layout.folder)
+        assert project.packages == layout.packages
+        assert project.imports == (target_locks.SITE, *layout.home)
+        assert project.within == Path(layout.folder)
         # The whole repository is there, as far up as its top.
         for file in layout.files:
-            assert (place / Path(*[".."] * len(deployment.within.parts)) / file).is_file()
+            assert (place / Path(*[".."] * len(project.within.parts)) / file).is_file()
 
 
+@pytest.mark.real
 def test_a_folder_of_a_repository_is_compared_by_commit(
     tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,7 +214,7 @@ def test_a_folder_of_a_repository_is_compared_by_commit(
             scope = Scope("quick", (), tmp_path / "logs", QUIET, copies, loaded=False)
             return [
                 p.reason
-                for p in affected.find(sides.of_revisions(project, base, head, scope)).pairs
+                for p in affected.find(preparation.of_revisions(project, base, head, scope)).pairs
             ]
 
     top = root.parent
@@ -234,29 +234,32 @@ def test_a_folder_of_a_repository_is_compared_by_commit(
         revisions.copies() as copies,
         pytest.raises(UsageError, match="HEAD~1 has no folder server"),
     ):
-        sides.of_revisions(moved, "HEAD~1", None, Scope("quick", (), tmp_path, QUIET, copies))
+        preparation.of_revisions(moved, "HEAD~1", None, Scope("quick", (), tmp_path, QUIET, copies))
 
 
+@pytest.mark.real
 def test_one_interpreter_suits_the_locks_of_both_sides(tmp_path: Path, index: Index) -> None:
     """The lock of base has a wheel only for the Python that the harness runs on."""
     minor = sys.version_info.minor
     index.files["old-1.0.tar.gz"] = ("old", "2026-01-10", b"")
     index.add("old", "1.0", "2026-01-10", tag=f"cp3{minor}-none-linux_{platform.machine()}")
-    root = made(Layout({"requirements.txt": "old==1.0\n", "web.py": ""}, "", ""), tmp_path, index)
+    layout = Layout({"requirements.txt": "old==1.0\n", "web.py": ""}, "", "")
+    root = made(layout, tmp_path / "repo", index)
     commit(root, "A new lock", **{"requirements.txt": PINNED})
     project = Project(root, Target.model_validate({"app": "web:app", "interface": "asgi"}))
     with revisions.copies() as copies:
         scope = Scope("quick", (), tmp_path / "logs", QUIET, copies, loaded=False)
-        both = sides.of_revisions(project, "HEAD~1", "HEAD", scope)
+        both = preparation.of_revisions(project, "HEAD~1", "HEAD", scope)
         pythons = [case.python for side in (both.base, both.head) for case in side.cases]
         assert pythons == [f"3.{minor}"] * 2
         write(root, "other.txt", "old==1.0\n")
-        alone = targets.working(project, QUIET, copies)
+        alone = deployment.working(project, QUIET, copies)
         assert alone.cases("quick")[0].python == "3.14"
-        beside = targets.working(project, QUIET, copies, other="other.txt")
+        beside = deployment.working(project, QUIET, copies, other="other.txt")
         assert beside.cases("quick")[0].python == f"3.{minor}"
 
 
+@pytest.mark.real
 def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Index) -> None:
     root = made(LAYOUTS["src"], tmp_path / "repo", index)
     commit(root, "A change", **{"src/shop/main.py": "x = 1\n"})
@@ -267,7 +270,7 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
     def compared(base: str, head: str | None) -> tuple[list[str], tuple[str, ...]]:
         with revisions.copies() as copies:
             scope = Scope("quick", (), tmp_path / "logs", QUIET, copies, loaded=False)
-            both = sides.of_revisions(project, base, head, scope)
+            both = preparation.of_revisions(project, base, head, scope)
             assert (both.base.root / "bench/starter.py").read_text() == "import shop.main\n"
             return [p.reason for p in affected.find(both).pairs], both.notes
 
@@ -288,6 +291,7 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
         compared("HEAD~1", "HEAD")
 
 
+@pytest.mark.real
 def test_an_application_is_tried_with_the_versions_that_are_measured(
     tmp_path: Path, index: Index
 ) -> None:
@@ -296,15 +300,14 @@ def test_an_application_is_tried_with_the_versions_that_are_measured(
         "import alpha\nif alpha.version != '1.0':\n    raise ImportError('too new')\n"
         "async def app(scope, receive, send): ...\n"
     )
-    root = made(
-        Layout({"requirements.txt": "alpha==2.0\n", "web.py": text}, "", ""), tmp_path, index
-    )
+    layout = Layout({"requirements.txt": "alpha==2.0\n", "web.py": text}, "", "")
+    root = made(layout, tmp_path / "repo", index)
     wanted = Target(app="web:app", python=("3.14",))
     with revisions.copies() as copies:
         place = revisions.copy(root, copies)
         with pytest.raises(UsageError, match="too new"):
-            targets.deploy(Project(root, wanted), place, QUIET)
-        project, _ = targets.deploy(Project(root, wanted), place, QUIET, pins=["alpha==1.0"])
+            deployment.deploy(Project(root, wanted), place, QUIET)
+        project, _ = deployment.deploy(Project(root, wanted), place, QUIET, pins=["alpha==1.0"])
         assert project.cases("quick")[0].endpoint.interface == "asgi"
         assert project.lock("project").packages["alpha"] == "2.0"
 
@@ -317,4 +320,4 @@ def test_an_application_is_tried_with_the_versions_that_are_measured(
 )  # fmt: skip
 def test_bounds_of_poetry_are_read(asked: str, specifier: str, tmp_path: Path) -> None:
     write(tmp_path, "pyproject.toml", f'[tool.poetry.dependencies]\npython = "{asked}"\n')
-    assert other_locks.interpreter(tmp_path) == specifier
+    assert foreign_locks.interpreter(tmp_path) == specifier

@@ -70,13 +70,14 @@ def test_what_is_being_made_or_only_linked_is_left_alone(cache: Path, tmp_path: 
     assert remove_unused() == [busy.name]
 
 
+@pytest.mark.real
 def test_set_up_uses_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that it stays, however long ago it was measured with."""
     used: list[Path] = []
     monkeypatch.setattr(artefact, "touch", used.append)
     project = Project.here()
     assert not any(set_up(project, QUIET).values())
-    configured = project.settings
+    configured = project.configuration
     pythons = {name: project.interpreter(name) for name in configured.usual}
     assert {tools.oha_place(configured.oha)} <= {*used}
     assert {

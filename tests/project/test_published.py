@@ -11,7 +11,7 @@ from bench import experiments
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, Profile
 from duetbench.project.schema import PROFILES
-from duetbench.show import page
+from duetbench.show import run_view
 from duetbench.trend.summary import summarise
 from observatory.project.published import load_published
 from observatory.show.claims import Evidence, check
@@ -54,7 +54,7 @@ def test_shapes_and_tables_can_be_filled_from_any_profile(name: str, profile: Pr
     figures = dict.fromkeys((*synthetic.figures(random.Random(1)), "import_time"), 1.0)
     results = (synthetic.steady_result(c, figures) for c in EXPERIMENTS[name].cases[profile])
     evidence = Evidence.of([summarise(synthetic.make_run(results))], name)
-    for table in page.experiment_tables(tuple(evidence.cases.values()), PUBLISHED[name]):
+    for table in run_view.experiment_tables(tuple(evidence.cases.values()), PUBLISHED[name]):
         assert "case" not in table.keys, table.title
     answers = check(evidence, PUBLISHED[name])
     if profile == "published":

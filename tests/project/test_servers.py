@@ -13,9 +13,9 @@ from bench import PROJECT, failures
 from duetbench.core.model import Case, Interface
 from duetbench.host.console import Narrator
 from duetbench.measure import launch
-from duetbench.measure.runner import equip
+from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import Testbed
-from duetbench.project import stacks, tools
+from duetbench.project import locks, stacks, tools
 from duetbench.project.project import Project
 from duetbench.project.servers import GRANIAN_BACKLOG, SERVERS, Server
 from repos import borrow_cache, write
@@ -142,14 +142,14 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         write(root, name, text)
     with pytest.MonkeyPatch.context() as patch:
         borrow_cache(root / "cache", patch)
-        write(root, "apps/stacks/others.txt", Project(root).resolve("others", None))
+        write(root, "apps/stacks/others.txt", locks.resolve(Project(root), "others", None))
         stack, python = Project(root).lock("others"), Project.here().interpreter("3.14")
         stacks.make_environment(stack, python, Narrator(Console(file=io.StringIO())))
         cases = Project(root).cases("quick")
-        yield equip(
-            Project(root), cases, root / "logs", locked={"others": stack},
-            interpreters={"3.14": python},
-            generator=tools.find_oha(Project.here().settings.oha),
+        yield assemble(
+            Project(root), cases, root / "logs",
+            generator=tools.find_oha(Project.here().configuration.oha),
+            interpreter=lambda _: python,
         )  # fmt: skip
 
 

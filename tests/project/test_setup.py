@@ -11,7 +11,7 @@ import pytest
 
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
-from duetbench.project import interpreters, settings
+from duetbench.project import configuration, interpreters
 from duetbench.project.project import Project
 from repos import borrow_cache
 
@@ -41,6 +41,7 @@ def set_up(*words: str, env: dict[str, str] | None = None) -> str:
     return done.stdout
 
 
+@pytest.mark.real
 def test_a_second_set_up_only_checks_and_needs_no_network(tmp_path: Path) -> None:
     """Everything is ready: nothing is made, and no network is there to reach for."""
     prefix, env = without_network(tmp_path)
@@ -52,6 +53,7 @@ def test_a_second_set_up_only_checks_and_needs_no_network(tmp_path: Path) -> Non
     assert re.search(r"; oha 1\.16\.0 \((prebuilt|source)\); ", line)
 
 
+@pytest.mark.real
 def test_the_tools_alone_run_nothing_of_a_stack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,10 +66,11 @@ def test_the_tools_alone_run_nothing_of_a_stack(
     assert not (place / "environments").exists()
 
 
+@pytest.mark.real
 def test_an_interpreter_that_lies_or_is_none_is_found_out(tmp_path: Path) -> None:
     """The 3.14 with the GIL does not pass for the free-threaded one, and the sentence says why."""
     proof = interpreters.prove(Project.here().interpreter("3.14").executable)
-    assert interpreters.mismatch(Project.here().settings.interpreters["3.14t"], proof) == (
+    assert interpreters.mismatch(Project.here().configuration.interpreters["3.14t"], proof) == (
         "free_threaded is False instead of True; gil is True instead of False"
     )
     for program in (Path("/bin/true"), tmp_path / "python"):
@@ -91,7 +94,7 @@ def test_another_project_is_never_taken_for_ours(
     assert paths.project_root() == inner.parent
     sentence = rf"^{inner.parent} declares nothing to measure \(no apps.*CONTRIBUTING\.md$"
     with pytest.raises(UsageError, match=sentence):
-        settings.stacks(paths.project_root())
+        configuration.stacks(paths.project_root())
     monkeypatch.chdir("/")
     assert paths.project_root() == ROOT  # to read, or to look at the machine
     with pytest.raises(UsageError, match=r"^/ is in no repository: change into"):
@@ -99,4 +102,4 @@ def test_another_project_is_never_taken_for_ours(
     # Declared, and nothing there that could be measured.
     (inner.parent / "pyproject.toml").write_text("[tool.duetbench]\n")
     with pytest.raises(UsageError, match=r"\(no apps/pyproject\.toml\)"):
-        settings.stacks(inner.parent)
+        configuration.stacks(inner.parent)

@@ -86,6 +86,7 @@ def works(checkout: Path) -> bool:
     return subprocess.run([program, "--help"], capture_output=True, check=False).returncode == 0
 
 
+@pytest.mark.real
 def test_it_makes_the_environment_once_and_then_only_checks(checkout: Path, tmp_path: Path) -> None:
     """Two at once both end well, and then nothing is said, or changed."""
     heard = "".join(map(said, [start(checkout, tmp_path), start(checkout, tmp_path)]))

@@ -14,10 +14,10 @@ from rich.console import Console
 from bare import QUIET
 from duetbench.core.errors import SetupError
 from duetbench.host.console import Narrator
-from duetbench.project import interpreters, tools
+from duetbench.project import interpreters, source_builds, tools
+from duetbench.project.configuration import Interpreter
 from duetbench.project.project import Project
 from duetbench.project.schema import OhaSpec
-from duetbench.project.settings import Interpreter
 
 _LEFT_OUT = ("__pycache__", "/test/", "config-3", "libpython3", "idlelib", "tkinter", "made.json")
 
@@ -47,7 +47,8 @@ def offered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, obj
     """Both interpreters, packed."""
     folder = tmp_path_factory.mktemp("offered")
     return dict(
-        offer(Project.here().interpreter(name), folder) for name in Project.here().settings.usual
+        offer(Project.here().interpreter(name), folder)
+        for name in Project.here().configuration.usual
     )
 
 
@@ -58,23 +59,25 @@ def downloads(offered: dict[str, object], tmp_path: Path, monkeypatch: pytest.Mo
     listed.write_text(json.dumps(offered))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", listed.as_uri())
-    monkeypatch.delenv(interpreters.ARCHIVE, raising=False)
+    monkeypatch.delenv(source_builds.ARCHIVE, raising=False)
     return listed
 
 
+@pytest.mark.real
 def test_prebuilt_ones_are_preferred(downloads: Path) -> None:
     """Both are installed, proven, of one origin, and not asked for again."""
     narrator = Narrator(Console(quiet=True))
-    assert interpreters.ensure(Project.here().settings, narrator)
-    found = [Project.here().interpreter(name) for name in Project.here().settings.usual]
+    assert interpreters.ensure(Project.here().configuration, narrator)
+    found = [Project.here().interpreter(name) for name in Project.here().configuration.usual]
     assert {interpreter.origin for interpreter in found} == {"prebuilt"}
     for interpreter in found:
-        spec = Project.here().settings.interpreters[interpreter.name]
+        spec = Project.here().configuration.interpreters[interpreter.name]
         assert interpreters.mismatch(spec, interpreters.prove(interpreter.executable)) is None
     downloads.unlink()
-    assert not interpreters.ensure(Project.here().settings, narrator)
+    assert not interpreters.ensure(Project.here().configuration, narrator)
 
 
+@pytest.mark.real
 def test_one_that_cannot_be_had_spoils_both(
     downloads: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,8 +89,8 @@ def test_one_that_cannot_be_had_spoils_both(
     downloads.write_text(json.dumps(listed))
     built: list[str] = []
     monkeypatch.setattr(interpreters, "_from_source", lambda name, *_: built.append(name))
-    assert interpreters.ensure(Project.here().settings, Narrator(Console(quiet=True)))
-    assert built == list(Project.here().settings.usual)
+    assert interpreters.ensure(Project.here().configuration, Narrator(Console(quiet=True)))
+    assert built == list(Project.here().configuration.usual)
 
 
 @dataclass
@@ -126,12 +129,13 @@ def file() -> str:
 @pytest.fixture
 def release(httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Release:
     """A server in place of GitHub, and a cache in which nothing was made."""
-    real = tools.find_oha(Project.here().settings.oha).read_bytes()
+    real = tools.find_oha(Project.here().configuration.oha).read_bytes()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv(tools.RELEASES, httpserver.url_for(""))
-    return Release(httpserver, real, Project.here().settings.oha)
+    return Release(httpserver, real, Project.here().configuration.oha)
 
 
+@pytest.mark.real
 def test_a_prebuilt_oha_is_taken_proven_and_kept(
     tmp_path: Path, release: Release, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +157,7 @@ def test_a_prebuilt_oha_is_taken_proven_and_kept(
     )
 
 
+@pytest.mark.real
 def test_another_file_than_the_pinned_one_is_an_error_and_never_used(release: Release) -> None:
     """Neither kept, nor started, nor built instead as if nothing had been; the way out is named."""
     started = release.program.parents[3] / "started"

@@ -10,7 +10,7 @@ import pytest
 from bare import QUIET
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import paths
-from duetbench.project import interpreters, settings, stacks, tools
+from duetbench.project import configuration, interpreters, locks, stacks, tools
 from duetbench.project.project import Project
 from duetbench.store.comparison import PackageChange
 from tiny_index import Index, serving
@@ -51,7 +51,7 @@ def checkout(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> P
 def test_locking_as_of_a_date_and_then_of_today(checkout: Path) -> None:
     """The as-of date hides what came later; renewing shows exactly what moved."""
     lock = checkout / "apps" / "stacks" / "one.txt"
-    moves = Project.here().renew_locks(QUIET, as_of=date(2026, 2, 1))
+    moves = locks.renew(Project.here(), QUIET, as_of=date(2026, 2, 1))
     assert [(move.package, move.base, move.head) for move in moves] == [
         ("alpha", None, "1.0"),
         ("beta", None, "1.0"),
@@ -60,20 +60,21 @@ def test_locking_as_of_a_date_and_then_of_today(checkout: Path) -> None:
     assert [line.split(" ")[0] for line in before] == ["alpha==1.0", "beta==1.0", "gamma==1.0"]
     assert Project.here().lock("one").packages == {"alpha": "1.0", "beta": "1.0"}  # no Windows here
 
-    (moved,) = Project.here().renew_locks(QUIET, ["one"])
+    (moved,) = locks.renew(Project.here(), QUIET, ["one"])
     assert moved == PackageChange(stack="one", package="beta", base="1.0", head="2.0")
     after = lock.read_text().splitlines()
     assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, True]
-    assert Project.here().renew_locks(QUIET) == ()
+    assert locks.renew(Project.here(), QUIET) == ()
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("checkout")
 def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Made once; found by name; a package changed by hand is a fault that is mended."""
     interpreter = Project.here().interpreter("3.14t")
-    Project.here().renew_locks(QUIET)
+    locks.renew(Project.here(), QUIET)
     stack = Project.here().lock("one")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(interpreters, "locate", lambda *_: interpreter)
@@ -92,11 +93,12 @@ def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
     assert stacks.environment_fault(stack, target) is None
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("checkout")
 def test_a_changed_hash_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package whose content is not what was locked is not installed."""
     interpreter = Project.here().interpreter("3.14")
-    Project.here().renew_locks(QUIET)
+    locks.renew(Project.here(), QUIET)
     lock = Project.here().lock_file("one")
     lines = lock.read_text().splitlines()
     lock.write_text("\n".join(line.split(" --hash")[0] + " " + HASH for line in lines) + "\n")
@@ -112,14 +114,14 @@ def test_what_cannot_be_locked_leaves_the_lock_as_it_was(checkout: Path) -> None
     When uv finds no solution the sentence has its words, and no lock changes.
     """
     with pytest.raises(UsageError, match=r"no stack 'two': .* are one$"):
-        Project.here().renew_locks(QUIET, ["two"])
+        locks.renew(Project.here(), QUIET, ["two"])
     with pytest.raises(SetupError, match="run `observatory stack lock one`"):
         Project.here().lock("one")
-    Project.here().renew_locks(QUIET)
+    locks.renew(Project.here(), QUIET)
     lock = checkout / "apps" / "stacks" / "one.txt"
     before = lock.read_bytes()
     with pytest.raises(SetupError, match="resolving stack one failed"):
-        Project.here().renew_locks(QUIET, as_of=date(2020, 1, 1))
+        locks.renew(Project.here(), QUIET, as_of=date(2020, 1, 1))
     assert lock.read_bytes() == before
     assert [file.name for file in lock.parent.iterdir()] == ["one.txt"]
 
@@ -131,9 +133,9 @@ def test_no_release_runs_code_where_that_is_asked_for(
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")  # uv takes it for cut short, and asks again
     index.files["alpha-3.0.tar.gz"] = ("alpha", "2026-04-01", b"nothing that can be unpacked")
     with pytest.raises(SetupError, match="resolving stack one failed"):
-        Project.here().renew_locks(QUIET)
+        locks.renew(Project.here(), QUIET)
     monkeypatch.setenv("UV_NO_BUILD", "1")
-    Project.here().renew_locks(QUIET)
+    locks.renew(Project.here(), QUIET)
     lock = checkout / "apps" / "stacks" / "one.txt"
     assert lock.read_text().splitlines()[0].startswith("alpha==1.0 ")
 
@@ -158,15 +160,15 @@ def test_the_pydantic_arms_differ_in_nothing_else() -> None:
 def test_nights_wait_before_they_lock_a_release(checkout: Path, index: Index) -> None:
     """Three days by default, none where that is declared."""
     today = datetime.now(UTC).date()
-    Project.here().renew_locks(QUIET)
+    locks.renew(Project.here(), QUIET)
     index.add("alpha", "2.0", (today - timedelta(days=1)).isoformat(), ("beta",))
     index.add("beta", "3.0", (today - timedelta(days=1)).isoformat())
     index.add("beta", "2.5", (today - timedelta(days=9)).isoformat())
 
     def locked(declared: str) -> dict[str, str]:
         (checkout / "pyproject.toml").write_text(f"[tool.duetbench]\n{declared}\n")
-        settings.load.cache_clear()
-        Project.here().renew_locks(QUIET, as_of=Project(checkout).cooldown)
+        configuration.load.cache_clear()
+        locks.renew(Project.here(), QUIET, as_of=locks.cooldown(Project(checkout)))
         return dict(Project.here().lock("one").packages)
 
     assert locked("") == {"alpha": "1.0", "beta": "2.5"}

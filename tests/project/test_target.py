@@ -8,8 +8,8 @@ import pytest
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Interface, LoadModel
 from duetbench.host import paths
-from duetbench.project import target
-from duetbench.project.settings import Target
+from duetbench.project import target, target_cases
+from duetbench.project.target import Target
 from repos import write
 
 KEYS = """\
@@ -66,7 +66,7 @@ def test_private_variables_come_from_files_and_then_from_what_is_said(tmp_path: 
 def test_each_request_is_a_case(shop: Path) -> None:
     wanted = target.of(shop, {"headers": {"authorization": "Bearer {TOKEN}"}})
     assert wanted is not None
-    cases = target.cases(wanted, shop, interface="asgi", server="uvicorn", pythons=["3.12"])
+    cases = target_cases.cases(wanted, shop, interface="asgi", server="uvicorn", pythons=["3.12"])
     quick = cases["quick"]
     assert [case.id for case in quick] == [
         "shop/get-items-7/py3.12/c64", "shop/post-orders/py3.12/c64",
@@ -98,7 +98,7 @@ def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:
         }
     )  # fmt: skip
     root = tmp_path / "x"
-    cases = target.cases(wanted, root, interface="wsgi", server="granian", pythons=["3.13t"])
+    cases = target_cases.cases(wanted, root, interface="wsgi", server="granian", pythons=["3.13t"])
     many, post, again, third = cases["quick"]
     assert many.ready_timeout == 90
     assert [case.id for case in (many, post, again, third)] == [
@@ -139,7 +139,7 @@ def test_a_server_that_cannot_serve_it_is_refused(
     wanted = Target.model_validate({"app": "a:b", **keys})
     server = wanted.server or "uvicorn"
     with pytest.raises(UsageError, match=sentence):
-        target.cases(wanted, tmp_path, interface=interface, server=server, pythons=["3.14"])
+        target_cases.cases(wanted, tmp_path, interface=interface, server=server, pythons=["3.14"])
 
 
 def test_results_of_a_target_are_kept_out_of_its_repository(

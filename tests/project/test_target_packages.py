@@ -15,9 +15,11 @@ from bare import QUIET
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import command
 from duetbench.host.console import Console, Narrator
-from duetbench.project import settings, stacks, target_locks, wheels
-from duetbench.project.project import Deployment, Project
-from duetbench.project.settings import Interpreter, Target
+from duetbench.project import locks, stacks, target, target_locks, wheels
+from duetbench.project.configuration import Interpreter
+from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.project import Project
+from duetbench.project.target import Target
 from duetbench.project.target_locks import ProjectPackages
 from repos import commit, git, write
 from tiny_index import Index, serving
@@ -79,14 +81,14 @@ def root(tmp_path: Path) -> Path:
     return laid(tmp_path / "shop")
 
 
-def deployed(root: Path) -> Project:
-    declared = {"3.14": Project.here().settings.interpreters["3.14"]}
-    return Project(root, WANTED, Deployment(root, declared, (), "uv.lock", {}))
+def deployed(root: Path) -> DeployedTarget:
+    declared = {"3.14": Project.here().configuration.interpreters["3.14"]}
+    return DeployedTarget(root, WANTED, root, declared, (), "uv.lock", {})
 
 
 def laid(root: Path) -> Path:
     root.mkdir(exist_ok=True)
-    (root / settings.FOLDER).mkdir()
+    (root / target.FOLDER).mkdir()
     return root
 
 
@@ -104,6 +106,7 @@ def newer(index: Index) -> None:
     index.add("granian", "2.0", "2026-03-01", ("beta",))
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("kind", ["uv.lock", "pylock.toml", "requirements.txt"])
 def test_locked_versions_are_kept_and_a_server_is_added(
     kind: str, root: Path, index: Index, python: Interpreter
@@ -132,6 +135,7 @@ def test_locked_versions_are_kept_and_a_server_is_added(
     assert other.packages["granian"] == "2.0"
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("index")
 def test_extras_and_groups_come_where_they_are_asked_for(root: Path, python: Interpreter) -> None:
     wanted = WANTED.model_copy(update={"extras": ("more",), "groups": ("dev",)})
@@ -143,6 +147,7 @@ def test_extras_and_groups_come_where_they_are_asked_for(root: Path, python: Int
         given(root, python, WANTED.model_copy(update={"extras": ("less",)}))
 
 
+@pytest.mark.real
 def test_other_versions_are_resolved_from_what_the_project_asks_for(
     root: Path, index: Index, python: Interpreter
 ) -> None:
@@ -152,13 +157,13 @@ def test_other_versions_are_resolved_from_what_the_project_asks_for(
     target_locks.lock_copy(root, given(root, python), ["granian"], python, QUIET)
     project = deployed(root)
     keep = project.lock_file("project").read_text()
-    text = project.resolve("project", None, keep=keep, pins=["granian==1.0"])
+    text = locks.resolve(project, "project", None, keep=keep, pins=["granian==1.0"])
     assert stacks.parse(text, "it", python.version) == {
         "alpha": "1.0",
         "beta": "1.0",
         "granian": "1.0",
     }
-    text = project.resolve("project", None, keep=keep, pins=["beta==2.0"])
+    text = locks.resolve(project, "project", None, keep=keep, pins=["beta==2.0"])
     assert stacks.parse(text, "it", python.version)["beta"] == "2.0"
 
 
@@ -180,6 +185,7 @@ def test_the_first_of_several_locks_is_read(tmp_path: Path) -> None:
         target_locks.lock_of(other)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("name", ["uv.lock", "poetry.lock", "requirements.txt", "pylock.toml"])
 def test_a_lock_that_is_none_is_named_as_its_project_names_it(
     tmp_path: Path, python: Interpreter, name: str
@@ -193,6 +199,7 @@ def test_a_lock_that_is_none_is_named_as_its_project_names_it(
     assert str(tmp_path) not in str(caught.value)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("tag", "advice"),
     [
@@ -224,6 +231,7 @@ def package(root: Path, version: str = "1.0", **files: str) -> str:
     return version
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("index")
 def test_packages_that_are_folders_and_commits_are_built(
     tmp_path: Path, python: Interpreter, monkeypatch: pytest.MonkeyPatch
@@ -254,6 +262,7 @@ def test_packages_that_are_folders_and_commits_are_built(
         wheels.add_wheels("lib @ git+https://x/lib@main\n", root, python, QUIET)
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("index")
 def test_a_project_whose_version_is_in_git_is_resolved_and_built_without_it(
     tmp_path: Path, python: Interpreter, monkeypatch: pytest.MonkeyPatch
@@ -277,6 +286,7 @@ def test_a_project_whose_version_is_in_git_is_resolved_and_built_without_it(
     assert not (root / "PKG-INFO").exists()
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("table", "error", "note"),
     [
@@ -303,6 +313,7 @@ def test_an_application_that_is_no_package_needs_no_wheel_and_no_note(
     assert re.search(note or r"\A\Z", said.getvalue())
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("tag", "source", "laid_out"),
     [

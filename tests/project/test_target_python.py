@@ -51,7 +51,7 @@ def spec(name: str) -> InterpreterSpec:
 def test_who_asks_for_no_version_gets_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever optional one was made on this machine; who asks for that one gets it."""
     monkeypatch.setattr(interpreters, "locate", lambda *_: None)  # all are there
-    configured = Project.here().settings
+    configured = Project.here().configuration
     for text, name in ((">=3.10", "3.14"), ("3.15", "3.15"), ("3.15-jit", "3.15-jit")):
         asked = target_python.read(text, "")
         chosen = target_python.choose(asked, configured, QUIET)
@@ -68,6 +68,7 @@ def test_the_nearest_word_decides(tmp_path: Path) -> None:
     assert target_python.request(tmp_path, "3.13t").source == "--python"
 
 
+@pytest.mark.real
 def test_one_of_the_machine_is_found_and_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,9 +79,9 @@ def test_one_of_the_machine_is_found_and_remembered(
     (tmp_path / "shims" / "python3").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "shims"), prepend=os.pathsep)
     asked = target_python.read("<3.14", "requires-python")
-    spec = target_python.choose(asked, Project.here().settings, QUIET)
+    spec = target_python.choose(asked, Project.here().configuration, QUIET)
     name = target_python.name_of(spec)
-    known = Project.here().settings.model_copy(update={"interpreters": {name: spec}})
+    known = Project.here().configuration.model_copy(update={"interpreters": {name: spec}})
     found = interpreters.locate(name, known)
     assert (found.origin, found.version, found.free_threaded) == ("found", spec.version, False)
     assert tools.version(found.executable) == f"Python {spec.version}"
@@ -126,7 +127,7 @@ def test_the_locked_packages_decide_which_interpreter_is_the_newest(
         raise SetupError("none")
 
     monkeypatch.setattr(target_python, "choose", choose)
-    configured, said = Project.here().settings, io.StringIO()
+    configured, said = Project.here().configuration, io.StringIO()
     narrator = Narrator(Console(file=said, width=200))
     need = target_python.read(asked, "it")
     first = spec(f"3.{here.split(maxsplit=1)[0]}.9")
@@ -162,6 +163,6 @@ def test_only_a_wheel_that_the_lock_names_counts_and_offline_the_first_choice_st
         assert stacks.without_wheel(lock, "3.12", tmp_path, QUIET) == ()
         other = f"{lock.partition(' ')[0]} --hash=sha256:{'a' * 64}\n"
         assert stacks.without_wheel(other, "3.12", tmp_path, QUIET) == ("old 1.0",)
-    configured, any_ = Project.here().settings, target_python.read("", "it")
+    configured, any_ = Project.here().configuration, target_python.read("", "it")
     known = spec("3.11.9"), lambda: ["young==1.0"], tmp_path, configured, QUIET
     assert target_python.prefer(any_, *known) == spec("3.11.9")

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from bench import PROJECT
 from duetbench import __version__
 from duetbench.host import command
-from duetbench.project import settings
+from duetbench.project import configuration
 from repos import git
 
 _EVERY_VERB: Final = """
@@ -115,6 +115,7 @@ def required(of: metadata.Distribution) -> set[str]:
     return found
 
 
+@pytest.mark.real
 def test_the_wheel_has_the_package_and_nothing_else(
     wheel: Path, described: metadata.Distribution
 ) -> None:
@@ -140,6 +141,7 @@ def test_the_wheel_has_the_package_and_nothing_else(
     }
 
 
+@pytest.mark.real
 def test_the_core_is_enough_for_every_verb_to_begin(installed: Installed) -> None:
     """None imports what is an extra at its top; and what is counted imports duetbench alone."""
     done = installed.run("python", "-c", _EVERY_VERB)
@@ -152,12 +154,13 @@ def test_the_core_is_enough_for_every_verb_to_begin(installed: Installed) -> Non
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.real
 def test_the_machine_is_looked_at_without_a_checkout(installed: Installed) -> None:
     """Pins are the checkout's; interpreters and stacks are nobody's here, and are not missed."""
     assert installed.run("duetbench", "--version").stdout == f"{__version__}\n"
     done = installed.run("duetbench", "doctor")
     assert (done.returncode, done.stderr) == (1, "")
-    oha = settings.load(PROJECT).oha.version
+    oha = configuration.load(PROJECT).oha.version
     assert f"oha {oha} is not installed: run `duetbench setup`" in done.stdout
     assert "Not ready to measure: oha" in done.stdout
     assert "CPython 3" not in done.stdout

@@ -16,8 +16,8 @@ from comparing import CPU, FASTER, LATE, OPEN, SAME, SLOWER, comparison_of, duet
 from duetbench.core.model import Verdict
 from duetbench.host.console import Console
 from duetbench.show import comparison_text, tidy
-from duetbench.show.answer import ViewRow
 from duetbench.show.comparison_text import print_comparison
+from duetbench.show.conclusion import ViewRow
 from duetbench.show.html import comparison_page
 from duetbench.store.comparison import Comparison, Judgement, PackageChange
 

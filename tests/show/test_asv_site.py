@@ -76,6 +76,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield site
 
 
+@pytest.mark.long
 def test_a_graph_that_no_run_has_is_empty(site: Path) -> None:
     graphs = [*site.glob(f"graphs/**/{NEVER.name}.json")]
     assert len(graphs) == 3  # 3.14, 3.14t, and the grid's
@@ -83,6 +84,7 @@ def test_a_graph_that_no_run_has_is_empty(site: Path) -> None:
     assert asv_site.complete(site) == 0
 
 
+@pytest.mark.long
 def test_the_site_names_no_other_host(site: Path) -> None:
     page = (site / "index.html").read_text()
     assert not asv_site._REMOTE.search(page)

@@ -35,7 +35,7 @@ from duetbench.judge import counted
 from duetbench.show import formats
 from duetbench.show.comparison_text import as_markdown as markdown
 from duetbench.show.comparison_text import print_comparison
-from duetbench.show.view import COUNTS, make_view
+from duetbench.show.comparison_view import COUNTS, make_view
 from duetbench.store import files
 from duetbench.store.comparison import (
     CaseComparison,

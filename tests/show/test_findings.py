@@ -13,7 +13,7 @@ import synthetic
 from comparing import OPEN_RATE, comparison_of
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import Case, CaseResult, Flag, Run
-from duetbench.show.page import ANSWERED, Answer, Section
+from duetbench.show.run_view import ANSWERED, Answer, Section
 from duetbench.store import files
 from duetbench.store.comparison import CaseComparison, Comparison, Duet
 from duetbench.trend.summary import RunSummary, summarise
@@ -23,6 +23,8 @@ from observatory.show import inprocess
 from observatory.show.claims import Evidence, check
 from observatory.show.published_page import reference_runs
 from observatory.store import asv_results
+
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
 RUNS = ROOT / "results" / "runs"

@@ -15,12 +15,12 @@ from comparing import CPU, LARGER, SAME, SLOWER, comparison_of, judged_case
 from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Verdict
 from duetbench.github import comments
-from duetbench.show.answer import exit_code
 from duetbench.show.comparison_text import print_comparison
+from duetbench.show.comparison_view import make_view
+from duetbench.show.conclusion import exit_code
 from duetbench.show.formats import escape
 from duetbench.show.html.comparison_page import one_file
 from duetbench.show.tidy import as_csv, tables
-from duetbench.show.view import make_view
 from duetbench.store import files
 from duetbench.store.comparison import Comparison, Judgement, set_material
 

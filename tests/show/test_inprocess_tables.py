@@ -12,8 +12,8 @@ from asv_files import SKIPPED, Bench, Figures
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Load, LoadModel
 from duetbench.host import paths
-from duetbench.show.page import FigureTable, RunPage, Section
-from duetbench.show.run import as_markdown
+from duetbench.show.run_text import as_markdown
+from duetbench.show.run_view import FigureTable, RunPage, Section
 from duetbench.trend.summary import RunSummary, summarise
 from observatory.measure import asv_runs as runs
 from observatory.project.published import read_suites

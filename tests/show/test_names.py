@@ -7,7 +7,7 @@ import pytest
 import synthetic
 from bench import all_cases
 from duetbench.core.units import Interval
-from duetbench.project import names
+from duetbench.project import case_names
 from duetbench.show import formats
 from duetbench.show.change import describe
 from duetbench.store.change import Release, SeriesName, Share
@@ -16,23 +16,23 @@ JSON = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
 
 
 def test_every_declared_case_has_a_name_of_its_own() -> None:
-    found = {case.id: names.name(case.id) for case in all_cases()}
+    found = {case.id: case_names.name(case.id) for case in all_cases()}
     assert [case for case, name in found.items() if not name.known] == []
     assert [name for name, many in Counter(map(str, found.values())).items() if many > 1] == []
     assert not [name for name in map(str, found.values()) if "{" in name]
 
 
 def test_a_name_says_what_is_served_by_what_and_under_which_load() -> None:
-    name = names.name(JSON)
+    name = case_names.name(JSON)
     assert str(name) == (
         "A JSON response from FastAPI on Granian, Python 3.14t (free-threaded), 128 connections"
     )
     assert name.variant == "Granian, Python 3.14t (free-threaded), 128 connections"
-    assert str(names.name("gil-endpoints/sync_sleep/py3.14/open")) == (
+    assert str(case_names.name("gil-endpoints/sync_sleep/py3.14/open")) == (
         "Blocking for 3 s in FastAPI's threads on Uvicorn, Python 3.14, 10 requests/s, "
         "each on schedule"
     )
-    assert str(names.name("pydantic-v1-v2/pydantic-v1/py3.14/u200")) == (
+    assert str(case_names.name("pydantic-v1-v2/pydantic-v1/py3.14/u200")) == (
         "A list of 20 objects from FastAPI with Pydantic 1 on Uvicorn, Python 3.14, 200 users"
     )
 
@@ -41,7 +41,7 @@ def test_a_case_on_another_interpreter_keeps_its_server() -> None:
     """Only comparisons serve it on 3.15t; without `granian` the id is that of uvicorn's case."""
     (case,) = [c for c in all_cases() if c.id == "gil-endpoints/async_cpu/py3.14t/granian"]
     other = case.id.replace("3.14t", "3.15t")
-    moved = names.of(case.model_copy(update={"id": other, "python": "3.15t"}))
+    moved = case_names.of(case.model_copy(update={"id": other, "python": "3.15t"}))
     assert (moved.id, moved.server, moved.python) == (
         other, "Granian", "Python 3.15t (free-threaded)",
     )  # fmt: skip

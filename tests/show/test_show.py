@@ -21,8 +21,8 @@ from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Flag, Run, RunStatus
 from duetbench.show.comparison_text import as_markdown as report
 from duetbench.show.comparison_text import print_comparison
-from duetbench.show.page import RunPage
-from duetbench.show.run import as_markdown, print_page
+from duetbench.show.run_text import as_markdown, print_page
+from duetbench.show.run_view import RunPage
 from duetbench.store import files, run_files
 from duetbench.store.comparison import Comparison
 from duetbench.store.files import encode

@@ -17,6 +17,7 @@ from playwright.sync_api import Page, expect
 import browsing
 import made_up
 import site_builds
+from bench import Once
 from browsing import NewPage, WatchedPage
 from duetbench.show.change import describe
 from duetbench.store import files
@@ -41,9 +42,10 @@ class Seen:
 
 
 @pytest.fixture(scope="module")
-def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
-    folder, imagined = site_builds.history(tmp_path_factory.mktemp("past"))
-    (change,) = (record for record in made_up.records(imagined) if record.status == "open")
+def past(once: Once) -> Iterator[Seen]:
+    folder = once("past", site_builds.history) / "site"
+    records = made_up.records(site_builds.imagine())
+    (change,) = (record for record in records if record.status == "open")
     with browsing.serve(folder) as base:
         yield Seen(folder, base, change)
 

@@ -20,6 +20,8 @@ from observatory.show.site import asv_site
 from observatory.show.site.build import Folder
 from observatory.store.night import NightRecord, ShardRecord
 
+pytestmark = pytest.mark.long
+
 
 def a_night(day: int) -> Run:
     """A run of six cases, on a day of November 2026."""

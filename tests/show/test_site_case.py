@@ -20,6 +20,8 @@ from observatory.show.site.pages import case, trends
 from observatory.show.site.pages.site import Site
 from site_builds import JSON, a_run, failed, scattered
 
+pytestmark = pytest.mark.long
+
 CPU = "server_cpu_per_request"
 
 

@@ -17,6 +17,8 @@ from duetbench.store import files
 from duetbench.store.comparison import CaseComparison, Comparison, Judgement, SideRecord
 from fake_sessions import make_duet
 
+pytestmark = pytest.mark.long
+
 STORED: Final = "20261120T202652Z-compare-1d8b37a3"
 FASTAPI: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 

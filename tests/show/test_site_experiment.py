@@ -14,6 +14,8 @@ from observatory.show import addresses
 from observatory.show.site.pages import experiment
 from observatory.show.site.pages.site import Site
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def site(reference_site: Site) -> Site:

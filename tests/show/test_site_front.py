@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import anchored_files
 import site_builds
 import sites
@@ -16,6 +18,8 @@ from duetbench.store.change import Change, Release, SeriesName
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.front import endpoint_rows, headline_case
 from site_builds import JSON, a_run
+
+pytestmark = pytest.mark.long
 
 SAID = "needs 3.1 % more CPU per request (2.5…3.7 %)"
 METHOD = "A step compared with an anchor (points before it: 3, after it: 1), confirmed by 14 duets "

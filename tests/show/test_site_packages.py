@@ -26,6 +26,8 @@ from observatory.show.site.pages import packages as pages
 from observatory.show.site.pages.site import Card
 from site_builds import JSON
 
+pytestmark = pytest.mark.long
+
 FIRST, SECOND, THIRD = site_builds.RELEASES
 
 

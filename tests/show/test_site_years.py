@@ -9,14 +9,18 @@ import subprocess
 import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 import sites
+from bench import Once
 from duetbench.store import files
 from observatory.trend import reading
+
+pytestmark = pytest.mark.long
 
 RESULTS: Final = sites.PROJECT / "results"
 RUN: Final = RESULTS / "runs/xeon-2c-a70dae/2026/20261125T161444Z-nightly-d34e11a4.json"
@@ -57,25 +61,29 @@ def lay_out(results: Path, nights: int) -> None:
             path.write_text(json.dumps(document, separators=(",", ":")) + "\n")
 
 
-def built(folder: Path, nights: int) -> int:
-    """Build a site of some nights in a process of its own; return its memory, bytes."""
+def built(nights: int, folder: Path) -> None:
+    """Build a site of some nights in a process of its own, and note its memory."""
     lay_out(folder / "results", nights)
     words = [sys.executable, "-c", BUILD, str(folder)]
     support = {"PYTHONPATH": str(Path(sites.__file__).parent)}
-    return 1024 * int(subprocess.check_output(words, env=support, text=True))
+    (folder / "memory").write_bytes(subprocess.check_output(words, env=support))
+
+
+def memory(folder: Path) -> int:
+    """What building a site took, bytes."""
+    return 1024 * int((folder / "memory").read_text())
 
 
 @pytest.fixture(scope="module")
-def years(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
-    folder = tmp_path_factory.mktemp("years")
-    return folder, built(folder, NIGHTS)
+def years(once: Once) -> Path:
+    return once("years", partial(built, NIGHTS))
 
 
 def test_a_night_adds_less_to_the_site_than_it_has_and_hardly_a_file(
-    years: tuple[Path, int],
+    years: Path,
 ) -> None:
     """Its run has 135 kB, its points 37 kB; the figures of 132 series add their own."""
-    paths = [path for path in (years[0] / "site").rglob("*") if path.is_file()]
+    paths = [path for path in (years / "site").rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in paths) <= 100_000 * NIGHTS
     raw = [path for path in paths if path.parent.name in {"runs", "points"}]
     assert len(raw) <= NIGHTS
@@ -83,16 +91,13 @@ def test_a_night_adds_less_to_the_site_than_it_has_and_hardly_a_file(
     assert max(data) <= 800 * NIGHTS
 
 
-def test_a_night_takes_a_fraction_of_a_megabyte_of_memory(
-    years: tuple[Path, int], tmp_path: Path
-) -> None:
-    assert years[1] - built(tmp_path, 3) <= 0.35e6 * NIGHTS
+def test_a_night_takes_a_fraction_of_a_megabyte_of_memory(years: Path, tmp_path: Path) -> None:
+    built(3, tmp_path)
+    assert memory(years) - memory(tmp_path) <= 0.35e6 * NIGHTS
 
 
-def test_each_file_is_read_and_parsed_once(
-    years: tuple[Path, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    results, read, checked = years[0] / "results", Counter[Path](), []
+def test_each_file_is_read_and_parsed_once(years: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results, read, checked = years / "results", Counter[Path](), []
     contents = files.contents
 
     def counted(path: Path) -> bytes:

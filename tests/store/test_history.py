@@ -193,6 +193,7 @@ def rewritten(remote: Remote, folder: Path) -> str:
     return last
 
 
+@pytest.mark.long
 def test_a_history_that_was_rewritten_is_an_alarm_until_it_is_mended(
     remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,8 @@ from duetbench.store import files, run_files
 
 PROJECT = Path(__file__).parents[2]
 PATIENCE = 60.0
+Once = Callable[[str, Callable[[Path], object]], Path]
+"""Returns a folder by its name, which the function has filled; all workers share it."""
 _MAIN = """
 from duetbench.core import protocol
 protocol.WINDOW_SECONDS |= dict.fromkeys(protocol.WINDOW_SECONDS, 0.1)  # nobody keeps the figures

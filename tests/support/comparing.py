@@ -8,7 +8,7 @@ import numpy as np
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Load, LoadModel, Verdict
 from duetbench.judge.statistics import Looks, Method
-from duetbench.show.view import View
+from duetbench.show.comparison_view import View
 from duetbench.store.comparison import (
     CaseComparison,
     Comparison,

@@ -174,7 +174,7 @@ def side(name: str, cases: tuple[Case, ...]) -> Side:
         label=name, kind="revision", commit="3f2a9c17" * 5, stacks=(), interpreters=()
     )
     folder = Path(name)
-    return Side(record=record, testbed=make_testbed(folder), cases=cases, project=Project(folder))
+    return Side(record=record, testbed=make_testbed(folder), cases=cases, subject=Project(folder))
 
 
 def make_pairs(base: Side, head: Side, reason: str = "") -> tuple[Pair, ...]:

@@ -105,10 +105,14 @@ def table_of(*measured: Run) -> Table:
     return table
 
 
-def history(folder: Path) -> tuple[Path, History]:
-    """A site of five years of nights, and of one run with a file on another machine."""
-    results = folder / "results"
-    imagined = made_up.imagine(YEARS, SERIES, SEED)
+def imagine() -> History:
+    """Five years of nights, always the same."""
+    return made_up.imagine(YEARS, SERIES, SEED)
+
+
+def history(folder: Path) -> None:
+    """Build a site of these nights, and of one run with a file on another machine."""
+    results, imagined = folder / "results", imagine()
     made_up.write(imagined, results)
     source = random.Random(SEED)
     run = runs.make_run(
@@ -127,7 +131,7 @@ def history(folder: Path) -> tuple[Path, History]:
     files.save(results, make_comparison(*DECLARED, duets=5))
     (open_,) = (record for record in made_up.records(imagined) if record.status == "open")
     files.save(results, attributing.attribution(change=open_.id))
-    return build(folder), imagined
+    build(folder)
 
 
 def make_comparison(*names: str, duets: int = 12, **more: Any) -> Comparison:

@@ -18,7 +18,7 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from acting import MAKEFILE, PROJECT, REPOSITORY, Stage
-from duetbench.project import stacks
+from duetbench.project import locks, stacks
 from duetbench.project.project import Project
 from fake_github import FakeGitHub, State
 from repos import borrow_cache, commit, git, write
@@ -99,6 +99,7 @@ dependencies = ["alpha"]
 
 [dependency-groups]
 dev = []
+observatory = []
 
 [tool.duetbench]
 """
@@ -182,7 +183,7 @@ def make_apps(root: Path) -> None:
 
 
 def lock(root: Path) -> None:
-    text = Project(root).resolve("current", None)
+    text = locks.resolve(Project(root), "current", None)
     stacks.write_lock(root / "apps" / "stacks" / "current.txt", text)
 
 

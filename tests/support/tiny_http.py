@@ -132,7 +132,7 @@ def serving(behaviour: Behaviour | Answer) -> Iterator[TinyServer]:
 def real_oha() -> Path:
     """Find the oha that set-up made, or else one on PATH."""
     try:
-        return tools.find_oha(Project.here().settings.oha)
+        return tools.find_oha(Project.here().configuration.oha)
     except SetupError:
         result = shutil.which("oha")
         assert result, "no oha: run `make setup`"

@@ -20,6 +20,8 @@ from duetbench.core.model import Verdict
 from duetbench.store.comparison import Comparison, Judgement, Price
 from repos import commit, git
 
+pytestmark = pytest.mark.long
+
 ROOT: Final = Path(__file__).parents[2]
 CASE: Final = "x/a/py3.14"
 MEMORY: Final = "pss_steady"

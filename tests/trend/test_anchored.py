@@ -22,14 +22,15 @@ from duetbench.core.model import Flag, Launch
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.host import paths
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import pairs, revisions
+from duetbench.judge import matching, revisions
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.lending import Borrower
-from duetbench.judge.pairs import CaseDuets
-from duetbench.judge.sides import Scope
+from duetbench.judge.preparation import Scope
+from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.measure.testbed import SideCase
+from duetbench.project import locks
+from duetbench.project.anchor import Anchor, anchor_file, anchor_text, load_anchor
 from duetbench.project.project import Project
-from duetbench.project.settings import Anchor, anchor_file, anchor_text, load_anchor
 from duetbench.store import files
 from duetbench.store.change import Release
 from duetbench.store.comparison import Curve, Duet, Instructions, SideName
@@ -322,6 +323,7 @@ def backfilled(
     return list(backfill.backfill(task, wanted, said))
 
 
+@pytest.mark.real
 def test_stacks_of_other_times_are_installed_played_and_removed(
     anchored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,7 +331,7 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
     instruments = Given()
     with serving(monkeypatch, tmp_path / "uv") as index:
         _released(index)
-        text = Project(anchored).resolve("one", date(2026, 1, 15))
+        text = locks.resolve(Project(anchored), "one", date(2026, 1, 15))
         write(anchored, "apps/stacks/one.txt", text)
         git(anchored, "init", "--quiet", "--initial-branch=main")
         commit(anchored, "Everything")
@@ -386,6 +388,7 @@ class Started(Given):
         return tuple(duet.model_copy(update=update) for duet in super().duets(pairs, **order))
 
 
+@pytest.mark.real
 def test_starts_have_points_of_their_own_and_of_experiments_that_the_anchor_lacks(
     anchored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -395,7 +398,8 @@ def test_starts_have_points_of_their_own_and_of_experiments_that_the_anchor_lack
     """
     with serving(monkeypatch, tmp_path / "uv") as index:
         _released(index)
-        write(anchored, "apps/stacks/one.txt", Project(anchored).resolve("one", date(2026, 1, 15)))
+        text = locks.resolve(Project(anchored), "one", date(2026, 1, 15))
+        write(anchored, "apps/stacks/one.txt", text)
         git(anchored, "init", "--quiet", "--initial-branch=main")
         commit(anchored, "Everything")
         anchor = declare(anchored)
@@ -441,7 +445,7 @@ def test_starts_have_points_of_their_own_and_of_experiments_that_the_anchor_lack
 
 def test_starts_go_on_until_they_are_precise() -> None:
     """Launches in turn end with the least number: they scatter too far."""
-    samples = CaseDuets(PLAYED, start=True, alone=True)
+    samples = CaseDuets(PLAYED, Mode.START)
     for number in range(6):
         figures = {"base": {"start_cpu": 1.0}, "head": {"start_cpu": 1.0 + 0.1 * (number % 2)}}
         update = {**figures, "alone": ("start_cpu",), "load_seconds": 0.0}
@@ -461,7 +465,7 @@ def test_our_nights_have_points_of_all_cases_that_the_anchor_had() -> None:
         place = Project(revisions.lay_out(root, state, copies))
         before = Borrower("the anchor", place, Project(root), "the checkout").cases("nightly")
     cases = Project(root).cases("nightly")
-    _, missing = pairs.match_cases(before, cases)
+    _, missing = matching.match_cases(before, cases)
     reasons = {case.case: case.reason for case in missing}
     names = {*anchor.stacks, *anchor.interpreters}
     old = [case.id for case in cases if {case.stack, case.python} <= names]

@@ -285,6 +285,7 @@ def command(
     return Bench(root, tmp_path, "detecting", capsys, monkeypatch)
 
 
+@pytest.mark.long
 def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     """Candidates as a file and a matrix; changes that were undone in a folder to be pushed."""
     results, folder = command.root / "results", command.folder

@@ -22,10 +22,11 @@ from duetbench.judge.change_locks import find_locks, lock_text
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.session import Question, empty_comparison
 from duetbench.measure.testbed import SideCase
+from duetbench.project import locks
 from duetbench.project.project import Project
 from duetbench.store.change import Change, SeriesName, StackState
 from duetbench.store.comparison import Comparison, Duet, PackageChange
-from duetbench.trend import bisect
+from duetbench.trend import mixed_locks
 from fake_sessions import make_duet
 from histories import QUICK
 from observatory.github import lock_branch
@@ -48,7 +49,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     git(tmp_path, "init", "--quiet", "--initial-branch=main", str(root))
     with serving_beta(monkeypatch, tmp_path / "uv"):
-        Project.here().renew_locks(QUIET, as_of=date(2026, 1, 31))
+        locks.renew(Project.here(), QUIET, as_of=date(2026, 1, 31))
         write(root, ".gitignore", "__pycache__/\n")
         commit(root, "Everything")
         yield root
@@ -82,10 +83,10 @@ class Bumps:
 def bumps(tiny: Path) -> Bumps:
     """Locked at the end of January and in mid-February; the checkout has a third lock by now."""
     commits, digests = [git(tiny, "rev-parse", "HEAD")], [Project.here().lock("one").digest]
-    Project.here().renew_locks(QUIET, as_of=date(2026, 2, 20))
+    locks.renew(Project.here(), QUIET, as_of=date(2026, 2, 20))
     commits.append(lock_branch.commit(tiny, "Stacks: beta 1.5\n").commit)
     digests.append(Project.here().lock("one").digest)
-    Project.here().renew_locks(QUIET)
+    locks.renew(Project.here(), QUIET)
     lock_branch.commit(tiny, "Stacks: beta 2.0\n")
     return Bumps(tiny, (commits[0], commits[1]), (digests[0], digests[1]))
 
@@ -110,6 +111,7 @@ def making(instruments: object) -> Any:
     return lambda _: instruments
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("unserved")
 def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None:
     """From the locks of then, installed, on the applications of now; what cannot differ is out."""
@@ -131,6 +133,7 @@ def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None
     assert Project.here().lock("one").packages["beta"] == "2.0"  # the checkout's own lock stays
 
 
+@pytest.mark.real
 def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
     """At the commit that was measured, elsewhere, fetched into a shallow history, or resolved."""
     base = StackState(stack="one", digest=bumps.digests[0])
@@ -188,6 +191,7 @@ def chain(place: Path, tip: str = lock_branch.BRANCH) -> list[str]:
     return git(place, "log", "--first-parent", "--format=%s", tip).splitlines()
 
 
+@pytest.mark.real
 def test_a_bump_is_a_commit_of_the_locks_alone(
     tiny: Path,
     protected: Path,
@@ -226,13 +230,14 @@ def test_a_bump_is_a_commit_of_the_locks_alone(
     assert command("observatory", "stack", "bump", "--as-is").code == 2
 
 
+@pytest.mark.real
 def test_the_branch_of_the_locks_follows_the_code(
     tiny: Path, origin: Remote, protected: Path
 ) -> None:
     """One line of commits: main's code is taken over, but neither its locks nor its workflows."""
     workflow = ".github/workflows/one.yml"
     commit(tiny, "A workflow", **{workflow: "name: One\n"})
-    first = lock_branch.advance(tiny, origin, lambda root: Project(root).renew_locks(QUIET))
+    first = lock_branch.advance(tiny, origin, lambda root: locks.renew(Project(root), QUIET))
     kept = git(tiny, "show", f"{first.commit}:{LOCK}")
     main = commit(
         tiny, "Later", **{"apps/tiny/alone.py": "later = True\n", workflow: "name: Two\n",
@@ -257,17 +262,18 @@ def test_the_branch_of_the_locks_follows_the_code(
     assert changed == ["apps/tiny/alone.py", "gone.txt"]
     assert git(protected, "show", f"{tip}:{LOCK}") == kept
     # Nothing more to take over: the branch stays where it is.
-    again = lock_branch.advance(tiny, origin, lambda root: Project(root).renew_locks(QUIET))
+    again = lock_branch.advance(tiny, origin, lambda root: locks.renew(Project(root), QUIET))
     assert again == lock_branch.StackBump(moved=False, commit=tip)
 
 
+@pytest.mark.real
 def test_what_somebody_pushes_beside_the_locks_is_not_measured(
     tiny: Path, origin: Remote, protected: Path, tmp_path: Path
 ) -> None:
     """The branch need not be protected as main is: its code is main's, whoever says otherwise."""
     code = "apps/tiny/alone.py"
     main = git(tiny, "rev-parse", "main")
-    lock_branch.advance(tiny, origin, lambda root: Project(root).renew_locks(QUIET))
+    lock_branch.advance(tiny, origin, lambda root: locks.renew(Project(root), QUIET))
     git(tmp_path, "clone", "--quiet", "--branch", lock_branch.BRANCH, origin.address, "theirs")
     theirs = tmp_path / "theirs"
     commit(theirs, "Mine", **{code: "stolen = True\n", "extra.py": "", LOCK: "beta==9\n"})
@@ -279,6 +285,7 @@ def test_what_somebody_pushes_beside_the_locks_is_not_measured(
     assert lock_branch.advance(tiny, origin, lambda _: ()) == found
 
 
+@pytest.mark.real
 def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: Path) -> None:
     """Who is late begins again from what the other has pushed."""
     others = tmp_path / "others"
@@ -289,10 +296,10 @@ def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: 
         if not tips:  # in the middle of ours, theirs is whole
             day = date(2026, 2, 20)
             theirs = lock_branch.advance(
-                others, origin, lambda root: Project(root).renew_locks(QUIET, as_of=day)
+                others, origin, lambda root: locks.renew(Project(root), QUIET, as_of=day)
             )
             tips.append(theirs.commit)
-        return Project(root).renew_locks(QUIET)
+        return locks.renew(Project(root), QUIET)
 
     told: list[str] = []
     mine = lock_branch.advance(tiny, origin, renew, patience=QUICK, say=told.append)
@@ -341,7 +348,7 @@ def four(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str,
             for name in ("beta", "gamma", "core"):
                 index.add(name, version, str(day))
             index.add("wrap", version, str(day), (f"core=={version}",))
-            text = Project(root).resolve("one", date.fromordinal(day.toordinal() + 5))
+            text = locks.resolve(Project(root), "one", date.fromordinal(day.toordinal() + 5))
             found.append(text)
             write(root, "apps/stacks/one.txt", text)
         yield found[0], found[1]
@@ -351,21 +358,22 @@ DEPENDENT: Final = "tiny/dependent/py3.14"
 QUIETLY: Final = Reporter(rich.console.Console(quiet=True))
 
 
+@pytest.mark.real
 def test_a_search_that_was_stopped_goes_on(four: tuple[str, str], tmp_path: Path) -> None:
     """From the duet in which it was: what was played is not played again."""
     root = tmp_path / "tiny"
-    sought = bisect.of_locks(Project(root), DEPENDENT, *four)
+    sought = mixed_locks.of_locks(Project(root), DEPENDENT, *four)
     played: list[Ratios] = []
     for stop in (7, None):
         played.append(Ratios(stop))
         if stop:
             with pytest.raises(InterruptedRun):
-                bisect.find(Project(root), sought, QUIETLY, 600.0, 1, making(played[-1]))
+                mixed_locks.find(Project(root), sought, QUIETLY, 600.0, 1, making(played[-1]))
             (kept,) = (tmp_path / "state" / "duetbench" / "searches").iterdir()
             with kept.open("a") as stream:
                 stream.write('[["half", [], ["be')  # as a killed one leaves it
         else:
-            cause = bisect.find(Project(root), sought, QUIETLY, 600.0, 1, making(played[-1]))
+            cause = mixed_locks.find(Project(root), sought, QUIETLY, 600.0, 1, making(played[-1]))
     assert [len(one.duet_log) for one in played] == [7, 18]  # of 24; in one of them it was stopped
     assert played[0].first[:4] in ([True, False] * 2, [False, True] * 2)
     (share,) = cause.shares

@@ -1,12 +1,10 @@
-"""`duetbench bisect`: which release caused a change?"""
+"""`duetbench bisect`: which release, or which commit, caused a change?"""
 
-import glob
 from typing import Annotated
 
 from typer import Argument, Option
 
 from duetbench.cli.options import (
-    DEFAULT_SEED,
     JsonOption,
     ResultsOption,
     WaitOption,
@@ -16,26 +14,25 @@ from duetbench.cli.options import (
     machine,
     resumable,
 )
-from duetbench.cli.sides import LockOption
+from duetbench.cli.side_options import LockOption
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.core.errors import UsageError
-from duetbench.host.console import Console, Narrator, print_json
-from duetbench.judge import revisions, targets
+from duetbench.host.console import Console, print_json
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.instruments import Real
 from duetbench.project.project import Project
-from duetbench.show.change import cause_lines
+from duetbench.show.change import cause_lines, commit_lines
+from duetbench.store.change import CommitCause
 from duetbench.store.result_files import find_comparison
-from duetbench.trend import bisect
+from duetbench.trend import commit_search, mixed_locks
 
 
 @with_target
 def bisect_command(
-    name: Annotated[
-        str | None,
+    names: Annotated[
+        list[str] | None,
         Argument(
-            metavar="[COMPARISON]",
-            help="A comparison: its id, part of it, or its file.",
+            metavar="[COMPARISON | GOOD BAD]",
+            help="A comparison: its id, part of it, or its file. Or two commits.",
             show_default=False,
         ),
     ] = None,
@@ -56,54 +53,67 @@ def bisect_command(
     *,
     options: Options,
 ) -> None:
-    """Find the release that caused a change.
+    """Find the release, or the commit, that caused a change.
 
     $ duetbench bisect --lock uv.lock@main uv.lock --app shop.main:app --path /items/7
     $ duetbench bisect COMPARISON --budget 20m
+    $ duetbench bisect v1.4 main --app shop.main:app --path /items/7
 
-    If several packages changed at once, duets compare the stack before with a lock in which half of
-    them have changed. After every duet, a test decides whether that lock has all of the effect or
-    none: each answer halves the candidates. Fresh duets measure the last candidate alone before it
-    is named. If the other packages still have an effect, the search continues among them. Packages
-    that cannot be installed apart are named as one.
+    Between two commits, each look compares GOOD with one commit, each with its own lock: by counts
+    of instructions, or by duets if GOOD and BAD execute the same. A commit that does not start is
+    skipped. Of a branch that was merged, only the merge is looked at.
 
-    Every duet is saved at once: the same command continues a search that was interrupted, or ran
-    out of time.
+    Between two locks, if several packages changed at once, duets compare the stack before with a
+    lock in which half of them have changed. After every duet, a test decides whether that lock has
+    all of the effect or none: each answer halves the candidates. Fresh duets measure the last
+    candidate alone before it is named. If the other packages still have an effect, the search
+    continues among them. Packages that cannot be installed apart are named as one.
+
+    Every duet between locks is saved at once: the same command continues a search that was
+    interrupted, or ran out of time.
     """
     console = Console(stderr=as_json)
-    project, narrator = Project.here(stand_in=options["app"] is None), Narrator(console)
+    project = Project.here(stand_in=options["app"] is None)
     limit = budget_seconds(budget) or 0.0
+    name, *more = [*(names or []), None]
     if name and lock:
-        raise UsageError("expected a comparison or --lock, found both: choose one")
+        raise UsageError("expected a comparison, two commits or --lock, found two: choose one")
+    if len(more) > 1:
+        project = with_options(project, options, [python] if python else [])
+        ends = _two(names or [])
+        clean_up(console)
+        with machine(wait, console.say):
+            cause = commit_search.search(project, ends, select or "*", limit, Reporter(console))
+        _print_commits(cause, ends, console, as_json=as_json)
+        return
     comparison = find_comparison(name, results or project.results) if name else None
     if name and comparison is None:
         raise UsageError(f"no comparison has the name {name!r}: give its id, or its file")
     project = with_options(project, options, [python] if python else [])
-    if not (lock or comparison):
-        raise UsageError("expected what to search: --lock BASE HEAD, or a comparison")
+    evidence = comparison or lock
+    if evidence is None:
+        raise UsageError("expected what to search: GOOD BAD, --lock BASE HEAD, or a comparison")
     clean_up(console)
-    with machine(wait, console.say), revisions.copies() as copies:
-        place = project
-        if project.target:
-            earlier, later = lock or (None, None)
-            place = targets.working(project, narrator, copies, later, other=earlier)
-        if comparison is not None:
-            task = bisect.of_comparison(place, comparison, select, narrator)
-        elif lock and project.target:
-            # All cases of a target have the same packages, so the search needs only one.
-            select = select or glob.escape(place.cases("quick")[0].id)
-            base = targets.other_text(project, place, narrator, copies, lock=lock[0])
-            task = bisect.of_locks(place, select, base, targets.text_of(place))
-        elif lock and select:
-            task = bisect.of_locks(
-                project, select, *(revisions.lock_text(project.root, n) for n in lock)
-            )
-        else:
-            raise UsageError("expected --select with the case to measure")
-        with resumable():
-            cause = bisect.find(place, task, Reporter(console), limit, DEFAULT_SEED, Real)
+    with machine(wait, console.say), resumable():
+        task, found = mixed_locks.search(project, evidence, select, limit, Reporter(console))
     if as_json:
-        print_json({"series": task.series.model_dump(), **cause.model_dump(mode="json")})
+        print_json({"series": task.series.model_dump(), **found.model_dump(mode="json")})
         return
-    for line in cause_lines(cause):
+    for line in cause_lines(found):
+        console.say(line)
+
+
+def _two(names: list[str]) -> tuple[str, str]:
+    if len(names) != 2:
+        raise UsageError(f"expected a comparison, or GOOD and BAD, found {' '.join(names)}")
+    return names[0], names[1]
+
+
+def _print_commits(
+    cause: CommitCause | None, ends: tuple[str, str], console: Console, *, as_json: bool
+) -> None:
+    if as_json:
+        print_json(cause and cause.model_dump(mode="json"))
+        return
+    for line in commit_lines(cause, *ends):
         console.say(line)

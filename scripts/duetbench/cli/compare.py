@@ -28,7 +28,7 @@ from duetbench.cli.options import (
     put_html,
     repository,
 )
-from duetbench.cli.sides import AS_LOCKED, BaseWithOption, LockOption, WithOption, days
+from duetbench.cli.side_options import AS_LOCKED, BaseWithOption, LockOption, WithOption, days
 from duetbench.cli.target_options import Options, left_out, repetition, with_options, with_target
 from duetbench.cli.verbs import hook
 from duetbench.core import units
@@ -41,9 +41,10 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Sides
 from duetbench.judge.session import InterruptedComparison, Question
 from duetbench.project.setting import Setting
-from duetbench.show.answer import covers, exit_code
+from duetbench.show import effects
 from duetbench.show.comparison_text import as_markdown, print_comparison
-from duetbench.show.view import make_view, side_text
+from duetbench.show.comparison_view import make_view, side_text
+from duetbench.show.conclusion import covers, exit_code
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
 from duetbench.store.result_files import comparison_file
@@ -108,6 +109,9 @@ def compare_command(
             help="slower: undecided cases give 0 as well; instructions: only counts decide.",
         ),
     ] = "undecided",
+    same_answers: Annotated[
+        bool, Option("--same-answers", help="Exit code 1 if head answers anything else.")
+    ] = False,
     counts_only: Annotated[
         bool, Option("--counts-only", help="Count instructions, and load no server.")
     ] = False,
@@ -226,7 +230,8 @@ def compare_command(
         _keep(comparison, results, console)
     if interruption is not None:
         raise interruption
-    if code := exit_code(comparison, lenient=fail_on == "slower", counts=fail_on == "instructions"):
+    lenient, counts = fail_on == "slower", fail_on == "instructions"
+    if code := exit_code(comparison, lenient=lenient, counts=counts, same=same_answers):
         raise Exit(code)
 
 
@@ -270,5 +275,9 @@ def announce(reporter: Reporter, question: Question) -> None:
         "without counterpart": len(touched.missing),
         "in-process benchmarks": len(question.jobs),
     }
+    for name, seen in question.seen.effects.items():
+        case = next(pair.case for pair in touched.pairs if pair.case.id == name)
+        for line in effects.announce(case, seen):
+            reporter.say(line)
     if sum(counts.values()) > 1:  # for a single case the next line says it
         reporter.note("; ".join(f"{name}: {number}" for name, number in counts.items() if number))

@@ -139,9 +139,9 @@ def _conditions(facts: Machine, steal: float, since_boot: float) -> dict[str, st
 def _findings(project: Project) -> Iterator[Finding]:
     declared = project.known_stacks
     looks: dict[str, Callable[[], str]] = {"oha": partial(_oha, project)}
-    for name in project.settings.interpreters if declared else ():
+    for name in project.configuration.interpreters if declared else ():
         looks[f"CPython {name}"] = partial(_interpreter, project, name)
-    settings = project.settings
+    settings = project.configuration
     optional = {f"CPython {name}" for name in settings.interpreters.keys() - settings.usual}
     for name, pythons in declared.items():
         for python in pythons:
@@ -166,7 +166,7 @@ def _findings(project: Project) -> Iterator[Finding]:
 def _interpreter(project: Project, name: str) -> str:
     interpreter = project.interpreter(name)
     proof = interpreters.prove(interpreter.executable)
-    if different := interpreters.mismatch(project.settings.interpreters[name], proof):
+    if different := interpreters.mismatch(project.configuration.interpreters[name], proof):
         raise DuetbenchError(different)
     gil = "on" if proof["gil"] else "off"
     return f"{proof['version']}, GIL {gil}, {interpreter.origin}; {interpreter.executable}"
@@ -181,7 +181,7 @@ def _environment(project: Project, stack_name: str, python_name: str) -> str:
 
 
 def _oha(project: Project) -> str:
-    spec = project.settings.oha
+    spec = project.configuration.oha
     program = tools.find_oha(spec)
     if fault := tools.oha_fault(spec, tools.oha_place(spec)):
         raise DuetbenchError(fault)

@@ -16,11 +16,10 @@ from duetbench.cli.options import clean_up, repository
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.host.console import Console, Narrator
-from duetbench.judge import revisions, targets, trial
-from duetbench.project import settings, settings_hints, target
+from duetbench.judge import deployment, revisions, trial
+from duetbench.project import pyproject, target, variable_hints
 from duetbench.project.project import Project
-from duetbench.project.schema import read_toml
-from duetbench.project.settings import FILE
+from duetbench.project.pyproject import FILE, read_toml
 from duetbench.store import files
 
 FRAMEWORKS: Final = {
@@ -92,7 +91,7 @@ def init_command(
     console = Console()
     project = repository(console)
     root = project.root
-    file, table = settings.read_table(root)
+    file, table = pyproject.read_table(root)
     if table or any((root / "apps").glob("*/experiment.toml")):
         raise UsageError(
             f"{file} already declares what is measured: change it there, or remove its {_HEADER} "
@@ -152,7 +151,7 @@ def _first(
         try:
             requests = _answered(candidate, project, options, Narrator(console))
         except UsageError as error:
-            if len(candidates) == 1 or settings_hints.LACKING in str(error):
+            if len(candidates) == 1 or variable_hints.LACKING in str(error):
                 raise
             console.say(
                 f"not {candidate.name}{how}: {str(error).removeprefix(f'{candidate.name}: ')}"
@@ -176,7 +175,7 @@ def _answered(
     pythons = [options["python"]] if options["python"] else []
     declared = with_options(project, {**options, **own}, pythons)
     with revisions.copies() as copies:
-        copy = targets.working(declared, narrator, copies)
+        copy = deployment.working(declared, narrator, copies)
         requests: Sequence[str] = options["requests"]
         tried = trial.serve_once(copy, narrator, find=not requests)
     if requests and tried.wrong:
@@ -257,7 +256,7 @@ def _declared(project: Path) -> Iterator[str]:
     """List the folders that a project's build backend takes its packages from."""
     tables: Any = {}
     with suppress(DeclarationError):
-        tables = settings.read_pyproject(project).get("tool", {})
+        tables = pyproject.read_pyproject(project).get("tool", {})
 
     def at(place: str) -> Any:
         value = tables

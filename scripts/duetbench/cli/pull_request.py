@@ -24,8 +24,8 @@ from duetbench.github.event import MeasuringRun
 from duetbench.github.proposals import Upgrade
 from duetbench.host import git
 from duetbench.host.console import Console, errors
-from duetbench.show.answer import UNDECIDED
-from duetbench.show.view import make_view
+from duetbench.show.comparison_view import make_view
+from duetbench.show.conclusion import UNDECIDED
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Cause

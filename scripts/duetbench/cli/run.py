@@ -50,13 +50,15 @@ from duetbench.github import actions
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, Progress, duration
 from duetbench.host.signals import InterruptedRun
-from duetbench.measure import launch, runner
+from duetbench.measure import assembly, launch, runner
 from duetbench.measure.testbed import Testbed
 from duetbench.project import plan as planning
+from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.plan import launch_seconds
 from duetbench.project.project import Project
-from duetbench.show import page as pages
-from duetbench.show.run import as_markdown, print_cases, print_page
+from duetbench.project.subject import Subject
+from duetbench.show import run_view as pages
+from duetbench.show.run_text import as_markdown, print_cases, print_page
 from duetbench.store import files, run_files
 from duetbench.trend.summary import summarise
 
@@ -108,15 +110,15 @@ def run_command(
     project = with_options(project, options, pythons)
     with (
         nullcontext() if dry_run else machine(wait, console.say),
-        deploy(project, narrator) as project,
+        deploy(project, narrator) as subject,
     ):
         plan = _plan_of(context, earlier)
         if plan is None:
             plan = planning.make_plan(
-                project.cases, profile, list(select or ()), launches, seed, seconds
+                subject.cases, profile, list(select or ()), launches, seed, seconds
             )
         if dry_run:
-            _show(console, plan, project, output, cases=details)
+            _show(console, plan, subject, output, cases=details)
             return
         notes = {
             f"{len(ended_sessions)} sessions of a killed run were ended first": ended_sessions,
@@ -131,7 +133,7 @@ def run_command(
             return _advice(project, run, results, options, pythons)
 
         finished, path = execute(
-            plan, project, results, console, begin=begin, advise=advise, earlier=earlier
+            plan, subject, results, console, begin=begin, advise=advise, earlier=earlier
         )
     summary = summarise(finished)
     page = pages.make_page(summary)
@@ -149,7 +151,7 @@ def run_command(
 
 def execute(
     plan: Plan,
-    project: Project,
+    subject: Subject,
     results: Path,
     console: Console,
     *,
@@ -162,12 +164,14 @@ def execute(
     `begin` completes the header of the run, and `advise` says how an interrupted one continues.
     """
     narrator = Narrator(console)
-    missing = runner.unattainable(plan.cases, project.settings_for, project.lock, narrator)
+    missing = assembly.unattainable(plan.cases, subject.configuration_for, subject.lock, narrator)
     attainable = [case for case in plan.cases if case.id not in missing]
-    testbed = runner.assemble(project, attainable, paths.state_dir() / "logs", narrator)
+    assembly.require_packages(attainable, subject.lock)
+    installs = narrator if isinstance(subject, DeployedTarget) else None  # else set-up does
+    testbed = assembly.assemble(subject, attainable, paths.state_dir() / "logs", installs)
     if earlier is not None:
-        runner.require_resumable(earlier, testbed, project.repository)
-    start = begin(earlier or runner.header(plan, testbed, project.repository))
+        runner.require_resumable(earlier, testbed, subject.repository)
+    start = begin(earlier or runner.header(plan, testbed, subject.repository))
     files.require_room(results)
     try:
         return _measure(plan, start, testbed, results, console, missing)
@@ -210,7 +214,7 @@ def _plan_of(context: Context, earlier: Run | None) -> Plan | None:
 
 
 def _show(
-    console: Console, plan: Plan, project: Project, document: Path | None, *, cases: bool
+    console: Console, plan: Plan, subject: Subject, document: Path | None, *, cases: bool
 ) -> None:
     """Print what a run would do, and why it would be refused, as far as declarations show."""
     for case in plan.cases if cases else ():
@@ -222,8 +226,7 @@ def _show(
         f"{duration(planning.plan_seconds(plan))}"
     )
     try:
-        names = sorted({case.stack for case in plan.cases})
-        runner.require_packages(plan.cases, {name: project.lock(name) for name in names})
+        assembly.require_packages(plan.cases, subject.lock)
     except (DeclarationError, SetupError) as problem:
         console.say(f"note: this cannot run yet: {problem}")
     seconds = round(planning.plan_seconds(plan), 1)

@@ -75,7 +75,7 @@ def set_up(
     Raises DeclarationError if the declarations are wrong, and SetupError if a part cannot be
     installed; earlier parts are kept.
     """
-    configured = project.settings
+    configured = project.configuration
     locks = [(project.lock(name), pythons) for name, pythons in project.known_stacks.items()]
     parts: dict[str, bool] = {}
     # Without declarations, an application's needs are installed when it is measured.

@@ -21,9 +21,9 @@ from duetbench.core.model import Run
 from duetbench.host.console import Console, errors, print_json
 from duetbench.project.project import Project
 from duetbench.show import comparison_text, tidy
-from duetbench.show import page as pages
-from duetbench.show.run import as_markdown as run_markdown
-from duetbench.show.run import print_page
+from duetbench.show import run_view as pages
+from duetbench.show.run_text import as_markdown as run_markdown
+from duetbench.show.run_text import print_page
 from duetbench.store import files, result_files
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points

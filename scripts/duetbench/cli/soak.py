@@ -25,7 +25,8 @@ from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, Progress, duration, print_json
 from duetbench.judge import growth
-from duetbench.measure import runner, soak
+from duetbench.measure import assembly, soak
+from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.plan import make_plan
 from duetbench.show import formats
 from duetbench.store.comparison import Course, Curve
@@ -66,13 +67,15 @@ def soak_command(
     project, narrator, progress = repository(console), Narrator(console), Progress(console)
     clean_up(console)
     project = with_options(project, options, [python] if python else [])
-    with machine(wait, console.say), deploy(project, narrator) as project:
-        plan = make_plan(project.cases, "quick", list(select or ()), 1, DEFAULT_SEED, None)
+    with machine(wait, console.say), deploy(project, narrator) as subject:
+        plan = make_plan(subject.cases, "quick", list(select or ()), 1, DEFAULT_SEED, None)
         if len(plan.cases) != 1:
             ids = ", ".join(case.id for case in plan.cases[:3])
             raise UsageError(f"--select: expected one case, found {len(plan.cases)}: {ids}")
         case, logs = plan.cases[0], paths.state_dir() / "logs"
-        testbed = runner.assemble(project, plan.cases, logs, narrator)
+        assembly.require_packages(plan.cases, subject.lock)
+        installs = narrator if isinstance(subject, DeployedTarget) else None  # else set-up does
+        testbed = assembly.assemble(subject, plan.cases, logs, installs)
         log = logs / "soak.log"
         log.unlink(missing_ok=True)
 

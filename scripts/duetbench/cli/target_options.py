@@ -21,7 +21,8 @@ from duetbench.project import setting, target
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.setting import OPTIONS, Setting
-from duetbench.project.settings import Target
+from duetbench.project.subject import Subject
+from duetbench.project.target import Target
 
 _OF_KEY: Final = {"requests": ("path", "request"), "headers": ("header",)}
 """Key → the options that give its values one by one, if they have other names."""
@@ -337,9 +338,9 @@ def left_out(options: Options, *, commands: bool = False) -> tuple[str, ...]:
     return (*([add] if names else []), *([unset] if options["env"] else []))
 
 
-def deploy(project: Project, narrator: Narrator) -> AbstractContextManager[Project]:
+def deploy(project: Project, narrator: Narrator) -> AbstractContextManager[Subject]:
     """Provide a project as it is, or for a while a copy in which its target can be measured."""
     if project.target is None:
         return nullcontext(project)
-    prepared: AbstractContextManager[Project] = hook("sides:deploy")(project, narrator)
+    prepared: AbstractContextManager[Subject] = hook("side_options:deploy")(project, narrator)
     return prepared

@@ -1,7 +1,7 @@
 """`duetbench why`: which function does a change of instructions lie in?"""
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -13,7 +13,7 @@ from duetbench.cli.options import (
     machine,
     repository,
 )
-from duetbench.cli.sides import BaseWithOption, LockOption, WithOption
+from duetbench.cli.side_options import BaseWithOption, LockOption, WithOption
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.core.errors import CountError, HistoryError, SetupError, UsageError
 from duetbench.host import paths
@@ -21,9 +21,8 @@ from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.host.machine import measuring
 from duetbench.judge import revisions
 from duetbench.judge.comparison import Contrast
-from duetbench.judge.counted import BothSides
 from duetbench.judge.pairs import Sides
-from duetbench.judge.sides import Scope
+from duetbench.judge.preparation import Scope
 from duetbench.judge.why import attribute as explain
 from duetbench.judge.why.attribute import attribute
 from duetbench.project import plan as planning
@@ -90,7 +89,7 @@ def why_command(
         elif comparison is not None:
             sides = explain.sides_of_comparison(project, comparison, scope)
             surest = None if select else explain.moved_most(comparison, sides)
-            pairs = [surest] if surest else _once(sides, start=comparison.start)
+            pairs = [surest] if surest else explain.once(sides, start=comparison.start)
             for pair in pairs:
                 found = attribute(*pair, narrator)
                 keep(found.model_copy(update={"comparison": comparison.id}))
@@ -99,7 +98,7 @@ def why_command(
             base, head = (*(names or []), None, None)[:2]
             pins = base_with or [], with_ or []
             sides = Contrast((base, head), pins=pins, lock=lock).prepare(project, scope)
-            for pair in _once(sides, start=start):
+            for pair in explain.once(sides, start=start):
                 keep(attribute(*pair, narrator))
     if as_json:
         print_json([record.model_dump(mode="json") for record in attributions])
@@ -115,24 +114,6 @@ def _known(names: list[str], folder: Path) -> tuple[Change | None, Comparison | 
         if path.stem == names[0]:
             return files.read_at(Change, folder, path), None
     return None, find_comparison(names[0], folder)
-
-
-_MOST: Final = 4
-"""Cases that are looked at in one call, half a minute to a minute each."""
-
-
-def _once(sides: Sides, *, start: bool) -> list[BothSides]:
-    """The selected cases, each piece of code once; UsageError: none, or too many to wait for."""
-    by_code: dict[object, BothSides] = {}
-    for pair in sides.pairs:
-        case = pair.case
-        named = case.endpoint.app if start else case.endpoint.name
-        code = case.python, case.stack, case.experiment, named
-        by_code.setdefault(code, explain.imports(pair.sides) if start else pair.sides)
-    if not 1 <= len(by_code) <= _MOST:
-        some = ", ".join(head.case.id for _, head in list(by_code.values())[:3]) or "none"
-        raise UsageError(f"--select: expected one to {_MOST} cases, found {len(by_code)}: {some}")
-    return list(by_code.values())
 
 
 def explain_change(project: Project, record: Change, results: Path, narrator: Narrator) -> None:

@@ -29,8 +29,8 @@ from duetbench.github.api import Comment, GitHub
 from duetbench.github.proposals import Upgrade
 from duetbench.show.change import AttributionText, cause_lines
 from duetbench.show.comparison_text import as_markdown
+from duetbench.show.comparison_view import make_view
 from duetbench.show.formats import escape
-from duetbench.show.view import make_view
 from duetbench.store.attribution import APPLICATION, Attribution
 from duetbench.store.comparison import Comparison
 
@@ -46,7 +46,7 @@ LIMIT: Final = 60_000
 KIND: Final = "comparison"
 ANSWER: Final = "answer"
 _NAMED: Final = 8  # packages and series that a sentence names
-_NEWS: Final = "▼▲✕"  # marks of verdicts that say that something changed
+_NEWS: Final = "▼▲✕≠"  # marks of verdicts that say that something changed
 _ANNOTATED: Final = 3  # functions
 _PATIENCE_S: Final = 10.0
 _ROOM: Final = 2_000  # characters for the text around the report

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 PROC: Final = Path("/proc")
+_STAT_BYTES: Final = 4096  # more than any line has
 TICK: Final[float] = 1 / os.sysconf("SC_CLK_TCK")
 """Length of a clock tick in seconds: the resolution of the times in /proc/<pid>/stat."""
 
@@ -74,11 +75,15 @@ def parse_stat(text: str) -> Stat:
 
 def stat(pid: int) -> Stat | None:
     """Read one process; None if no process has that pid."""
-    try:
-        # The name may be any bytes, hence no strict decoding.
-        return parse_stat((PROC / str(pid) / "stat").read_text("utf-8", errors="replace"))
+    try:  # in half of the time of `Path.read_text`: a look at all processes reads hundreds
+        file = os.open(f"{PROC}/{pid}/stat", os.O_RDONLY)
+        try:
+            text = os.read(file, _STAT_BYTES)
+        finally:
+            os.close(file)
     except _GONE:
         return None
+    return parse_stat(text.decode("utf-8", "replace"))  # the name may be any bytes
 
 
 def own() -> Stat:

@@ -30,11 +30,12 @@ from duetbench.core.text import some
 from duetbench.host import paths
 from duetbench.judge import revisions
 from duetbench.judge.dependencies import SOURCES, Dependencies, Reader
-from duetbench.judge.pairs import Pair, Side, Sides, package_changes
+from duetbench.judge.matching import package_changes
+from duetbench.judge.pairs import Pair, Side, Sides
 from duetbench.measure.testbed import server_of
-from duetbench.project.schema import FILE, PUBLISHED
-from duetbench.project.settings import ANCHOR
-from duetbench.project.settings import FILE as TARGET
+from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.pyproject import FILE as TARGET
+from duetbench.project.schema import ANCHOR, FILE, PUBLISHED
 from duetbench.project.target_locks import LOCKS
 from duetbench.store.comparison import PackageChange
 
@@ -116,7 +117,7 @@ def difference(sides: Sides) -> Diff:
         if not _without_effect(path, base, head)
     ]
     same = tuple(path for path in changed if same_code(path, base.root, head.root))
-    target = head.project.target is not None
+    target = isinstance(head.subject, DeployedTarget)
     own = paths.other_keys(sides.repository).get("project", {}).get("name") == "duetbench"
     return Diff(
         files=tuple(path for path in changed if path not in same),
@@ -182,7 +183,8 @@ def _without_effect(path: str, base: Side, head: Side) -> bool:
     if path in base.lent | head.lent:
         return filecmp.cmp(base.root / path, head.root / path, shallow=False)
     plain = _plain(path)
-    if head.project.target is not None and any(fnmatchcase(plain, glob) for glob in _DECLARING):
+    declares = any(fnmatchcase(plain, glob) for glob in _DECLARING)
+    if declares and isinstance(head.subject, DeployedTarget):
         return True
     return path == "pyproject.toml" and paths.other_keys(base.root) == paths.other_keys(head.root)
 

@@ -21,9 +21,8 @@ from packaging.utils import canonicalize_name
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.host.console import Narrator
 from duetbench.host.git import GitError, HopelessError, run
-from duetbench.project import stacks
-from duetbench.project.project import Project
-from duetbench.project.schema import read_toml
+from duetbench.project import locks, stacks
+from duetbench.project.subject import Subject
 from duetbench.store.change import Change, StackState
 from duetbench.store.comparison import (
     SIDES,
@@ -38,7 +37,7 @@ _SEARCHED: Final = 2000  # commits of one lock: five years of nights
 
 
 def share_out(
-    project: Project, names: Collection[str], pins: Sequence[Requirement]
+    subject: Subject, names: Collection[str], pins: Sequence[Requirement]
 ) -> tuple[dict[str, list[Requirement]], tuple[str, ...]]:
     """Decide which pins go into which stacks; a stack that declares another version keeps its own.
 
@@ -48,7 +47,7 @@ def share_out(
     shares: dict[str, list[Requirement]] = {name: [] for name in names}
     notes: list[str] = []
     for name, share in shares.items():
-        packages, declared = project.lock(name).packages, _requirements(project, name)
+        packages, declared = subject.lock(name).packages, subject.requirements(name)
         for pin in pins:
             package = canonicalize_name(pin.name)
             (version,) = (part.version for part in pin.specifier)
@@ -63,16 +62,6 @@ def share_out(
             why = "; ".join(notes) or f"expected a package of the stacks {', '.join(names)}"
             raise UsageError(f"--with {pin} changes nothing: {why}")
     return shares, tuple(notes)
-
-
-def _requirements(project: Project, stack: str) -> list[Requirement]:
-    """Read the requirements that a stack declares itself, without those of stacks it includes."""
-    if project.deployment is not None:
-        lines = project.lock_file(stack).with_suffix(".in").read_text("utf-8").splitlines()
-        return [Requirement(line) for line in lines if not line.startswith("-")]
-    groups = read_toml(project.root / "apps" / "pyproject.toml").get("dependency-groups", {})
-    texts = [text for text in groups.get(stack, ()) if isinstance(text, str)]  # a dict includes
-    return [Requirement(text) for text in texts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +103,7 @@ class Locks:
     notes: tuple[str, ...] = ()
 
 
-def find_locks(project: Project, change: Change | Between, narrator: Narrator) -> Locks:
+def find_locks(subject: Subject, change: Change | Between, narrator: Narrator) -> Locks:
     """Find or resolve the locks on both sides of a change.
 
     Raises:
@@ -122,7 +111,7 @@ def find_locks(project: Project, change: Change | Between, narrator: Narrator) -
         SetupError: uv finds no package set with the recorded versions.
     """
     notes: list[str] = []
-    texts = {side: _find_lock(project, change, side, narrator, notes) for side in SIDES}
+    texts = {side: _find_lock(subject, change, side, narrator, notes) for side in SIDES}
     if not any(texts.values()):
         raise HistoryError(
             f"{change.id}: neither lock of the stack {change.base.stack} is in the git "
@@ -130,7 +119,7 @@ def find_locks(project: Project, change: Change | Between, narrator: Narrator) -
         )
     for side in [side for side, text in texts.items() if text is None]:
         other = next(filter(None, texts.values()))
-        texts[side] = _rebuild(project, change, side, other, narrator)
+        texts[side] = _rebuild(subject, change, side, other, narrator)
         notes.append(
             f"The lock of {side} is not in the git history any more; it was resolved again from "
             "the recorded versions"
@@ -139,17 +128,17 @@ def find_locks(project: Project, change: Change | Between, narrator: Narrator) -
 
 
 def _find_lock(
-    project: Project, change: Change | Between, side: SideName, narrator: Narrator, notes: list[str]
+    subject: Subject, change: Change | Between, side: SideName, narrator: Narrator, notes: list[str]
 ) -> str | None:
     """Return a side's lock from git or the cache, or resolved as of its date; None if not possible.
 
     If the index has changed since then, the lock of that date gets the recorded versions.
     """
     state = change.base if side == "base" else change.head
-    text = lock_text(project, state, change.base_commit if side == "base" else change.head_commit)
+    text = lock_text(subject, state, change.base_commit if side == "base" else change.head_commit)
     if text is not None or state.as_of is None:
         return text
-    again = project.resolve_stack(state.stack, narrator, date.fromisoformat(state.as_of))
+    again = locks.resolve_stack(subject, state.stack, narrator, date.fromisoformat(state.as_of))
     text = again.lock.read_text("utf-8")
     if again.digest == state.digest:
         return text
@@ -157,26 +146,26 @@ def _find_lock(
         f"The lock of {side} was resolved again as of {state.as_of}, with the recorded versions: "
         "it is not the file that was measured then"
     )
-    return _rebuild(project, change, side, text, narrator)
+    return _rebuild(subject, change, side, text, narrator)
 
 
 def _rebuild(
-    project: Project, change: Change | Between, side: SideName, keep: str, narrator: Narrator
+    subject: Subject, change: Change | Between, side: SideName, keep: str, narrator: Narrator
 ) -> str:
     """Resolve a lock with a side's recorded versions, and otherwise as in the lock `keep`."""
     versions = {move.package: getattr(move, side) for move in change.packages}
     pins = [f"{package}=={version}" for package, version in versions.items() if version]
     name = change.base.stack
     with narrator.step(f"stack {name}", f"resolving {', '.join(pins)} again") as tick:
-        return project.resolve(name, None, tick, keep=keep, pins=pins)
+        return locks.resolve(subject, name, None, tick, keep=keep, pins=pins)
 
 
-def lock_text(project: Project, state: StackState, commit: str | None) -> str | None:
+def lock_text(subject: Subject, state: StackState, commit: str | None) -> str | None:
     """Find the text of a lock by its digest, here or in git, at `commit` or any other.
 
     Returns None if it is in neither place.
     """
-    root, path = project.root, project.lock_file(state.stack)
+    root, path = subject.root, subject.lock_file(state.stack)
     name = path.relative_to(root).as_posix()
 
     def texts() -> Iterator[bytes | None]:

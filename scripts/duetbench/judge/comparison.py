@@ -14,19 +14,28 @@ from duetbench.core.errors import CountError, UsageError
 from duetbench.core.metrics import Concern
 from duetbench.core.model import Profile
 from duetbench.host import paths, topology
-from duetbench.judge import affected, counted, coverage, revisions, session, targets
-from duetbench.judge import sides as sides_
+from duetbench.judge import (
+    affected,
+    counted,
+    coverage,
+    deployment,
+    effects,
+    preparation,
+    revisions,
+    session,
+)
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, Starts
 from duetbench.judge.pairs import Sides, starting
+from duetbench.judge.preparation import Scope
 from duetbench.judge.session import Question, empty_comparison
-from duetbench.judge.sides import Scope
 from duetbench.measure.instructions import counting
-from duetbench.project import setting
-from duetbench.project import settings as settings_
+from duetbench.project import configuration, setting
+from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
 from duetbench.project.setting import AS_DECLARED, SERVED, Setting
-from duetbench.project.settings import STACK
+from duetbench.project.subject import Subject
+from duetbench.project.target import STACK
 from duetbench.store.comparison import Comparison, command
 
 DEFAULT_SEED: Final = 1
@@ -55,7 +64,7 @@ class Contrast:
     settings: tuple[Setting, Setting] = (AS_DECLARED, AS_DECLARED)
 
     def prepare(self, project: Project, scope: Scope) -> Sides:
-        """Prepare both sides; raises UsageError for more than one difference, and as `sides`."""
+        """Prepare both sides; raises as `preparation`, and UsageError for several differences."""
         kinds = {
             "BASE": self.revisions[0], "--stack-as-of": self.days, "--with": any(self.pins),
             "--lock": self.lock, "--python": self.pythons,
@@ -64,46 +73,49 @@ class Contrast:
         chosen = [name for name, value in kinds.items() if value]
         if len(chosen) > 1:
             raise UsageError(f"{' and '.join(chosen)} were given: choose one kind of comparison")
-        repository = project
+        subject: Subject = project
         if project.target is not None and chosen and not self.revisions[0]:
-            project = self._deploy(project, scope)
+            subject = self._deploy(project, scope)
         if self.days is not None:
-            return sides_.of_dates(project, *self.days, scope)
+            return preparation.of_dates(subject, *self.days, scope)
         if any(self.pins):
-            return sides_.of_packages(project, *self.pins, scope)
+            return preparation.of_packages(subject, *self.pins, scope)
         if self.lock is not None:
-            return self._of_locks(repository, project, *self.lock, scope)
+            return self._of_locks(project, subject, *self.lock, scope)
         if any(self.settings):
-            return sides_.of_settings(project, *self.settings, scope)
+            return preparation.of_settings(subject, *self.settings, scope)
         if self.pythons is not None:
-            # A copy of a target names its interpreters by the versions that were found.
-            both = self.pythons if project.target is None else tuple(project.settings.interpreters)
+            if isinstance(subject, DeployedTarget):
+                # It names its interpreters by the versions that were found.
+                both = tuple(subject.interpreters)
+            else:
+                both, subject = self.pythons, replace(project, extra_pythons=self.pythons)
             if len(both) != 2:
                 raise UsageError(
                     f"--python: expected two different interpreters, found {both[0]} twice"
                 )
-            return sides_.of_interpreters(replace(project, extra_pythons=both), *both, scope)
-        return sides_.of_revisions(project, *self.revisions, scope)
+            return preparation.of_interpreters(subject, *both, scope)
+        return preparation.of_revisions(project, *self.revisions, scope)
 
-    def _deploy(self, project: Project, scope: Scope) -> Project:
+    def _deploy(self, project: Project, scope: Scope) -> DeployedTarget:
         """Copy a project whose target both sides share."""
         base_lock, lock = self.lock or (None, None)
         ways = self.settings if any(self.settings) else self.settings[:1]
         pins = list(self.pins[1] or self.pins[0])
-        return targets.working(project, scope.narrator, scope.copies, lock, pins, ways, base_lock)
+        return deployment.working(
+            project, scope.narrator, scope.copies, lock, pins, ways, base_lock
+        )
 
     @staticmethod
-    def _of_locks(
-        repository: Project, project: Project, base: str, head: str, scope: Scope
-    ) -> Sides:
-        if project.target is None:
+    def _of_locks(project: Project, subject: Subject, base: str, head: str, scope: Scope) -> Sides:
+        if isinstance(subject, DeployedTarget):
+            narrator, copies, stack = scope.narrator, scope.copies, STACK
+            earlier = deployment.other_text(project, subject, narrator, copies, lock=base)
+            later = deployment.text_of(subject)
+        else:
             stack = Path(head.rpartition("@")[0] or head).stem
             earlier, later = (revisions.lock_text(project.root, name) for name in (base, head))
-        else:
-            narrator, copies, stack = scope.narrator, scope.copies, STACK
-            earlier = targets.other_text(repository, project, narrator, copies, lock=base)
-            later = targets.text_of(project)
-        return sides_.of_locks(project, stack, (base, earlier), (head, later), scope)
+        return preparation.of_locks(subject, stack, (base, earlier), (head, later), scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,22 +202,22 @@ def _question(project: Project, both: Sides, extent: Extent) -> Question:
     """Choose what can differ, and find how much of the change the requests enter."""
     diff = affected.difference(both)
     touched = affected.find(both, diff, everything=extent.everything)
-    material = {**settings_.load(project.root).material, **extent.material}
+    material = {**configuration.load(project.root).material, **extent.material}
     if extent.start:
         touched = replace(touched, pairs=starting(touched.pairs))
         return Question(
             touched, (), extent.seconds, extent.seed, material, start=True, lanes=topology.here()
         )
-    covered, blind = coverage.observe(touched, diff)
+    seen = effects.observe(touched.pairs)
     executed = (pair.sides for pair in touched.pairs if not pair.executes_alike)
     return Question(
         touched,
-        counted.jobs(executed, both.head.project.units),
+        counted.jobs(executed, both.head.subject.units),
         extent.seconds,
         extent.seed,
         material,
         counts_only=extent.counts_only,
         lanes=topology.here(),
-        coverage=covered,
-        no_coverage=blind,
+        coverage=coverage.find(touched, diff, seen.entered),
+        seen=seen,
     )

@@ -9,7 +9,6 @@ verdict of its own kind: code that executes more need not be slower. asv times a
 
 import json
 import math
-import os
 import statistics
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +29,7 @@ from duetbench.measure.inside import checkout
 from duetbench.measure.inside import program as inside
 from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase, Workspace, preparation, preparing
-from duetbench.project.project import Project
+from duetbench.project.subject import Subject
 from duetbench.store.change import INPROCESS
 from duetbench.store.comparison import (
     Collector,
@@ -126,28 +125,28 @@ class Program:
 
 
 @contextmanager
-def program(side: SideCase) -> Iterator[Program]:
+def program(side: SideCase, name: str = _PROGRAM) -> Iterator[Program]:
     """Provide the program that makes requests to a side's applications without a server.
+
+    `name` is its module.
 
     A case that needs a workspace gets that of a launch: a fresh copy of a target's files, after its
     own preparations. Raises CountError, also in place of one from inside the block, without private
     values.
     """
     case, testbed = side.case, side.testbed
-    python, payload = testbed.pythons[case.stack, case.python], ["-m", _PROGRAM]
+    python, payload = testbed.pythons[case.stack, case.python], ["-m", name]
     if not testbed.interpreters[case.python].version.startswith("3.10."):
         payload.insert(0, "-P")
-    env = {
-        "PYTHONPATH": str(paths.project_root()),  # of units of work
-        checkout.CHECKOUT: str(testbed.apps.parent),
-        checkout.STACK: case.stack,
-    }
+    env = {checkout.CHECKOUT: str(testbed.apps.parent), checkout.STACK: case.stack}
     importing = side.job == IMPORT
+    if side.job and not importing:
+        env["PYTHONPATH"] = str(paths.project_root())  # of units of work; nothing else may see it
     if not needs_workspace(side):
         folder, served = testbed.folder(case), {**case.env}
         if importing:
             served = testbed.environment(case)
-            env |= {"PYTHONPATH": _join(env, served), inside.IMPORTED_IN: str(folder)}
+            env[inside.IMPORTED_IN] = str(folder)
         yield Program(python, payload, {**served, **env}, folder)
         return
     log = testbed.logs / f"counted-{uuid4().hex}.log"
@@ -157,7 +156,6 @@ def program(side: SideCase) -> Iterator[Program]:
         served, request = workspace.environment(), workspace.request
         request.write_text(json.dumps(_request(workspace.fill_in(case.endpoint))), "utf-8")
         env |= {
-            "PYTHONPATH": _join(env, served),
             checkout.CHECKOUT: str(workspace.folder),
             inside.REQUEST: str(request),
         }
@@ -172,10 +170,6 @@ def program(side: SideCase) -> Iterator[Program]:
             workspace.close()
         for file in testbed.logs.glob(f"{log.stem}.*"):
             file.unlink()
-
-
-def _join(*variables: Mapping[str, str]) -> str:
-    return os.pathsep.join(environment["PYTHONPATH"] for environment in variables)
 
 
 def _request(endpoint: Endpoint) -> Mapping[str, Any]:
@@ -476,23 +470,23 @@ def unit_of(series: str, units: Units) -> str:
     )
 
 
-def declared_jobs(project: Project) -> dict[str, str]:
+def declared_jobs(subject: Subject) -> dict[str, str]:
     """Map the series of each nightly job to the first case that has it."""
     carriers: dict[str, str] = {}
-    for case in project.cases(PROFILES[0]):
-        for series in jobs_of(case, project.units):
+    for case in subject.cases(PROFILES[0]):
+        for series in jobs_of(case, subject.units):
             carriers.setdefault(series, case.id)
     return carriers
 
 
-def carrier(project: Project, name: str) -> tuple[Case, Profile]:
+def carrier(subject: Subject, name: str) -> tuple[Case, Profile]:
     """Find the case in whose environment a case or job is measured, in the first profile with it.
 
     Raises UsageError if there is none.
     """
     for profile in PROFILES:
-        for case in project.cases(profile):
-            if name in {case.id, *jobs_of(case, project.units)}:
+        for case in subject.cases(profile):
+            if name in {case.id, *jobs_of(case, subject.units)}:
                 return case, profile
     raise UsageError(
         f"no case of this checkout is {name} or has such a job, so there is nothing to measure: "

@@ -2,9 +2,9 @@
 
 A rule says which cases need another duet. A comparison continues until all cases are decided
 (`session`), points of trends until each ratio is known to a standard error (`trend.anchored`), and
-a search asks for one duet after another (`trend.bisect`). Cases that share a server are measured on
-one launch of each side. The order of a round is random. So is the side that starts first in a
-server's first duet; the sides then swap from duet to duet.
+a search asks for one duet after another (`trend.mixed_locks`). Cases that share a server are
+measured on one launch of each side. The order of a round is random. So is the side that starts
+first in a server's first duet; the sides then swap from duet to duet.
 
 A duet must not judge what it prevents. If a side could use more than its share of the cores, each
 side is also launched alone, one right after the other, directly after the duet. The side that
@@ -39,7 +39,8 @@ from duetbench.host import process_session
 from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
 from duetbench.host.machine import Cores
-from duetbench.judge.pairs import Pair, by_turns, join_reasons, with_noise, without_prevented
+from duetbench.judge.pairs import Pair
+from duetbench.judge.samples import Mode, by_turns, join_reasons, with_noise, without_prevented
 from duetbench.measure.testbed import SideCase, preparation
 from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain, start
 from duetbench.store.comparison import Curve, Duet, Instructions, SideName
@@ -160,15 +161,15 @@ class DuetSeconds:
 
     def _of(self, pair: Pair) -> tuple[float, float]:
         if pair not in self._expected:
-            self._expected[pair] = duet_seconds(pair.case, alone=pair.alone)
+            self._expected[pair] = duet_seconds(pair.case, alone=pair.mode is Mode.TURN)
         launch, own = self._expected[pair]
         prepared = preparation(*pair.sides)
         several = len(pair.head.testbed.server_cores(pair.case)) > 1
-        if pair.start:
+        if pair.mode is Mode.START:
             return 2 * launch + prepared, 0.0
-        if pair.alone:
+        if pair.mode is Mode.TURN:
             return launch, own + prepared
-        beside = pair.wide and not pair.duets.hurried
+        beside = pair.wide and pair.mode is not Mode.PART
         if self._turns and several and beside and not pair.case.endpoint.floor:
             own += 2 * (launch + own) + prepared
         return launch + prepared, own
@@ -253,10 +254,10 @@ class Loop:
 
     def narrow(self, pair: Pair) -> bool:
         """Whether all duets of a case run in a lane."""
-        return bool(self.lanes) and not (pair.wide or pair.alone)
+        return bool(self.lanes) and not (pair.wide or pair.mode is Mode.TURN)
 
     def _beside(self, pair: Pair) -> bool:
-        return self.narrow(pair) and not pair.apart
+        return self.narrow(pair) and pair.mode not in {Mode.BOTH, Mode.PART}
 
     def launch(
         self,
@@ -275,7 +276,7 @@ class Loop:
             self._head_first[group[0].server] = not first[-1]
         names = (f"{group[0].label} {group[0].case.id}".strip() for group in wave)
         self.reporter.work(" | ".join(names), self.order, remaining)
-        if wave[0][0].alone:
+        if wave[0][0].mode is Mode.TURN:
             for pair in wave[0]:
                 duet = Duet(
                     case=pair.case.id, order=self.order, head_first=first[0],
@@ -285,17 +286,22 @@ class Loop:
             return
         for group, duets in zip(wave, self._run_wave(wave, first), strict=True):
             for pair, duet in zip(group, duets, strict=False):  # a failure leaves fewer duets
-                if pair.apart is None and duet.base and duet.head:
-                    pair.apart = self.turns and pair.held_back(duet)
-                    left = self._ends - self.clock()
-                    # The error of the predicted seconds is not known yet.
-                    turn = max(self.seconds.of(pair), 3 * duet.seconds)
-                    pair.duets.hurried = pair.apart and TURNS * turn > left
+                if pair.mode is Mode.FIRST and duet.base and duet.head:
+                    pair.duets.mode = self._mode(pair, duet)
                 sample = duet
-                if pair.apart and not duet.failed:
-                    hurried = pair.duets.hurried
-                    sample = without_prevented(duet) if hurried else self._apart(pair, duet)
+                if pair.mode is Mode.PART and not duet.failed:
+                    sample = without_prevented(duet)
+                elif pair.mode is Mode.BOTH and not duet.failed:
+                    sample = self._apart(pair, duet)
                 self._record(pair, sample, add, len(duets))
+
+    def _mode(self, pair: Pair, first: Duet) -> Mode:
+        """Choose how further samples of a case are measured, by its first duet."""
+        if not (self.turns and pair.held_back(first)):
+            return Mode.DUET
+        # The error of the predicted seconds is not known yet.
+        turn = max(self.seconds.of(pair), 3 * first.seconds)
+        return Mode.PART if TURNS * turn > self._ends - self.clock() else Mode.BOTH
 
     def _run_wave(
         self, wave: Sequence[Sequence[Pair]], first: Sequence[bool]

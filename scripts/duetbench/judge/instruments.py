@@ -26,7 +26,7 @@ from duetbench.host import cache, command, paths, proc
 from duetbench.judge import counted
 from duetbench.measure import duet, launch, soak, start
 from duetbench.measure.testbed import SideCase, Testbed, server_of
-from duetbench.project.settings import Interpreter
+from duetbench.project.configuration import Interpreter
 from duetbench.store.comparison import Curve, Duet, Instructions, SideName
 
 KEPT_LOGS: Final = 20

@@ -17,10 +17,10 @@ from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Profile
 from duetbench.core.text import some
 from duetbench.host import paths
+from duetbench.project.configuration import Configuration
 from duetbench.project.experiments import Experiment
 from duetbench.project.project import Project
-from duetbench.project.schema import FILE, PUBLISHED, EndpointTable
-from duetbench.project.settings import ANCHOR, Settings
+from duetbench.project.schema import ANCHOR, FILE, PUBLISHED, EndpointTable
 from duetbench.project.stacks import Stack
 from duetbench.project.target_locks import module_files, source_folders
 
@@ -129,15 +129,15 @@ class Borrower:
         self.others[own.relative_to(self.project.root).as_posix()] = None
         return self.declarer.lock(name)
 
-    def settings(self, python: str) -> Settings:
+    def configuration(self, python: str) -> Configuration:
         try:
-            own = self.project.settings if paths.declares(self.project.root) else None
+            own = self.project.configuration if paths.declares(self.project.root) else None
         except DeclarationError:
             own = None  # an old format that this version cannot read
         if own is not None and python in own.interpreters:
             return own
         self.others[f"interpreter {python}"] = None
-        return self.declarer.settings
+        return self.declarer.configuration
 
     def _own(self) -> tuple[Experiment, ...] | None:
         """Return the experiments that it declares itself; None if they cannot be read."""

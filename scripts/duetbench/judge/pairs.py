@@ -1,72 +1,21 @@
-"""Base and head of a comparison, the pairs of their cases, and the duets of each pair.
-
-A case is compared only with itself. If its id means something else on the other side (another
-load, path or expected answer), the case counts as missing, like one that only one side has.
-"""
+"""Base and head of a comparison, and the pairs of their cases."""
 
 from __future__ import annotations
 
-import copy
 import math
-from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Final
 
-import numpy as np
-
 from duetbench.core import metrics
-from duetbench.core.errors import DISTURBING, FlagName
-from duetbench.core.metrics import METRICS, Situation
-from duetbench.core.model import Case, Launch, LoadModel, Missing
-from duetbench.core.text import short
-from duetbench.host.command import reason
-from duetbench.judge import growth, statistics
-from duetbench.judge.statistics import Logs
-from duetbench.judge.wake_ups import Slope, at_equal_wake_ups, differences, kind
+from duetbench.core.model import Case, Missing
+from duetbench.judge.matching import DERIVED, flat
+from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.measure.testbed import SideCase, Testbed, server_of
-from duetbench.project.project import Project
 from duetbench.project.setting import SERVED
-from duetbench.project.stacks import Stack
-from duetbench.store.comparison import (
-    SIDES,
-    Curve,
-    Duet,
-    Growth,
-    PackageChange,
-    Price,
-    SideName,
-    SideRecord,
-)
-
-FAILURES: Final = 2
-"""Failed duets of one side after which its case is void: one failure may be an accident."""
-
-SHARE: Final = 0.8
-"""Least share of the usable duets that must have a metric on both sides for it to be judged.
-
-With fewer, whether a duet has the metric may depend on how the duet went."""
-
-COMPUTED: Final = ("server_cpu_per_request", "throughput")
-"""Metrics that move with the instructions executed (throughput where nothing else limits it). They
-are not known while a side still gets faster."""
-
-AGREED: Final = 4
-"""Fewest duets whose common sign is a verdict though their size drifts: by chance, one in eight."""
-
-DRIFT_RATE: Final = 0.01
-"""Error rate of the test whether a case's duets drift in the same direction."""
-
-POOLED: Final = 3
-"""Fewest duets whose answers together have a p99: the scatter comes from leaving out each."""
-
-_IDLE: Final = frozenset({FlagName.NOBODY_BUSY, FlagName.SMALL_POOL})
-
-_SHARED: Final = DISTURBING - {FlagName.NOT_STEADY, FlagName.ENV_CHANGED}
-"""Warnings about noise that may persist and affect both sides. A side that still gets faster is not
-among them: its ratio does not last."""
+from duetbench.project.subject import Subject
+from duetbench.store.comparison import Duet, PackageChange, SideRecord
 
 BUSY: Final = 0.7
 """Share of the server cores in use from which two servers may take cores from each other."""
@@ -79,215 +28,12 @@ UNEQUAL: Final = 1.1
 """Ratio of the sides' core time from which it is unequal: the kernel splits a core evenly."""
 
 
-class CaseDuets:
-    """The duets of one case as they come in: which are usable, and which metrics are judged.
-
-    Attributes:
-        leading: Metrics for which duets go on until they are decided.
-        tails: Metrics judged from the same duets, but never a reason for more: latency tails
-            scatter so much that they would take all the time, and imports are not the question.
-        doubts: Standard errors of means, on the log scale, that more duets do not reduce.
-        price: The CPU time of a wake-up, if it is asked for and known.
-        usable: Duets that decisions may use.
-        overloaded: Whether most usable duets have two servers that do not keep up with the rate.
-        metrics: Judged metrics that enough usable duets have, without memory that grows, and
-            without the times of servers that do not keep up: they are those of a queue.
-        void: Why the case cannot be compared, by each side's first failure; empty if it can.
-        hurried: Whether time is too short for the launches alone that some metrics take.
-        noun: What a sample is called: a turn if each side is launched alone, else a duet.
-        waits: Whether most usable duets leave cores idle, so that times show what handlers wait.
-    """
-
-    def __init__(
-        self, case: Case, *, start: bool = False, timed: bool = False, alone: bool = False
-    ) -> None:
-        self.case, self.noun = case, "turn" if alone else "duet"
-        self._start, self._timed, self._explains, self.waits = start, timed, False, False
-        self.doubts: dict[str, float] = {}
-        self.price: Price | None = None
-        self.all: list[Duet] = []
-        self.hurried = False
-        self._soaks: dict[SideName, Growth] = {}
-        self.conclude()
-
-    def add(self, duet: Duet) -> None:
-        """Take another duet."""
-        self.all.append(with_noise(duet))
-        self.conclude()
-
-    def soak(self, side: SideName, curve: Curve) -> None:
-        """Take the curve of a side that was loaded alone."""
-        # Without the GIL, each thread has heaps of its own: they filled for 12,000 requests.
-        free_threaded = self.case.python.removesuffix("-jit").endswith("t")
-        self._soaks[side] = growth.of_curve(curve, fills_slowly=free_threaded)
-        self.conclude()
-
-    @property
-    def growth(self) -> dict[SideName, Growth]:
-        """Memory that each side keeps per request: by its soak, or by all duets without one."""
-        growths = {side: figure for side in SIDES if (figure := growth.of_duets(self.all, side))}
-        return growths | self._soaks
-
-    def conclude(self) -> None:
-        """Compute once what the duets show together, since every look at any case reads it."""
-        self.usable = [duet for duet in self.all if duet.usable]
-        self.overloaded = self._most(_overloaded)
-        self.waits = self._most(lambda duet: duet.wait is not None)
-        if not self._explains:
-            self.leading, self.tails = choose_metrics(
-                self.case,
-                start=self._start,
-                timed=self._timed or self._most(_idle),
-                waits=self.waits,
-            )
-        names, enough = (*self.leading, *self.tails), SHARE * len(self.usable)
-        self._pooled = len(pooled_tail(self.usable))
-        self.metrics = tuple(n for n in names if self.count(n) >= enough and not self._unsettled(n))
-        failures = {
-            side: [f for duet in self.all for f in duet.failures(side)[:1]] for side in SIDES
-        }
-        texts = {side: failures[side][0] for side in SIDES[::-1] if len(failures[side]) >= FAILURES}
-        self.void = join_reasons(texts)
-
-    def _most(self, shows: Callable[[Duet], bool]) -> bool:
-        return sum(map(shows, self.usable)) > len(self.usable) / 2
-
-    def explaining(self, slope: Slope) -> CaseDuets:
-        """Return the same duets with only the explaining metrics: wake-ups, work and counts."""
-        extra = copy.copy(self)
-        extra._explains = True
-        gaps, price = differences(self.usable), slope.price
-        extra.leading, extra.tails = (), metrics.WITNESSES if len(gaps.cpu) else metrics.COUNTED
-        # There is no price if a request would cost less than its wake-ups.
-        if price and gaps.alike and price.seconds * gaps.often.mean() < 1:
-            extra.price = price
-            extra.all = [at_equal_wake_ups(duet, price.seconds) for duet in self.all]
-            extra.doubts = {metrics.WORK: slope.error * abs(float(gaps.more.mean()))}
-        extra.conclude()
-        return extra
-
-    @property
-    def excluded(self) -> int:
-        return len(self.all) - len(self.usable)
-
-    @property
-    def lost(self) -> tuple[str, ...]:
-        """Metrics, including tails, that too few usable duets have."""
-        # Duets recorded before 2026-11-26 have no import time.
-        names = (*self.leading, *(n for n in self.tails if n in metrics.TAILS or self.count(n)))
-        return tuple(n for n in names if n not in self.metrics and not self._unsettled(n))
-
-    def count(self, metric: str) -> int:
-        """Count the usable duets that have a metric on both sides, or all that share a tail."""
-        having = sum(_has(duet, metric) for duet in self.usable)
-        return max(having, self._pooled if metric in metrics.TAILS else 0)
-
-    @property
-    def leak(self) -> str:
-        """How head, unlike base, keeps memory for every request; empty if it does not."""
-        if self._soaks:
-            return growth.leak(self.growth)
-        base, head = ([g for duet in self.usable if (g := duet.growth(side))] for side in SIDES)
-        leaks = len(head) >= FAILURES > len(base)
-        return f"head: {head[0].name}: {head[0].detail}" if leaks else ""
-
-    def _unsettled(self, metric: str) -> bool:
-        """Whether a figure depends on how long the load lasts."""
-        if METRICS[metric].concern in {"latency", "tail"}:
-            return self.overloaded
-        flags = (duet.growth(side) for duet in self.usable for side in SIDES)
-        leaks = any(soak.course == "constant" for soak in self._soaks.values())
-        return METRICS[metric].unit == "B" and (leaks or any(flags))
-
-    @property
-    def computed(self) -> tuple[str, ...]:
-        """Leading metrics that move with the instructions."""
-        return tuple(metric for metric in COMPUTED if metric in self.leading)
-
-    def logs(self, metric: str, first: int | None = None) -> Logs:
-        """Return the log ratios of a metric from the (`first`) usable duets that have it."""
-        usable = self.usable[:first]
-        having = [duet for duet in usable if _has(duet, metric)]
-        if metric in metrics.TAILS and self._pooled and len(having) < SHARE * len(usable):
-            return pooled_tail(usable)
-        figures = np.array([(duet.base[metric], duet.head[metric]) for duet in having])
-        base, head = np.log(figures.reshape(-1, 2).T)
-        return np.asarray(head - base)
-
-    def means(self, side: SideName) -> dict[str, float]:
-        """Average the figures of a side that the other side's server beside it does not change."""
-        starts = metrics.judged_in({"start"})
-        names = [n for n in self.metrics if shown_by_duets(n) or self.alone(n) or n in starts]
-        if self.waits:  # the other server leaves the cores idle
-            names += [n for n in self.metrics if METRICS[n].concern == "latency"]
-        names += metrics.WITNESSES
-        lists = {n: [v for duet in self.usable if (v := duet.metrics(side).get(n))] for n in names}
-        return {name: fmean(values) for name, values in lists.items() if values}
-
-    def alone(self, metric: str) -> bool:
-        """Whether a metric comes from launches of each side alone, by turns."""
-        return self.noun == "turn" or any(metric in duet.alone for duet in self.usable)
-
-    def drift(self, metric: str) -> float:
-        """Return how far a metric's log ratio moves from the first half of the load to the second.
-
-        It is 0 unless that is sure, and more than the effect: else the figure counts as steady.
-        """
-        drifts = [duet.drift for duet in self.usable if duet.drift is not None]
-        if metric not in COMPUTED or self.alone(metric) or len(drifts) < 2:
-            return 0.0
-        drift, effect = statistics.sample(np.asarray(drifts)), abs(self.logs(metric).mean())
-        least = max(math.log1p(METRICS[metric].tolerance), effect)
-        if abs(drift.mean) <= least or statistics.moved_p(drift, 0) > DRIFT_RATE:
-            return 0.0
-        # What serves more requests needs less of a core for each.
-        return drift.mean if METRICS[metric].better == "higher" else -drift.mean
-
-    def drifted(self, metric: str) -> str:
-        """Explain why the duets do not show a metric's steady figure; empty if they do."""
-        if not (drift := self.drift(metric)):
-            return ""
-        return (
-            f"not steady: its ratio moved by {math.expm1(drift):+.1%} from the first half of the "
-            f"load to the second, on average over {len(self.usable)} duets"
-        )
-
-    def agreed(self, metric: str) -> bool:
-        """Whether all duets of a metric that drifts share its sign, which the second half keeps."""
-        logs = self.logs(metric)
-        floor, sign = math.log1p(METRICS[metric].floor), math.copysign(1, logs.mean())
-        later = float(logs.mean()) + self.drift(metric) / 2
-        return len(logs) >= AGREED and min(*(sign * logs), sign * later) > floor
-
-    def disturbances(self) -> str:
-        """Name the flags that excluded duets."""
-        return ", ".join(sorted({str(name) for duet in self.all for name in duet.disturbed}))
-
-
-def explaining(
-    samples: Mapping[str, CaseDuets], earlier: Mapping[Hashable, Slope], *, cross: bool = False
-) -> dict[str, CaseDuets]:
-    """Return each case's explaining metrics; all cases and `earlier` ones price a wake-up.
-
-    If the sides `cross`, there is no price and so no work: with another server, event loop or
-    interpreter a wake-up costs something else.
-    """
-    slopes = defaultdict(Slope, earlier)
-    usable = {key: duets for key, duets in samples.items() if duets.usable and not duets.void}
-    for duets in usable.values():
-        slopes[kind(duets.case)] = slopes[kind(duets.case)].plus(Slope.of(duets.usable))
-    return {
-        key: duets.explaining(Slope() if cross else slopes[kind(duets.case)])
-        for key, duets in usable.items()
-    }
-
-
 @dataclass(slots=True, eq=False)
 class Pair:
     """One case as each side serves it, why the change can affect it, and its duets.
 
-    `label` names head's stack if several are measured against one base. With `start`, a duet is
-    one start of each side.
+    `label` names head's stack if several are measured against one base. With `start`, each sample
+    is one start of each side.
     """
 
     base: SideCase
@@ -295,13 +41,20 @@ class Pair:
     reason: str = ""
     label: str = ""
     duets: CaseDuets = field(init=False)
-    apart: bool | None = None  # whether each side must be launched alone; the first duet shows it
     start: bool = False
 
     def __post_init__(self) -> None:
+        mode = Mode.FIRST
+        if self.start:
+            mode = Mode.START
+        elif self.unequal or any(part.case.scales for part in self.sides):
+            mode = Mode.TURN
         loads = {part.case.load.connections for part in self.sides}
-        timed, alone = len(loads) > 1, self.alone or self.start
-        self.duets = CaseDuets(self.case, start=self.start, timed=timed, alone=alone)
+        self.duets = CaseDuets(self.case, mode, timed=len(loads) > 1)
+
+    @property
+    def mode(self) -> Mode:
+        return self.duets.mode
 
     @property
     def case(self) -> Case:
@@ -320,15 +73,9 @@ class Pair:
         return (workers, threads, load.connections) != (others, other, another.connections)
 
     @property
-    def alone(self) -> bool:
-        """Whether the case has launches by turns instead of duets, which would show nothing."""
-        scales = any(part.case.scales for part in self.sides)
-        return (self.unequal or scales) and not self.start
-
-    @property
     def executes_alike(self) -> bool:
         """Whether the sides execute the same code and differ only in how they are served."""
-        base, head = (_flat(part.case) for part in self.sides)
+        base, head = (flat(part.case) for part in self.sides)
         differ = {name for name in head.keys() - DERIVED if base[name] != head[name]}
         return bool(differ) and differ <= SERVED
 
@@ -364,7 +111,13 @@ class Pair:
     def server(self) -> Hashable:
         """Key that is equal for cases that one launch of each side can serve."""
         apps = self.base.testbed.apps, self.head.testbed.apps  # the canary has the anchor's twice
-        return self.label, self.alone, apps, server_of(self.base.case), server_of(self.head.case)
+        return (
+            self.label,
+            self.mode is Mode.TURN,
+            apps,
+            server_of(self.base.case),
+            server_of(self.head.case),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,14 +127,14 @@ class Side:
     record: SideRecord
     testbed: Testbed  # for the cases that both sides have
     cases: tuple[Case, ...]
-    project: Project  # the copy that its applications (and benchmarks) are read from
+    subject: Subject  # the copy that its applications (and benchmarks) are read from
     tree: str | None = None  # the git tree of `root`; None if it is no revision
     lent: frozenset[str] = frozenset()  # files in `root` that are not its own; see `lending`
     declared: bool = True  # whether its own declarations say what is measured
 
     @property
     def root(self) -> Path:
-        return self.project.root
+        return self.subject.root
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,59 +156,12 @@ class Sides:
     empty_reason: str = ""  # a sentence on why there is nothing to judge, if so
 
 
-def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:
-    """Fill a duet with what two servers at once cannot show, from a launch of each side alone.
-
-    Memory and CPU per request stay the duet's; if no duet was run, all figures are the launches'.
-    As in a duet, an unsteady launch is accepted, because the other side's launch just before or
-    after it drifts alike.
-    """
-
-    def of_duet(name: str) -> bool:
-        return bool(duet.base) and shown_by_duets(name)
-
-    before, after = ([f for f in x.flags if f.name != FlagName.NOT_STEADY] for x in (base, head))
-    flags = (*duet.flags_base, *before), (*duet.flags_head, *after)
-    void = any(flag.severity == "fail" for side in flags for flag in side)
-    figures = [
-        {name: value for name, value in together.items() if of_duet(name)}
-        | {name: value for name, value in alone.items() if not of_duet(name)}
-        for together, alone in ((duet.base, base.metrics), (duet.head, head.metrics))
-    ]
-    return duet.model_copy(
-        update={
-            "base": {} if void else figures[0],
-            "head": {} if void else figures[1],
-            "flags_base": flags[0],
-            "flags_head": flags[1],
-            "alone": () if void else tuple(sorted(n for n in figures[1] if not of_duet(n))),
-            "seconds": duet.seconds + base.seconds + head.seconds,
-        }
-    )
-
-
-def with_noise(duet: Duet) -> Duet:
-    """Mark a duet as usable if only noise disturbed it that affects both sides.
-
-    Ratios of such duets scatter 1.2 times as far as others (in eleven comparisons with both kinds),
-    and no quieter machine or time may be available.
-    """
-    noisy = bool(duet.disturbed) and duet.disturbed <= _SHARED
-    return duet.model_copy(update={"kept": True}) if noisy else duet
-
-
-def without_prevented(duet: Duet) -> Duet:
-    """Return the duet without the metrics that two servers at once cannot show."""
-    update: dict[str, dict[str, float]] = {
-        side: {name: value for name, value in duet.metrics(side).items() if shown_by_duets(name)}
-        for side in SIDES
-    }
-    return duet.model_copy(update=update)
-
-
-def shown_by_duets(metric: str) -> bool:
-    """Whether a metric is (nearly) the same beside another server, and needs no launch alone."""
-    return metric in {metrics.CPU, *metrics.WITNESSES} or METRICS[metric].unit == "B"
+def starting(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    """Choose the first case of each server, to compare starts."""
+    first: dict[Hashable, Pair] = {}
+    for start in (replace(pair, start=True) for pair in pairs):
+        first.setdefault(start.server, start)
+    return tuple(first.values())
 
 
 def _share(figures: Mapping[str, float]) -> float:
@@ -467,176 +173,3 @@ def _share(figures: Mapping[str, float]) -> float:
 def _in_time(figures: Mapping[str, float]) -> float:
     """Count a side's answers before the deadline; inf if they were not counted."""
     return figures.get("throughput", 0.0) * figures.get("window", 0.0) or math.inf
-
-
-def _has(duet: Duet, metric: str) -> bool:
-    return 0 < duet.base.get(metric, 0) < math.inf and 0 < duet.head.get(metric, 0) < math.inf
-
-
-def _overloaded(duet: Duet) -> bool:
-    return all(any(f.name == FlagName.OVERLOADED for f in duet.flags(side)) for side in SIDES)
-
-
-def _idle(duet: Duet) -> bool:
-    """Whether requests of a side wait while nobody computes."""
-    return any(flag.name in _IDLE for side in SIDES for flag in duet.flags(side))
-
-
-def pooled_tail(duets: Sequence[Duet]) -> Logs:
-    """Compute samples of the log ratio of the p99 of all duets' answers together; of few, none.
-
-    Duets with too few answers for a p99 keep their longest times. The samples are the jackknife's
-    pseudo-values, n * all - (n - 1) * all without one duet (Tukey 1958), one per duet. There are
-    none with fewer than `POOLED` duets, or if all together have too few answers.
-    """
-    least = {name: fewest for name, _, fewest in metrics.PERCENTILES}["p99"]
-    tails = [duet for duet in duets if all(duet.tails.get(side) for side in SIDES)]
-    counts = [[duet.metrics(side).get("good", 0.0) for duet in tails] for side in SIDES]
-    if len(tails) < POOLED or len(tails) < SHARE * len(duets) or min(map(sum, counts)) < least:
-        return np.empty(0)
-
-    def ratio(without: int | None) -> float:
-        some = [duet for place, duet in enumerate(tails) if place != without]
-        base, head = (_p99(some, side) for side in SIDES)
-        return math.log(head / base)
-
-    count, whole = len(tails), ratio(None)
-    return np.array([count * whole - (count - 1) * ratio(place) for place in range(count)])
-
-
-def _p99(duets: Sequence[Duet], side: SideName) -> float:
-    """Compute the p99 of several duets' answers from the longest times of each."""
-    answers = int(sum(duet.metrics(side)["good"] for duet in duets))
-    longest = sorted((time for duet in duets for time in duet.tails[side]), reverse=True)
-    return longest[min(answers - math.ceil(0.99 * answers), len(longest) - 1)]
-
-
-def join_reasons(reasons: Mapping[SideName, str]) -> str:
-    """Join the sides' reasons; a reason that both share appears once, with one log."""
-    if len(reasons) == len(SIDES) and len({*map(reason, reasons.values())}) == 1:
-        return f"both sides: {next(iter(reasons.values()))}"
-    return "; ".join(f"{side}: {words}" for side, words in reasons.items())
-
-
-def choose_metrics(
-    case: Case, *, start: bool = False, timed: bool = False, waits: bool = False
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Choose a case's judged metrics that can move: the leading ones, and the tails.
-
-    Each judged metric makes the correction of all others stricter, so each must earn its place.
-
-    - In a closed loop whose handlers do not wait, throughput is what the server can do.
-    - Where handlers wait, throughput stays at its ceiling until concurrency is lost. Efficiency
-      shows that, the median latency the rest. (A ceiling that contains the measured single request
-      would move with the change and hide it.)
-    - A paced or open load fixes the throughput: latency and CPU show the cost.
-    - If a load leaves cores idle because its handlers wait (`waits`), the median latency shows it,
-      and throughput follows from that.
-    - Starts alone have no load.
-    - If the sides' connections differ, or nobody computes (`timed`), latency is judged as well.
-    """
-    if start:
-        return metrics.judged_in({"start", "start alone"}), ()
-    times = case.load.times
-    situations: set[Situation] = {"always", times}
-    if case.load.model is LoadModel.CLOSED and case.endpoint.floor == 0:
-        situations = {"always", times if waits else "unlimited"}
-    elif case.load.model is LoadModel.CLOSED and "unit" not in (case.ceiling or "unit"):
-        situations |= {"ceiling"}
-    situations |= {case.load.times} if timed else set()
-    tail: Situation = "response tail" if times == "response" else "service tail"
-    return metrics.judged_in(situations), metrics.judged_in({tail, "start"})
-
-
-_MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration", "load.timeout"})
-"""Fields in which a case may differ and still be the same question: where its application is, and
-how long planning expects it to take (a duet has its own duration)."""
-
-DERIVED: Final = frozenset({"id", "slots", "endpoint.overlap", "env_names"})
-"""Fields that follow from those in which sides differ on purpose."""
-
-_CELL: Final = (
-    *("experiment", "endpoint.name", "python", "stack", "server", "loop", "workers", "threads"),
-    *("load.model", "load.connections", "load.rate", "cores", "env"),
-)
-"""Fields that identify a case, without its id."""
-
-_LONGEST: Final = 40  # characters of a value in a sentence
-
-
-def match_cases(
-    base: Sequence[Case], head: Sequence[Case], crossing: Collection[str] = ()
-) -> tuple[tuple[tuple[Case, Case], ...], tuple[Missing, ...]]:
-    """Match the cases of the two sides, in head's order, and list those without a partner.
-
-    `crossing` names fields in which the sides differ on purpose, such as the interpreter. Then a
-    case's partner is the one that differs in nothing else.
-    """
-    partners = {_key(case, crossing): case for case in base}
-    pairs: list[tuple[Case, Case]] = []
-    missing: list[Missing] = []
-    for case in head:
-        other = partners.pop(_key(case, crossing), None)
-        if other is None:
-            missing.append(Missing(case=case.id, reason="only head has it"))
-        elif different := _differences(other, case, crossing):
-            reason = f"differs on head: {'; '.join(different)}"
-            missing.append(Missing(case=case.id, reason=reason))
-        else:
-            pairs.append((other, case))
-    missing += [Missing(case=case.id, reason="only base has it") for case in partners.values()]
-    return tuple(pairs), tuple(missing)
-
-
-def starting(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
-    """Choose the first case of each server, to compare starts."""
-    first: dict[Hashable, Pair] = {}
-    for start in (replace(pair, start=True) for pair in pairs):
-        first.setdefault(start.server, start)
-    return tuple(first.values())
-
-
-def _differences(base: Case, head: Case, crossing: Collection[str]) -> list[str]:
-    """List the fields in which two cases differ: `load.connections 128 → 256`."""
-    before, after = _flat(base), _flat(head)
-    ignored = _MAY_DIFFER | (DERIVED.union(crossing) if crossing else frozenset())
-    if sorted(base.env.values()) == sorted(head.env.values()):
-        ignored |= {"env"}  # the code of one side calls its variable something else
-    return [
-        f"{name} {short(str(before[name]), _LONGEST)} → {short(str(after[name]), _LONGEST)}"
-        for name in sorted(after.keys() - ignored)
-        if before[name] != after[name]
-    ]
-
-
-def _key(case: Case, crossing: Collection[str]) -> Hashable:
-    if not crossing:
-        return case.id
-    fields = _flat(case)
-    return tuple(repr(fields[name]) for name in _CELL if name not in crossing)
-
-
-def _flat(case: Case) -> dict[str, object]:
-    """Flatten a case's fields: endpoint and load by path, an expected body as one value."""
-    fields = case.model_dump()
-    for part in ("endpoint", "load"):
-        fields |= {f"{part}.{name}": value for name, value in fields.pop(part).items()}
-    return fields
-
-
-def package_changes(
-    base: Mapping[str, Stack], head: Mapping[str, Stack]
-) -> tuple[PackageChange, ...]:
-    """List the packages that differ between the locks of common stacks, by version or by files."""
-    changes = []
-    for stack in sorted(base.keys() & head.keys()):
-        if base[stack].digest == head[stack].digest:
-            continue
-        before, after = base[stack].packages, head[stack].packages
-        files = base[stack].files(), head[stack].files()
-        changes += [
-            PackageChange(stack=stack, package=name, base=before.get(name), head=after.get(name))
-            for name in sorted(before.keys() | after.keys())
-            if before.get(name) != after.get(name) or files[0].get(name) != files[1].get(name)
-        ]
-    return tuple(changes)

@@ -22,7 +22,7 @@ from scipy import special
 
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Case
-from duetbench.judge.pairs import CaseDuets, explaining
+from duetbench.judge.samples import CaseDuets, Mode, explaining
 from duetbench.judge.statistics import RESOLUTION, Logs, Prior, chance
 from duetbench.judge.wake_ups import Slope, learn_slopes
 from duetbench.store import files
@@ -165,7 +165,7 @@ class Priors:
         slopes = learn_slopes(own)
         for comparison in own:
             for measured in comparison.cases:
-                duets = CaseDuets(measured.case, start=comparison.start)
+                duets = CaseDuets(measured.case, Mode.START if comparison.start else Mode.FIRST)
                 duets.all = list(measured.duets)
                 duets.conclude()
                 for samples in (duets, *explaining({"": duets}, slopes).values()):

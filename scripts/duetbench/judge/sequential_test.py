@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 from duetbench.core.metrics import COUNTED, CPU, METRICS, PERCENTILES
 from duetbench.core.model import Verdict
 from duetbench.judge import statistics
-from duetbench.judge.pairs import POOLED, SHARE, CaseDuets, shown_by_duets
+from duetbench.judge.samples import POOLED, SHARE, CaseDuets, Mode, shown_by_duets
 from duetbench.judge.statistics import CONFIDENCE_RATE, Estimate, Method, Prior, Sample
 from duetbench.store.comparison import Duet, Judgement
 
@@ -355,7 +355,7 @@ def _judge_metrics(key: str, test: SequentialTest, names: Sequence[str]) -> Iter
             continue
         leading = metric in samples.leading
         counts["duets"] = samples.count(metric)
-        if metric in samples.lost and samples.hurried and not shown_by_duets(metric):
+        if metric in samples.lost and samples.mode is Mode.PART and not shown_by_duets(metric):
             yield Judgement(
                 metric=metric,
                 verdict=Verdict.INCONCLUSIVE,
@@ -382,22 +382,24 @@ def _judge_metrics(key: str, test: SequentialTest, names: Sequence[str]) -> Iter
 
 def _lack(samples: CaseDuets, metric: str) -> str:
     """Say how many samples have a metric, and what it needs."""
+    noun = samples.mode.noun
     answers = {name: least for name, _, least in PERCENTILES}.get(metric.rpartition("_")[2], 1)
-    each = f"{answers:,} answers of each side in a {samples.noun}, or in {POOLED} of them and more"
-    share = f"{samples.count(metric)} of {len(samples.usable)} {samples.noun}s have it"
+    each = f"{answers:,} answers of each side in a {noun}, or in {POOLED} of them and more"
+    share = f"{samples.count(metric)} of {len(samples.usable)} {noun}s have it"
     return f"{share}, {SHARE:.0%} must{f'; it takes {each}' if answers > 1 else ''}"
 
 
 def _verdict(key: str, metric: str, test: SequentialTest) -> tuple[Verdict, str]:
     """Return the verdict on one metric, with a reason where it does not explain itself."""
     samples, state = test.samples[key], test.state(key, metric)
+    noun = samples.mode.noun
     if not samples.usable:
         total = len(samples.all)
-        reason = f"none of {total} {samples.noun}s was usable: {samples.disturbances()}"
-        return Verdict.INCONCLUSIVE, reason if total else f"no time for a {samples.noun}"
+        reason = f"none of {total} {noun}s was usable: {samples.disturbances()}"
+        return Verdict.INCONCLUSIVE, reason if total else f"no time for a {noun}"
     sample = test.evidence(key, metric).sample
     fewer = samples.count(metric) < len(samples.usable)
-    part = f"from the {samples.noun}s that have it: {_lack(samples, metric)}" if fewer else ""
+    part = f"from the {noun}s that have it: {_lack(samples, metric)}" if fewer else ""
     if state == "open" or sample is None:
         luck = test.adjusted()[key, metric] <= test.rate
         return Verdict.INCONCLUSIVE, _LUCK if luck else part

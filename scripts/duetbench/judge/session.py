@@ -28,13 +28,15 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge import counted, growth
 from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, Job, differ
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
+from duetbench.judge.effects import Seen
 from duetbench.judge.events import together
-from duetbench.judge.pairs import Pair, Sides, explaining
+from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.priors import Priors
+from duetbench.judge.samples import Mode, explaining
 from duetbench.judge.sequential_test import SequentialTest, judge, judge_beside
 from duetbench.judge.statistics import Method
 from duetbench.measure.testbed import preparation, preparing
-from duetbench.project import names, tools
+from duetbench.project import case_names, tools
 from duetbench.project import plan as planning
 from duetbench.store import result_files
 from duetbench.store.comparison import (
@@ -83,7 +85,7 @@ class Question:
     counts_only: bool = False  # no duets: instructions alone
     lanes: tuple[Cores, ...] = ()  # cores of parallel pairs: `topology.plan`
     coverage: Coverage | None = None  # how much of the changed code the requests enter
-    no_coverage: str = ""  # why that is not known
+    seen: Seen = field(default_factory=Seen)  # what one request does
     notes: tuple[str, ...] = ()
 
 
@@ -116,8 +118,8 @@ def compare(
         session.run()
         duets = [pair.duets for pair in session.candidates.values()]
         failed = any(one.void for one in duets) and not any(one.usable for one in duets)
-        if question.no_coverage and not failed:  # else the failures say why
-            session.note(question.no_coverage)
+        for reason in dict.fromkeys(question.seen.reasons.values()) if not failed else ():
+            session.note(f"what one request does was not observed: {reason}")
     except InterruptedRun as interruption:
         session.note(f"interrupted by {interruption} at {utc_now()}")
         partial = session.comparison("partial")
@@ -192,7 +194,9 @@ class _Session:
             self._count()
         if self.question.counts_only:
             return
-        turns = [name for name, pair in self.pairs.items() if pair.alone and not pair.unequal]
+        turns = [
+            name for name, pair in self.pairs.items() if pair.mode is Mode.TURN and not pair.unequal
+        ]
         if turns:
             self.note(planning.without_duets(turns))
         if self._fits():
@@ -221,7 +225,7 @@ class _Session:
         count = 0.0 if self._uncounted(pair) else START_SECONDS + EACH_SECONDS + prepared
         first += max(self.count_seconds, count)
         return (
-            f"{TOO_SMALL} {pair.duets.noun}s: one takes about {duration(duet)}"
+            f"{TOO_SMALL} {pair.mode.noun}s: one takes about {duration(duet)}"
             f"{part if 4 * prepared > duet else ''}; a first answer takes about "
             f"{duration(first)}: set --budget {units.write_time(first)}"
         )
@@ -333,6 +337,7 @@ class _Session:
                 instructions=(tally := self.counts.of(name)),
                 count=tally and set_material(counted.judge(tally), method),
                 no_count="" if tally or self._uncounted(pair) else str(self.counts.outcome(name)),
+                effects=self.question.seen.effects.get(name),
                 growth=pair.duets.growth,
                 absolute_base=pair.duets.means("base"),
                 absolute_head=pair.duets.means("head"),
@@ -391,7 +396,7 @@ class _Session:
         shown = moved[::-1][:_NAMED] if len(counts) > _NAMED else [*counts]
         for name in shown:
             pair = self.candidates.get(name)
-            title = names.of(pair.case).what if pair else self.jobs[name].name
+            title = case_names.of(pair.case).what if pair else self.jobs[name].name
             self.reporter.note(f"{title} {executes(counted.judge(counts[name]))}, {took}")
         if more := len(counts) - len(shown):
             self.reporter.note(f"{more} more counted, {len(moved) - len(shown)} of which moved")

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
@@ -13,9 +14,9 @@ from duetbench.host import paths
 from duetbench.host.command import reason, scrub
 from duetbench.host.console import Narrator
 from duetbench.judge import dependencies
-from duetbench.measure import runner
+from duetbench.measure import assembly
 from duetbench.measure.server import Serving
-from duetbench.project.project import Project
+from duetbench.project.subject import Subject
 
 _ENOUGH: Final = 2
 """Paths to find."""
@@ -44,15 +45,15 @@ class Trial:
     wrong: list[str]
 
 
-def serve_once(project: Project, narrator: Narrator, *, find: bool) -> Trial:
+def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> Trial:
     """Serve a prepared target, and send its requests, or `find` paths that it answers to GET.
 
     Raises UsageError if its server does not start, SetupError if its environment cannot be made.
     """
-    declared = project.cases("quick")
+    declared = subject.cases("quick")
     logs = paths.state_dir() / "logs"
     log = logs / f"trial-{uuid4().hex}.log"
-    testbed = runner.assemble(project, declared, logs, narrator, loaded=False)
+    testbed = assembly.assemble(subject, declared, logs, narrator, generator=Path())
     trial, pool = Trial([], []), ThreadPoolExecutor()
     try:
         with dependencies.watched(declared[0], testbed, log) as serving:

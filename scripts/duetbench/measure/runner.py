@@ -1,143 +1,29 @@
 """Run a plan: every launch in seeded random order, round by round, saved after each."""
 
-import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from packaging.utils import canonicalize_name
 from rich.text import Text
 
 from duetbench.core import __version__
 from duetbench.core.errors import (
-    DeclarationError,
     NothingMeasuredError,
     RecordError,
-    SetupError,
     UsageError,
 )
 from duetbench.core.metrics import BRIEF, METRICS
 from duetbench.core.model import Case, CaseResult, Commands, Launch, Plan, Run, RunStatus, Status
 from duetbench.core.units import rounded, utc_now
-from duetbench.host import git, machine
-from duetbench.host.console import Narrator, Progress, duration
+from duetbench.host import git
+from duetbench.host.console import Progress, duration
 from duetbench.host.git import HopelessError
 from duetbench.host.signals import InterruptedRun
-from duetbench.measure.testbed import Testbed, inherited_variables
-from duetbench.project import interpreters, stacks, tools
+from duetbench.measure.testbed import Testbed
+from duetbench.project import interpreters, tools
 from duetbench.project.plan import PRIOR_LAUNCHES, launch_order
-from duetbench.project.project import Project
-from duetbench.project.servers import SERVERS
-from duetbench.project.settings import Interpreter, Settings
-from duetbench.project.stacks import Stack
 from duetbench.store import run_files
-
-
-def assemble(
-    project: Project,
-    cases: Sequence[Case],
-    logs: Path,
-    narrator: Narrator | None = None,
-    *,
-    loaded: bool = True,
-) -> Testbed:
-    """Resolve everything that the cases need, from a checkout; errors as `equip`.
-
-    With a narrator, missing environments are made. Without load, no generator is needed.
-    """
-    locked = {name: project.lock(name) for name in sorted({case.stack for case in cases})}
-    require_packages(cases, locked)
-    pythons = {name: project.interpreter(name) for name in sorted({case.python for case in cases})}
-    if narrator is not None and project.deployment is not None:
-        for stack, python in sorted({(case.stack, case.python) for case in cases}):
-            stacks.make_environment(locked[stack], pythons[python], narrator)
-    oha = tools.find_oha(project.settings.oha) if loaded else Path("oha")
-    return equip(project, cases, logs, locked=locked, interpreters=pythons, generator=oha)
-
-
-def unattainable(
-    cases: Sequence[Case],
-    configured: Callable[[str], Settings],
-    lock: Callable[[str], Stack],
-    narrator: Narrator,
-) -> dict[str, str]:
-    """Make the optional interpreters of cases and their environments, as far as possible.
-
-    Returns case → reason why it cannot be measured here. `configured` returns the settings that an
-    interpreter is made by.
-    """
-    reasons: dict[tuple[str, str], str] = {}
-    for python, stack in sorted({(case.python, case.stack) for case in cases}):
-        settings = configured(python)
-        if python in settings.usual:
-            continue
-        try:
-            interpreters.ensure(settings.adding({python}), narrator)
-            stacks.make_environment(lock(stack), interpreters.locate(python, settings), narrator)
-        except SetupError as error:
-            reasons[python, stack] = f"no {python}: {error}"
-            narrator.say(f"not measured: {reasons[python, stack]}")
-    by_case = {case.id: reasons.get((case.python, case.stack)) for case in cases}
-    return {case: reason for case, reason in by_case.items() if reason}
-
-
-def require_packages(cases: Iterable[Case], locked: Mapping[str, Stack]) -> None:
-    """Check that stacks have what the servers of the cases import; DeclarationError if not."""
-    for case in cases:
-        server, stack = SERVERS[case.server], locked[case.stack]
-        names = {server.name, *server.loads(case)}
-        if absent := sorted(names - {canonicalize_name(name) for name in stack.packages}):
-            raise DeclarationError(
-                str(stack.lock),
-                "packages",
-                f"no {' and no '.join(absent)}",
-                f"what {case.id} needs, served by {server.name} on the loop {case.loop}: "
-                f"{', '.join(sorted(names))}; add it to the dependency group {case.stack} of "
-                f"apps/pyproject.toml, then `observatory stack lock {case.stack}`",
-            )
-
-
-def equip(
-    project: Project,
-    cases: Sequence[Case],
-    logs: Path,
-    *,
-    locked: Mapping[str, Stack],
-    interpreters: Mapping[str, Interpreter],
-    generator: Path,
-) -> Testbed:
-    """Collect what the cases of a project need; SetupError if an environment is missing.
-
-    A private variable that the target does not set comes from our environment; UsageError if it is
-    missing there.
-    """
-    hidden, deployment = dict(project.target.env if project.target else {}), project.deployment
-    for case in cases:
-        for name in case.env_names:
-            if name not in hidden and name not in os.environ:
-                raise UsageError(
-                    f"{case.id} needs the variable {name}: set it, or give it with --env "
-                    f"{name}=… or --env-file"
-                )
-            hidden.setdefault(name, os.environ.get(name, ""))
-    logs.mkdir(parents=True, exist_ok=True)
-    return Testbed(
-        apps=project.root / "apps",
-        oha=generator,
-        machine=machine.fingerprint(),
-        pythons={
-            (stack, python): stacks.executable(locked[stack], interpreters[python])
-            for stack, python in sorted({(case.stack, case.python) for case in cases})
-        },
-        interpreters=interpreters,
-        stacks=dict(locked),
-        logs=logs,
-        inherited=inherited_variables(),
-        private=hidden,
-        imports=deployment.imports if deployment else (),
-        within=deployment.within if deployment else Path(),
-    )
 
 
 def header(plan: Plan, testbed: Testbed, root: Path) -> Run:

@@ -20,7 +20,7 @@ from duetbench.host.tree_usage import TreeSampler
 from duetbench.measure import identity, verify
 from duetbench.measure.oha import Client
 from duetbench.measure.testbed import JIT, Testbed, Workspace
-from duetbench.project import service_hints, settings_hints
+from duetbench.project import service_hints, variable_hints
 from duetbench.project.servers import SERVERS
 
 FREE_SECONDS: Final = 5.0  # for the kernel to close a stopped server's listening socket
@@ -121,10 +121,10 @@ class Serving:
         text, advice = read_log(self.log), ""
         if self.testbed.target:
             root, module = self.workspace.folder, self.case.endpoint.app.partition(":")[0]
-            reads = settings_hints.read([root / name for name in self.testbed.imports], module)
+            reads = variable_hints.read([root / name for name in self.testbed.imports], module)
             above = root.parents[: len(self.testbed.within.parts)]
             given = self.workspace.environment()
-            advice = settings_hints.advise(text, reads, given, root, above)
+            advice = variable_hints.advise(text, reads, given, root, above)
         return f"it said: {last_words(text)}{advice and f'. {advice}'}{AT}{self.log}"
 
     def start(self, cores: Sequence[int] | None = None) -> None:

@@ -28,9 +28,9 @@ from duetbench.host.machine import Cores
 from duetbench.host.process_session import Session
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
+from duetbench.project.configuration import Interpreter
 from duetbench.project.plan import ceiling
 from duetbench.project.servers import SERVERS
-from duetbench.project.settings import Interpreter
 from duetbench.project.stacks import Stack
 
 INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")

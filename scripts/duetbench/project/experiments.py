@@ -22,7 +22,8 @@ from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Endpoint, Load, LoadModel, Profile
 from duetbench.core.protocol import CEILING_NAMES, FormulaError, evaluate
 from duetbench.host import paths
-from duetbench.project import requests
+from duetbench.project import request_lines
+from duetbench.project.pyproject import read_toml
 from duetbench.project.schema import (
     ALL,
     FILE,
@@ -38,7 +39,6 @@ from duetbench.project.schema import (
     in_defaults,
     key_path,
     mistake,
-    read_toml,
     validate,
 )
 from duetbench.project.servers import SERVERS, misfit
@@ -267,7 +267,7 @@ class Experiment:
         floor = self._number((*key, "floor"), table.floor, values)
         takes = self._number((*key, "takes"), table.takes or "0", {**values, "floor": floor})
         try:
-            first, *others = requests.paths((table.path, *table.paths), self.folder)
+            first, *others = request_lines.paths((table.path, *table.paths), self.folder)
         except UsageError as error:
             raise self._error((*key, "path"), table.path, str(error)) from error
         return Endpoint(

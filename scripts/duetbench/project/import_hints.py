@@ -12,8 +12,8 @@ from packaging.version import Version
 
 from duetbench.core.python_versions import OLDEST, removed
 from duetbench.host.command import last_exception
-from duetbench.project import service_hints, settings_hints
-from duetbench.project.settings import NOWHERE
+from duetbench.project import service_hints, variable_hints
+from duetbench.project.target import NOWHERE
 
 _NO_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
 _NO_NAME: Final = re.compile(r"cannot import name '\w+' from '([\w.]+)'|module '([\w.]+)' has no a")
@@ -78,8 +78,8 @@ def advise(output: str, module: str, around: Surroundings) -> str:
         return f"The code, or packages of {around.source}, are too old for Python {version}: {way}"
     if lacking or canonicalize_name(top) in around.packages:
         return _of_package(top, around.source, around.packages)
-    reads = settings_hints.read(around.folders, module)
-    advice = settings_hints.advise(output, reads, around.variables, root, around.above)
+    reads = variable_hints.read(around.folders, module)
+    advice = variable_hints.advise(output, reads, around.variables, root, around.above)
     if not advice:
         advice = service_hints.advise(error, root)
     return f"{advice[:1].upper()}{advice[1:]}" if advice else _USUAL

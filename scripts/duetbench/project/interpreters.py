@@ -6,43 +6,24 @@ compilers. A target uses an interpreter of the machine; see `target_python`.
 
 import json
 import os
-import shutil
 import subprocess
-import sys
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import InterpreterRecord
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
-from duetbench.project import tools
-from duetbench.project.schema import InterpreterSpec
-from duetbench.project.settings import (
+from duetbench.project import source_builds
+from duetbench.project.configuration import (
     ORIGINS,
+    Configuration,
     Interpreter,
     Origin,
-    Settings,
-    SourceBuild,
 )
-
-ARCHIVE: Final = "DUETBENCH_CPYTHON_ARCHIVE"
-"""Variable with the path or address of a source archive to use instead of the mirror's, with the
-same checksum."""
-
-_HEADERS: Final = {
-    "openssl/ssl.h": ("ssl", "libssl-dev"),
-    "zlib.h": ("zlib", "zlib1g-dev"),
-    "ffi.h": ("ctypes", "libffi-dev"),
-}
-"""Header → the module that needs it, and its package. The servers need these modules; others
-(sqlite3, bz2, lzma) may be missing."""
-
-_LLVM_TOOLS: Final = ("clang", "llvm-readobj", "llvm-objdump", "llvm-dwarfdump")
+from duetbench.project.schema import InterpreterSpec
 
 _PROOF: Final = """
 import json, os, platform, re, sys, sysconfig
@@ -73,7 +54,7 @@ print(json.dumps({
 _PROOF_TIMEOUT_S: Final = 30
 
 
-def locate(name: str, configured: Settings) -> Interpreter:
+def locate(name: str, configured: Configuration) -> Interpreter:
     """Find an installed interpreter. Starts no process.
 
     Raises UsageError if no interpreter of this name is declared, and SetupError if it is not
@@ -98,7 +79,7 @@ def locate(name: str, configured: Settings) -> Interpreter:
     )
 
 
-def place(name: str, origin: Origin, configured: Settings) -> Path:
+def place(name: str, origin: Origin, configured: Configuration) -> Path:
     """Return the folder of an interpreter, which differs for every way to build it."""
     spec = configured.interpreters[name]
     kind = f"{origin}-{spec.version}"
@@ -155,7 +136,7 @@ def mismatch(spec: InterpreterSpec, proof: dict[str, Any]) -> str | None:
     return "; ".join(differences) or None
 
 
-def complete(configured: Settings) -> bool:
+def complete(configured: Configuration) -> bool:
     """Whether all usual interpreters are there, right, and of one origin."""
     return any(
         all(
@@ -211,7 +192,7 @@ def install(request: str, log_name: str, tick: Tick, *options: str | Path) -> No
     )
 
 
-def ensure(configured: Settings, narrator: Narrator) -> bool:
+def ensure(configured: Configuration, narrator: Narrator) -> bool:
     """Install all usual interpreters, of one origin; return whether anything was installed.
 
     Raises SetupError if that is not possible, with what is missing.
@@ -224,48 +205,17 @@ def ensure(configured: Settings, narrator: Narrator) -> bool:
     return True
 
 
-def faults(configured: Settings) -> list[str]:
-    """List what is missing to build the interpreters: tools, headers, room."""
-    troubles, check = tools.no_compiler(), ["cc", "-fsyntax-only", "-x", "c", "-"]
-    lacking = {
-        package: module
-        for header, (module, package) in _HEADERS.items()
-        if not troubles
-        and subprocess.run(
-            check, input=f"#include <{header}>\n".encode(), capture_output=True, check=False
-        ).returncode
-    }
-    if lacking:
-        troubles.append(
-            f"the C headers for Python's {', '.join(lacking.values())} are missing: install "
-            f"{' '.join(lacking)} (Debian's names)"
-        )
-    for name, spec in configured.usual.items():
-        recipe = configured.source_build.get(spec.version)
-        if spec.jit and recipe and _llvm(recipe) is None:
-            best = recipe.llvm[0]
-            troubles.append(
-                f"the JIT of {name} is built by {' and '.join(_LLVM_TOOLS)} of LLVM "
-                f"{' or '.join(recipe.llvm)}, which are missing: install clang-{best} llvm-{best}, "
-                "or those of another of these versions (Debian's names)"
-            )
-    return [
-        *troubles,
-        *command.missing("make", "to build CPython", tools.COMPILER_REMEDY),
-        *tools.no_room(),
-    ]
+def faults(configured: Configuration) -> list[str]:
+    """List what is missing to build the interpreters, as tools and room."""
+    requests = (_request(name, configured) for name in configured.usual)
+    return [fault for request in requests if request for fault in source_builds.faults(request)]
 
 
-def _llvm(recipe: SourceBuild) -> str | None:
-    """Return the first declared version of LLVM that is here, to build the JIT; None: none is."""
-    versions = (v for v in recipe.llvm if all(shutil.which(f"{tool}-{v}") for tool in _LLVM_TOOLS))
-    return next(versions, None)
-
-
-def fetch(configured: Settings, narrator: Narrator) -> bool:
+def fetch(configured: Configuration, narrator: Narrator) -> bool:
     """Install prebuilt interpreters, whose checksums uv knows; return whether all are there."""
-    if os.environ.get(ARCHIVE):
-        narrator.say(f"{ARCHIVE} is set, so the interpreters are built from that source")
+    if os.environ.get(source_builds.ARCHIVE):
+        sentence = "is set, so the interpreters are built from that source"
+        narrator.say(f"{source_builds.ARCHIVE} {sentence}")
         return False
     try:
         for name in configured.usual:
@@ -280,7 +230,7 @@ def fetch(configured: Settings, narrator: Narrator) -> bool:
     return True
 
 
-def _install_prebuilt(name: str, configured: Settings, narrator: Narrator) -> None:
+def _install_prebuilt(name: str, configured: Configuration, narrator: Narrator) -> None:
     spec = configured.interpreters[name]
     target = place(name, "prebuilt", configured)
     kind = "+freethreaded" if spec.free_threaded else ""
@@ -308,16 +258,16 @@ def make(
     cache.make(target, fault=lambda there: fault(spec, there), build=fill, say=narrator.say)
 
 
-def build(configured: Settings, narrator: Narrator) -> None:
+def build(configured: Configuration, narrator: Narrator) -> None:
     """Build all usual interpreters from their source archives; raises like `ensure`."""
     for name in configured.usual:
         _from_source(name, configured, narrator)
 
 
-def _from_source(name: str, configured: Settings, narrator: Narrator) -> None:
+def _from_source(name: str, configured: Configuration, narrator: Narrator) -> None:
     spec = configured.interpreters[name]
-    recipe = configured.source_build.get(spec.version)
-    if recipe is None:
+    request = _request(name, configured)
+    if request is None:
         raise SetupError(
             f"interpreter {name}: uv could not install a prebuilt CPython {spec.version} "
             f"(log: {paths.cache_dir() / 'logs' / f'prebuilt-{name}.log'}), and pyproject.toml "
@@ -327,103 +277,26 @@ def _from_source(name: str, configured: Settings, narrator: Narrator) -> None:
     target = place(name, "source", configured)
 
     def fill(staging: Path) -> cache.Facts:
-        archive = source_archive(recipe, paths.cache_dir() / "downloads", narrator)
         why = f"building {spec.version} from source, about 90 s on 2 cores"
         with narrator.step(f"CPython {name}", why) as tick:
-            _compile(spec, recipe, archive, staging, target, tick)
+            log = command.new_log(f"source-{name}")
+            source_builds.build(request, staging, log=log, tick=tick)
         facts = describe(staging / _program(spec), "source", jit=spec.jit)
         return {**facts, "executable": str(target / _program(spec))}
 
     make(target, spec, fill, narrator)
 
 
-def _compile(
-    spec: InterpreterSpec, recipe: SourceBuild, archive: Path, staging: Path, home: Path, tick: Tick
-) -> None:
-    """Build an interpreter in `staging`, which will be renamed to `home`."""
-    log = command.new_log(f"source-{home.name}")
-    tree, work, root = staging / "source", staging / "build", staging / "root"
-    tick("unpacking")
-    with tarfile.open(archive) as tar:
-        tar.extractall(tree, filter="data")
-    (configure,) = tree.glob("*/configure")
-    work.mkdir()
-    options = [*recipe.configure, *(["--disable-gil"] if spec.free_threaded else [])]
-    options += ["--enable-experimental-jit=yes-off"] if spec.jit else []  # like prebuilt ones
-    steps: list[list[str | Path]] = [
-        [configure, "-q", f"--prefix={home}", *options],
-        ["make", f"-j{len(os.sched_getaffinity(0))}"],
-        ["make", "install", f"DESTDIR={root}"],
-    ]
-    # Flags of an outer make do not apply here.
-    env = {"CFLAGS": recipe.cflags, "MAKEFLAGS": "", "MFLAGS": ""}
-    if spec.jit:  # a Python generates it: ours, since a script on PATH may start none
-        env |= {"LLVM_VERSION": _llvm(recipe) or "", "PYTHON_FOR_REGEN": sys.executable}
-    for argv in steps:
-        command.run(
-            argv, what=f"building CPython {home.name}", log=log, tick=tick, cwd=work, env=env
-        )
-    for folder in (tree, work):
-        shutil.rmtree(folder)
-    # It was configured for `home`, so every path in it is right once it is moved there.
-    for entry in (root / home.relative_to("/")).iterdir():
-        entry.rename(staging / entry.name)
-    shutil.rmtree(root)
+def _request(name: str, configured: Configuration) -> source_builds.Request | None:
+    """Return what the builder has to know of an interpreter; None without a recipe."""
+    spec = configured.interpreters[name]
+    recipe = configured.source_build.get(spec.version)
+    home = str(place(name, "source", configured))
+    facts = {"program": "cpython", "name": name, "home": home, **spec.model_dump()}
+    return facts | recipe.model_dump() if recipe else None
 
 
 def _program(spec: InterpreterSpec) -> Path:
     # The interpreter's own file, never an alias.
     minor = ".".join(spec.version.split(".")[:2])
     return Path("bin") / f"python{minor}{'t' if spec.free_threaded else ''}"
-
-
-def source_archive(build: SourceBuild, folder: Path, narrator: Narrator) -> Path:
-    """Return the source archive; download it first if `folder` does not have it.
-
-    Raises SetupError if it is not available, or nowhere with the pinned checksum.
-    """
-    archive = folder / Path(build.archive).name
-    with cache.exclusive(archive, narrator.say):
-        if archive.is_file() and cache.sha256(archive) == build.sha256:
-            return archive
-        troubles, partial = [], archive.with_name(f"{archive.name}.part")  # the lock protects it
-        sources = [f"{base.rstrip('/')}/{build.archive}" for base in _mirrors()]
-        if copy := os.environ.get(ARCHIVE):
-            sources = [copy]
-        for source in sources:
-            try:
-                why = f"fetching it from {source}"
-                with narrator.step(f"CPython source {archive.name}", why) as tick:
-                    if urlsplit(source).scheme in {"http", "https"}:
-                        tools.download(source, partial, tick)
-                    else:
-                        shutil.copyfile(Path(source.removeprefix("file://")).expanduser(), partial)
-                if (digest := cache.sha256(partial)) == build.sha256:
-                    return partial.replace(archive)
-                troubles.append(f"{source}: expected SHA-256 {build.sha256}, found {digest}")
-            except (OSError, SetupError) as error:
-                troubles.append(f"{source}: {error}")
-            finally:
-                partial.unlink(missing_ok=True)
-    attempts = "; ".join(troubles) or "this machine's apt names no mirror"
-    raise SetupError(
-        f"CPython's source archive {archive.name} is not available ({attempts}): connect to the "
-        f"network, or set {ARCHIVE} to a copy (path or address; SHA-256 {build.sha256})"
-    )
-
-
-def _mirrors() -> tuple[str, ...]:
-    """List the base addresses of the mirrors in this machine's apt configuration; may be empty."""
-    apt = shutil.which("apt-get")
-    if apt is None:
-        return ()
-    process = subprocess.run(
-        [apt, "indextargets", "--format", "$(REPO_URI)"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    bases = dict.fromkeys(line.strip() for line in process.stdout.splitlines())
-    usable = [base for base in bases if urlsplit(base).scheme in {"http", "https", "file"}]
-    # Security archives hold few packages; asking them last saves failing requests.
-    return tuple(sorted(usable, key=lambda base: "security" in base))

@@ -1,65 +1,34 @@
 """A project: a repository, or a copy of one, with its declarations of what to measure, and how."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Final
 
 from packaging.requirements import Requirement
-from packaging.version import Version
 
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Profile
-from duetbench.host import cache, paths
-from duetbench.host.command import Tick
-from duetbench.host.console import Narrator
-from duetbench.project import experiments, interpreters, settings, stacks, target
+from duetbench.host import paths
+from duetbench.project import configuration, experiments
+from duetbench.project.configuration import Configuration
 from duetbench.project.experiments import Experiment
-from duetbench.project.schema import InterpreterSpec
+from duetbench.project.pyproject import read_toml
 from duetbench.project.setting import AS_DECLARED, Setting
-from duetbench.project.settings import FOLDER, STACK, Interpreter, Settings, Target
-from duetbench.project.stacks import Stack
-from duetbench.store.comparison import PackageChange, differences
-
-_NEVER: Final = "9999-01-01"
-"""A date before which everything was released."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deployment:
-    """How a target is served in a copy of its repository.
-
-    Attributes:
-        repository: The repository that was copied.
-        imports: Folders, from the copy's root, on the search path of the application.
-        packages: The source of its packages, for people: `uv.lock`.
-        within: The copied folder's path in the repository; `.` for all of it.
-    """
-
-    repository: Path
-    interpreters: Mapping[str, InterpreterSpec]
-    imports: tuple[str, ...]
-    packages: str
-    cases: Mapping[Profile, tuple[Case, ...]]
-    within: Path = Path()
+from duetbench.project.subject import Subject
+from duetbench.project.target import Target
 
 
 @dataclass(frozen=True)
-class Project:
-    """What is measured and with what; a command creates one and passes it on.
+class Project(Subject):
+    """A repository with its settings, experiments and locks; a command creates one.
 
     Attributes:
-        root: The repository, or a copy of it.
-        target: The application to measure instead of experiments.
-        deployment: How the target is served; None if `root` is no copy prepared for it.
+        target: The application to measure instead of experiments, once it is deployed.
         extra_pythons: Optional interpreters to treat like the others.
     """
 
-    root: Path
     target: Target | None = None
-    deployment: Deployment | None = None
     extra_pythons: tuple[str, ...] = ()
 
     @classmethod
@@ -68,35 +37,29 @@ class Project:
         return cls(paths.project_root(stand_in=stand_in))
 
     @cached_property
-    def settings(self) -> Settings:
-        """The settings of the repository; raises DeclarationError if they are invalid."""
-        if self.deployment is None:
-            return settings.load(self.root).adding(self.extra_pythons)
-        declared = settings.load(self.deployment.repository)
-        return declared.model_copy(update={"interpreters": dict(self.deployment.interpreters)})
+    def configuration(self) -> Configuration:
+        return configuration.load(self.root).adding(self.extra_pythons)
 
     @cached_property
     def experiments(self) -> tuple[Experiment, ...]:
         """Its experiments, by name; raises like `experiments.load_experiments`."""
-        declared = settings.load(self.root).interpreters
-        specs = settings.stacks(self.root)
+        declared = configuration.load(self.root).interpreters
+        specs = configuration.stacks(self.root)
         return experiments.load_experiments(self.root, declared, specs, self.extra_pythons)
 
     @cached_property
     def units(self) -> Mapping[str, Mapping[str, str]]:
-        """The units of work that go with each experiment's cases, by benchmark; raises likewise."""
-        if self.deployment is not None or not (self.root / "apps").is_dir():
+        if not self.code.is_dir():
             return {}
         return {e.name: e.declaration.units for e in self.experiments}
 
     @cached_property
     def stacks(self) -> Mapping[str, tuple[str, ...]]:
-        """Stack → the usual interpreters that it is made for; raises like `settings.stacks`."""
-        if self.deployment is not None:
-            return {STACK: tuple(self.deployment.interpreters)}
         return {
-            name: tuple(python for python in spec.interpreters if python in self.settings.usual)
-            for name, spec in settings.stacks(self.root).items()
+            name: tuple(
+                python for python in spec.interpreters if python in self.configuration.usual
+            )
+            for name, spec in configuration.stacks(self.root).items()
         }
 
     @property
@@ -107,193 +70,23 @@ class Project:
         except UsageError:
             return {}
 
-    @property
-    def repository(self) -> Path:
-        """The repository that this is, or is a copy of."""
-        return self.deployment.repository if self.deployment else self.root
-
-    @property
-    def results(self) -> Path:
-        return paths.results_dir(self.repository)
-
     def cases(self, profile: Profile, setting: Setting = AS_DECLARED) -> tuple[Case, ...]:
-        """List all cases of a profile, of the target or the experiments; raises like `experiments`.
-
-        With a setting, only cases that can be served like that; raises UsageError if a target
-        cannot.
-        """
         if not setting:
-            if self.deployment is not None:
-                return self.deployment.cases[profile]
             return tuple(case for e in self.experiments for case in e.cases[profile])
-        changes = setting.values
-        if self.deployment is None or self.target is None:
-            cases = tuple(c for e in self.experiments for c in e.cases_with(profile, changes))
-        else:
-            case = self.deployment.cases[profile][0]
-            cases = target.cases(
-                self.target.model_copy(update=changes),
-                self.repository,
-                interface=case.endpoint.interface,
-                server=str(changes.get("server", case.server)),
-                pythons=tuple(self.deployment.interpreters),
-            )[profile]
+        cases = (c for e in self.experiments for c in e.cases_with(profile, setting.values))
         return tuple(setting.apply(case) for case in cases)
 
-    def pythons(self, stack: str) -> tuple[str, ...]:
-        """List the usual interpreters of a stack; raises UsageError if there is no such stack."""
-        if stack not in self.stacks:
-            raise UsageError(
-                f"no stack {stack!r}: the dependency groups of apps/pyproject.toml are "
-                f"{', '.join(self.stacks) or 'none'}"
-            )
-        return self.stacks[stack]
+    @property
+    def code(self) -> Path:
+        return self.root / "apps"
 
     def lock_file(self, stack: str) -> Path:
-        folder = FOLDER if self.deployment is not None else "apps/stacks"
-        return self.root / folder / f"{stack}.txt"
+        return self.code / "stacks" / f"{stack}.txt"
 
-    def lock(self, stack: str) -> Stack:
-        """Read a declared stack's lock.
+    def sources(self, stack: str) -> tuple[str | Path, ...]:
+        return "--group", f"{self.code / 'pyproject.toml'}:{stack}"
 
-        Raises UsageError if there is no such stack, SetupError if it was never locked, and
-        DeclarationError if the lock has lines other than pinned packages.
-        """
-        self.pythons(stack)
-        return self.read_lock(stack, self.lock_file(stack))
-
-    def read_lock(self, stack: str, file: Path) -> Stack:
-        """Read a lock from any file; raises like `lock`."""
-        home = self.root if self.deployment else None
-        return stacks.read_lock(stack, file, self.version, home)
-
-    @property
-    def version(self) -> str:
-        """The version of Python that locks are read for: that of the first interpreter."""
-        return next(iter(self.settings.interpreters.values())).version
-
-    def interpreter(self, name: str) -> Interpreter:
-        """Find an interpreter that set-up installed; raises like `interpreters.locate`."""
-        return interpreters.locate(name, self.settings_for(name))
-
-    def settings_for(self, python: str) -> Settings:
-        """Return the settings to install an interpreter; a target's may differ in origin."""
-        if self.deployment is None:
-            return self.settings
-        only = {python: self.settings.interpreters[python]}
-        return self.settings.model_copy(update={"interpreters": only})
-
-    def resolve(
-        self,
-        stack: str,
-        as_of: date | None,
-        tick: Tick = lambda _: None,
-        *,
-        keep: str = "",
-        pins: Sequence[str] = (),
-        exempt: Collection[str] = (),
-    ) -> str:
-        """Resolve one stack with uv; return the lock's text. Dates and errors as for `renew_locks`.
-
-        The date does not apply to `exempt` packages. Versions in `keep`, the text of a lock, are
-        kept if possible. `pins` are requirements such as `granian==2.7.8` that limit what is
-        installed.
-        """
-        apps = self.root / "apps"
-        argv: list[str | Path] = ["--group", f"{apps / 'pyproject.toml'}:{stack}"]
-        external = self.deployment is not None  # a user's project, which may have its own index
-        if external:
-            argv = [self.lock_file(stack).with_suffix(".in")]
-        if as_of is not None:
-            argv += ["--exclude-newer", as_of.isoformat()]
-            argv += [
-                word
-                for package in exempt
-                for word in ("--exclude-newer-package", f"{package}={_NEVER}")
-            ]
-        return stacks.compile_lock(
-            argv,
-            f"stack {stack}",
-            stack,
-            tick,
-            self.root if external else apps,
-            version=self.version,
-            keep=keep,
-            pins=pins,
-            config=external,
-        )
-
-    def resolve_stack(
-        self,
-        name: str,
-        narrator: Narrator,
-        day: date | None = None,
-        pins: Sequence[Requirement] = (),
-    ) -> Stack:
-        """Resolve a stack as of the end of a date (UTC), or with other versions of some packages.
-
-        With pins, other packages move only if they must; without date and pins it stays as locked.
-
-        Raises:
-            SetupError: uv finds no such set of packages.
-        """
-        if day is None and not pins:
-            return self.lock(name)
-        texts = [str(pin) for pin in pins]
-        keep = "" if day else self.lock_file(name).read_text("utf-8")
-        how = f"as of {day}" if day else f"with {', '.join(texts)}"
-        with narrator.step(f"stack {name}", f"resolving it {how}") as tick:
-            text = self.resolve(name, day, tick, keep=keep, pins=texts)
-        return self.keep_lock(name, text)
-
-    def keep_lock(self, name: str, text: str) -> Stack:
-        """Keep a lock in the cache, as a stack that can be installed."""
-        lock = stacks.kept_place(cache.digest(text), name)
-        stacks.write_lock(lock, text)
-        return self.read_lock(name, lock)
-
-    def renew_locks(
-        self,
-        narrator: Narrator,
-        names: Sequence[str] | None = None,
-        as_of: date | None = None,
-    ) -> tuple[PackageChange, ...]:
-        """Resolve stacks again (default: all) and write all their locks or none; return the moves.
-
-        Locks are as of the end of a date (UTC), of a moment, or of now. A package that is locked
-        already does not go back to a moment, since that would report two changes without a cause.
-
-        Raises UsageError if there is no such stack, and SetupError if uv cannot resolve it or reach
-        its index; then no lock was changed.
-        """
-        selection = tuple(names or self.stacks)
-        for name in selection:
-            self.pythons(name)  # refuses unknown names before anything is resolved
-        moves: list[PackageChange] = []
-        texts: dict[Path, str] = {}
-        for name in selection:
-            file = self.lock_file(name)
-            before = self.lock(name).packages if file.exists() else {}
-            with narrator.step(f"stack {name}", f"resolving it as of {as_of or 'now'}") as tick:
-                text = self.resolve(name, as_of, tick)
-                after = stacks.parse(text, str(file), self.version)
-                older = {
-                    package: before[package]
-                    for package, version in after.items()
-                    if package in before and Version(version) < Version(before[package])
-                }
-                if isinstance(as_of, datetime) and older:
-                    pins = [f"{package}<={version}" for package, version in older.items()]
-                    text = self.resolve(name, as_of, tick, exempt=older, pins=pins)
-                    after = stacks.parse(text, str(file), self.version)
-                texts[file] = text
-            moves += differences(name, before, after)
-        for file, text in texts.items():
-            stacks.write_lock(file, text)
-        return tuple(moves)
-
-    @property
-    def cooldown(self) -> datetime | None:
-        """The latest release time that nights may lock; None: any."""
-        days = self.settings.cooldown_days
-        return datetime.now(UTC).replace(microsecond=0) - timedelta(days=days) if days else None
+    def requirements(self, stack: str) -> list[Requirement]:
+        groups = read_toml(self.code / "pyproject.toml").get("dependency-groups", {})
+        # A group includes another one by a table.
+        return [Requirement(text) for text in groups.get(stack, ()) if isinstance(text, str)]

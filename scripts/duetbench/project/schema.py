@@ -4,9 +4,7 @@
 follow. A `Formula` (see `core.protocol`) may use the profile's parameters and the case's axes.
 """
 
-import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
 from pydantic import (
@@ -29,6 +27,7 @@ from duetbench.core.model import (
 )
 
 FILE: Final = "experiment.toml"
+ANCHOR: Final = "anchor.toml"
 PUBLISHED: Final = "published.toml"
 """What only reports read of an experiment."""
 
@@ -105,7 +104,7 @@ class SourceTable(Frozen):
 class EndpointTable(Frozen):
     """One handler. Floor, slots and takes may use parameters, axes and `gil` (1 or 0).
 
-    `requests` explains paths.
+    `request_lines` explains paths.
     """
 
     title: Text = Field(default="", description="Shown to readers; placeholders as in ids.")
@@ -188,17 +187,6 @@ _TABLES: Final[dict[str, type[BaseModel]]] = {
     "loads": LoadTable,
     "cases": CasesTable,
 }
-
-
-def read_toml(path: Path, label: str = "") -> dict[str, Any]:
-    """Read a TOML file; a DeclarationError names it by `label`, else by its path."""
-    label = label or str(path)
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise DeclarationError(label, "file", error.strerror, "a readable file") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DeclarationError(label, "file", str(error), "valid TOML in UTF-8") from error
 
 
 def validate(

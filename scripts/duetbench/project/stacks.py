@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import islice
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -34,7 +35,7 @@ from duetbench.core.python_versions import OLDEST, removed
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
-from duetbench.project.settings import Interpreter
+from duetbench.project.configuration import Interpreter
 from duetbench.store import files
 
 _PROGRAM: Final = "bin/python"
@@ -327,6 +328,10 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
     return cache.make(place(stack, python), fault=fault, build=build, say=narrator.say)
 
 
+_MANY: Final = 100
+"""Files that several processes compile sooner than one."""
+
+
 def compile_code(folder: Path, python: Interpreter) -> None:
     """Compile the code of a copy with the interpreter that runs it, as in environments.
 
@@ -334,7 +339,9 @@ def compile_code(folder: Path, python: Interpreter) -> None:
     one that finds them compiled, so neither side should. Code that cannot be compiled is left as it
     is, and so are tests, which are not served.
     """
-    argv: list[str | Path] = [python.executable, "-I", "-m", "compileall", "-q", "-q", "-j", "0"]
+    argv: list[str | Path] = [python.executable, "-I", "-m", "compileall", "-q", "-q"]
+    if sum(1 for _ in islice(folder.rglob("*.py"), _MANY)) == _MANY:
+        argv += ["-j", "0"]  # starting processes takes half a second
     argv += ["-x", r"/(tests?|node_modules)/", "."]
     log = command.new_log("compile", python.name, cache.digest(str(Path.cwd())))
     with contextlib.suppress(SetupError):  # a file is not Python of this version

@@ -1,54 +1,116 @@
 """A target: an application that options or a few keys declare, without an experiment.
 
 The keys are in `[tool.duetbench]` of `pyproject.toml`, or at the top of a `duetbench.toml`, which
-takes precedence. Command-line options with the same names override them. Each request of a target
-is a case.
+takes precedence. Command-line options with the same names override them.
 """
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from pydantic import ValidationError
+from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
 
 from duetbench.core.errors import UsageError
-from duetbench.core.model import (
-    Case,
-    Endpoint,
-    Expectation,
-    Interface,
-    Load,
-    LoadModel,
-    Profile,
-)
-from duetbench.project import requests
+from duetbench.core.model import Frozen, Interface
+from duetbench.core.units import read_time
+from duetbench.project.pyproject import FILE, read_table
 from duetbench.project.schema import (
+    EnvName,
+    HeaderName,
+    HeaderText,
+    Several,
+    Text,
     key_path,
     mistake,
     validate,
 )
-from duetbench.project.servers import SERVERS, blocks, misfit
-from duetbench.project.settings import (
-    FILE,
-    KEYS,
-    STACK,
-    Target,
-    project_name,
-    read_table,
-    read_variables,
-)
+from duetbench.project.servers import SERVERS
 
-_THREADS: Final = 8
-"""Default number of blocking threads of a WSGI server."""
+STACK: Final = "project"
+"""Name of the stack with the packages of a target."""
 
-_SECONDS: Final[Mapping[Profile, float]] = {"quick": 2.0, "nightly": 22.0, "published": 30.0}
-"""Durations of load, as in the repository's own experiments."""
+NOWHERE: Final = "nowhere"
+"""Label of the packages of a target that names none."""
 
-_TIMEOUT_S: Final = 30.0
-_LONGEST: Final = 40  # characters of a request in a case's id
-_WORD: Final = re.compile(r"[^a-z0-9]+")
+FOLDER: Final = ".duetbench-target"
+"""Our folder in a copy: the lock, and the installed parts of the project itself."""
+
+
+def _seconds(value: object) -> object:
+    """Read 90s or 2m as seconds, and leave a number as it is."""
+    return (read_time(value) or value) if isinstance(value, str) else value
+
+
+class Target(Frozen):
+    """An application and how to measure it; missing values are detected, or have defaults.
+
+    Each key with a description is also an option of the commands that measure, with the same name.
+    """
+
+    app: Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")] = Field(
+        description="ASGI or WSGI application, e.g. shop.main:app."
+    )
+    factory: bool = Field(False, description="The attribute is a function that returns the app.")
+    interface: Interface | None = Field(None, description="Default: detected by importing it.")
+    requests: Several = Field(
+        ("GET /",),
+        description="A request: 'POST /orders @order.json'. Or several paths with their shares: "
+        "'GET /items/{1..100} 3 /search?q={@words.txt} 1'. Each is a case.",
+    )
+    headers: dict[HeaderName, HeaderText] = Field(
+        {},
+        description="Header of every request, e.g. 'Authorization: Bearer {TOKEN}', with the "
+        "private value of TOKEN; repeatable.",
+    )
+    expect_status: int = Field(
+        200,
+        ge=100,
+        le=599,
+        alias="expect-status",
+        description="Status that every response must have (200).",
+    )
+    server: str | None = Field(
+        None, description="Default: the one that the project has locked, or granian."
+    )
+    workers: int = Field(1, gt=0, description="Worker processes of the server (1).")
+    threads: int | None = Field(None, gt=0, description="Blocking threads per worker (WSGI: 8).")
+    loop: Text = Field("asyncio", description="Event loop (asyncio).")
+    connections: int = Field(64, gt=0, description="Connections that send without pause (64).")
+    rate: float | None = Field(
+        None, gt=0, description="Requests per second; default: as fast as connections allow."
+    )
+    env: dict[EnvName, str] = Field(
+        {},
+        description="Variable of the server; its value is never recorded. {tmp} is a fresh folder "
+        "per launch. Without a value, the current one is used. Repeatable.",
+    )
+    env_file: Several = Field(
+        (), alias="env-file", description="File with lines NAME=VALUE, as private as --env."
+    )
+    before: Several = Field(
+        (), description="Command before each start of the server, e.g. 'python -m shop.seed'."
+    )
+    after: Several = Field((), description="Command after each stop of the server.")
+    # None: see `target_python`. Two only where it is compared.
+    python: Annotated[Several, Field(max_length=1)] = Field((), title="Interpreter, e.g. 3.13t.")
+    packages: Text | None = Field(
+        None, description="File with the packages, e.g. requirements/web.txt; default: detected."
+    )
+    ready_timeout: Annotated[float, BeforeValidator(_seconds)] = Field(
+        30.0,
+        gt=0,
+        le=3600,
+        alias="ready-timeout",
+        description="Time that the server may take to start, e.g. 90s or 2m (30s).",
+    )
+    groups: Several = Field((), description="Dependency group that the app needs; repeatable.")
+    extras: Several = Field((), description="Extra of the project that it needs; repeatable.")
+    results: Text | None = Field(None, title="Folder of the repository for results.")
+
+
+KEYS: Final = frozenset(info.alias or name for name, info in Target.model_fields.items())
+"""The keys of a target in `[tool.duetbench]`."""
 
 
 def of(root: Path, options: Mapping[str, Any]) -> Target | None:
@@ -105,81 +167,26 @@ def private(target: Target, folder: Path) -> dict[str, str]:
     return variables | target.env
 
 
-def cases(
-    target: Target,
-    folder: Path,
-    *,
-    interface: Interface,
-    server: str,
-    pythons: Sequence[str],
-) -> dict[Profile, tuple[Case, ...]]:
-    """Create the cases of a target, one per request and interpreter, for every profile.
-
-    `folder` contains the files that requests name.
-
-    Raises UsageError for an invalid request, or if the server cannot serve it.
-    """
-    rate = "" if target.rate is None else f"-r{target.rate:g}"
-    name = project_name(folder)
-    endpoints = _endpoints(target, folder, interface)
-    by_profile = {
-        profile: tuple(
-            Case(
-                id=f"{name}/{endpoint.name}/py{python}/c{target.connections}{rate}",
-                experiment=name,
-                endpoint=endpoint,
-                python=python,
-                stack=STACK,
-                server=server,
-                loop=target.loop,
-                workers=target.workers,
-                threads=target.threads or (_THREADS if blocks(interface, target.loop) else None),
-                load=Load(
-                    model=LoadModel.CLOSED if target.rate is None else LoadModel.PACED,
-                    connections=target.connections,
-                    rate=target.rate,
-                    duration=seconds,
-                    timeout=_TIMEOUT_S,
-                ),
-                cores="split",
-                ceiling=None if target.rate is None else "rate",
-                env_names=tuple(sorted(target.env)),
-                before=target.before,
-                after=target.after,
-                ready_timeout=target.ready_timeout,
-            )
-            for endpoint in endpoints
-            for python in pythons
-        )
-        for profile, seconds in _SECONDS.items()
-    }
-    if fault := misfit(by_profile["quick"][0]):
-        key, actual, allowed = fault
-        raise UsageError(f"--{key} {actual}: expected {allowed}")
-    return by_profile
+def read_variables(file: Path, name: str = "") -> dict[str, str]:
+    """Read lines NAME=VALUE; UsageError if the file cannot be read, or a line sets nothing."""
+    variables: dict[str, str] = {}
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"env-file {name}: it cannot be read: {error}") from error
+    for number, line in enumerate(text.splitlines(), start=1):
+        plain = line.strip().removeprefix("export ").strip()
+        if not plain or plain.startswith("#"):
+            continue
+        key, sign, value = plain.partition("=")
+        if not sign or not re.fullmatch(r"[A-Za-z_]\w*", key.strip()):
+            # Do not show the line, which may have a private value.
+            raise UsageError(f"env-file {name}, line {number}: expected NAME=value")
+        variables[key.strip()] = _unquote(value.strip())
+    return variables
 
 
-def _endpoints(target: Target, folder: Path, interface: Interface) -> list[Endpoint]:
-    endpoints: list[Endpoint] = []
-    uses: Counter[str] = Counter()
-    for line in target.requests:
-        request = requests.read(line, folder)
-        slug = _WORD.sub("-", request.title.lower()).strip("-")[:_LONGEST].strip("-")
-        uses[slug] += 1
-        endpoints.append(
-            Endpoint(
-                name=slug if uses[slug] == 1 else f"{slug}--{uses[slug]}",
-                app=target.app,
-                interface=interface,
-                factory=target.factory,
-                method=request.method,
-                path=request.paths[0],
-                paths=request.paths[1:],
-                # A name that applications allow, as Django's ALLOWED_HOSTS does by default.
-                headers={"host": "localhost", **request.headers, **target.headers},
-                body=request.body,
-                expect=Expectation(status=target.expect_status),
-                floor=0.0,
-            )
-        )
-    return endpoints
+def _unquote(value: str) -> str:
+    if value[:1] in {'"', "'"} and (end := value.find(value[0], 1)) > 0:
+        return value[1:end]
+    return value.partition(" #")[0].rstrip()

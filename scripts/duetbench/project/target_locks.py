@@ -1,7 +1,7 @@
 """The packages of a target, from its project's own lock, with a server added; and the project.
 
 The lock is the first of these that exists: `uv.lock` (of the workspace, for a member),
-`pylock.toml`, another tool's (see `other_locks`), `requirements*.txt` here or in `requirements/`,
+`pylock.toml`, another tool's (see `foreign_locks`), `requirements*.txt` here or in `requirements/`,
 and the requirements in `pyproject.toml`. A copy gets a lock in the form of other stacks' and the
 project's requirements beside it, so that it can be resolved again with other versions.
 """
@@ -23,16 +23,18 @@ from packaging.utils import canonicalize_name
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import cache, command
 from duetbench.host.console import Narrator
-from duetbench.project import other_locks, settings, stacks, wheels
-from duetbench.project.settings import NOWHERE, Interpreter, Target, read_pyproject
+from duetbench.project import foreign_locks, stacks, target, wheels
+from duetbench.project.configuration import Interpreter
+from duetbench.project.pyproject import read_pyproject
 from duetbench.project.stacks import Stack
+from duetbench.project.target import NOWHERE, Target
 
 UV: Final = "uv.lock"
 PYLOCK: Final = "pylock.toml"
 PYPROJECT: Final = "pyproject.toml"
-LOCKS: Final = (UV, PYLOCK, *other_locks.LOCKS)
+LOCKS: Final = (UV, PYLOCK, *foreign_locks.LOCKS)
 
-SITE: Final = f"{settings.FOLDER}/site"
+SITE: Final = f"{target.FOLDER}/site"
 """Folder of a copy with the installed parts of the project itself."""
 
 _NO_PACKAGE: Final = re.compile(
@@ -162,7 +164,7 @@ def lines(root: Path, file: Path, target: Target, python: Interpreter, narrator:
         return _of_uv(root, options, python)
     if file.stem.partition(".")[0] == "pylock" and file.suffix == ".toml":
         return _of_pylock(root, file, target, python)
-    if file.name in other_locks.LOCKS:
+    if file.name in foreign_locks.LOCKS:
         return _of_others(root, file, target, python, narrator)
     why = "finding what has no version"
     if file.suffix in {".txt", ".in"}:
@@ -179,7 +181,7 @@ def _of_others(
     root: Path, file: Path, target: Target, python: Interpreter, narrator: Narrator
 ) -> str:
     """Read the lines of another tool's lock; uv finds the hashes that it lacks."""
-    lines = other_locks.read(file, root, target, stacks.markers(python.version))
+    lines = foreign_locks.read(file, root, target, stacks.markers(python.version))
     text = "".join(f"{line}\n" for line in lines)
     if all(" --hash=" in line or " @ " in line for line in lines):
         return text
@@ -196,7 +198,7 @@ def _of_requirements(root: Path, file: Path) -> tuple[str, ...] | None:
     requirements = [line for line in lines if _name(line)]
     if requirements and all("==" in line or " @ " in line for line in requirements):
         return None
-    return (f"-r {os.path.relpath(file, root / settings.FOLDER)}",)
+    return (f"-r {os.path.relpath(file, root / target.FOLDER)}",)
 
 
 def _of_uv(root: Path, options: Sequence[str], python: Interpreter) -> str:
@@ -301,7 +303,7 @@ def lock_copy(
 
     Raises SetupError if uv finds no such set of packages, or cannot reach its index.
     """
-    file = root / settings.FOLDER / f"{settings.STACK}.txt"
+    file = root / target.FOLDER / f"{target.STACK}.txt"
     lacking = sorted(set(names) - packages.packages.keys())
     text = packages.text
     if like is not None and like.lock.with_suffix(".given").read_text("utf-8") == text:
@@ -324,7 +326,7 @@ def lock_copy(
     stacks.write_lock(file.with_suffix(".in"), "".join(f"{line}\n" for line in lines))
     stacks.write_lock(file.with_suffix(".given"), packages.text)
     stacks.write_lock(file, text)
-    return stacks.read_lock(settings.STACK, file, python.version, root)
+    return stacks.read_lock(target.STACK, file, python.version, root)
 
 
 def _compile(
@@ -340,7 +342,7 @@ def _compile(
         return stacks.compile_lock(
             argv,
             f"the packages of {label}",
-            settings.STACK,
+            target.STACK,
             tick,
             root,
             version=python.version,

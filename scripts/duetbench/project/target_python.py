@@ -22,9 +22,10 @@ from duetbench.core.text import some
 from duetbench.host import command
 from duetbench.host.cache import Facts
 from duetbench.host.console import Narrator
-from duetbench.project import interpreters, other_locks, stacks
+from duetbench.project import foreign_locks, interpreters, stacks
+from duetbench.project.configuration import Configuration
+from duetbench.project.pyproject import read_pyproject
 from duetbench.project.schema import InterpreterSpec
-from duetbench.project.settings import Settings, read_pyproject
 
 OLDEST: Final = Version("3.10")
 """The oldest Python for our code that runs beside an application."""
@@ -75,7 +76,7 @@ def request(root: Path, chosen: str | None = None, within: Path = Path()) -> Pyt
                 return read(text, os.path.relpath(file, root))
     if text := str(read_pyproject(root).get("project", {}).get("requires-python", "")):
         return read(text, "requires-python")
-    if text := other_locks.interpreter(root):
+    if text := foreign_locks.interpreter(root):
         return read(text, "the project's bounds")
     return PythonRequest(SpecifierSet(), free_threaded=False, text="any", source=str(root))
 
@@ -97,7 +98,7 @@ def read(text: str, source: str) -> PythonRequest:
 
 
 def choose(
-    need: PythonRequest, configured: Settings, narrator: Narrator, *, download: bool = True
+    need: PythonRequest, configured: Configuration, narrator: Narrator, *, download: bool = True
 ) -> InterpreterSpec:
     """Find an interpreter that a project asks for, or let uv install one if it may.
 
@@ -147,7 +148,7 @@ def prefer(
     chosen: InterpreterSpec,
     locks: Callable[[], Sequence[str]],
     home: Path,
-    configured: Settings,
+    configured: Configuration,
     narrator: Narrator,
 ) -> InterpreterSpec:
     """Return the newest interpreter here for which all locked packages have wheels.

@@ -1,6 +1,6 @@
 """Programs that set-up installs: the load generator, and valgrind.
 
-oha is the program of its release, or built from its registry; both are pinned. valgrind is not
+oha is the program of its release, which is pinned, or one of PATH, or built. valgrind is not
 required. It is installed where that is allowed (Debian, as root or in CI); otherwise the user gets
 the command that installs it.
 """
@@ -8,7 +8,6 @@ the command that installs it.
 import math
 import os
 import platform
-import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -19,11 +18,8 @@ from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
+from duetbench.project import source_builds
 from duetbench.project.schema import OhaSpec
-
-RUST: Final = "1.88"
-"""The oldest Rust that compiles oha, as its crate says (`rust-version`)."""
-_RUSTUP: Final = "with rustup (a distribution's may be older, as Debian 12's is)"
 
 RELEASES: Final = "DUETBENCH_OHA_RELEASES"
 """Variable with another address of oha's release files; an empty one: build it from source."""
@@ -34,32 +30,12 @@ _FILES: Final = {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}
 
 _MOST: Final = 100e6  # largest size of that file, bytes; it has about 20 million
 
-ROOM_GB: Final = 3.0
-"""Free space to build in, 10⁹ bytes."""
-
 VALGRIND: Final = "valgrind"
 WHY_VALGRIND: Final = "duetbench counts instructions with it"
 VALGRIND_REMEDY: Final = "apt-get install --no-install-recommends valgrind"
 
-COMPILER_REMEDY: Final = "install it (on Debian and its relatives: apt-get install build-essential)"
-
 _TIMEOUT_S: Final = 30
 _CHUNK: Final = 1 << 18
-
-
-def no_compiler() -> list[str]:
-    """Report a missing C compiler, which CPython and the load generator need."""
-    return command.missing("cc", "to compile what has to be built", COMPILER_REMEDY)
-
-
-def no_room() -> list[str]:
-    """Report a disk that is too full to build."""
-    folder = paths.cache_dir()
-    free = command.free_gb(folder)
-    if free >= ROOM_GB:
-        return []
-    room = f"{folder} has {free:.1f} GB free, and building needs {ROOM_GB:g} GB"
-    return [f"{room}: make room, or set XDG_CACHE_HOME to a folder on a larger disk"]
 
 
 def download(address: str, partial: Path, tick: Tick, most: float = math.inf) -> None:
@@ -117,20 +93,25 @@ def ensure_oha(spec: OhaSpec, narrator: Narrator) -> bool:
 
 
 def fetch_oha(spec: OhaSpec, narrator: Narrator) -> bool:
-    """Install the program of oha's release, if one with a pinned checksum is available.
+    """Install the program of oha's release, which is pinned, or else that on PATH.
 
-    Returns whether it is. Raises SetupError for another checksum, and then keeps nothing.
+    Returns whether there is one. Raises SetupError for another checksum, and then keeps nothing.
     """
     try:
         _make(spec, narrator, lambda staging: _fetch(spec, staging, narrator))
     except _UnusableError as error:
-        narrator.say(f"a prebuilt oha {spec.version} is not available ({error}): cargo builds it")
-        return False
+        lost = f"a prebuilt oha {spec.version} is not available ({error})"
+        own = shutil.which("oha")
+        if own is None or version(own) != spec.version:
+            narrator.say(f"{lost}: it is built from source")
+            return False
+        narrator.say(f"{lost}: duetbench uses {own}")
+        _make(spec, narrator, lambda staging: _copy(spec, Path(own), staging))
     return True
 
 
 def build_oha(spec: OhaSpec, narrator: Narrator) -> None:
-    """Build oha from its registry; raises SetupError with what is missing."""
+    """Build oha from source; raises SetupError with what is missing."""
     _make(spec, narrator, lambda staging: _build(spec, staging, narrator))
 
 
@@ -214,55 +195,28 @@ def _fetch(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
     return {"version": spec.version, "sha256": digest, "origin": "prebuilt"}
 
 
-def oha_faults(spec: OhaSpec) -> list[str]:
-    """List what is missing to build oha, before any download: a cargo that works, cc, room.
+def _copy(spec: OhaSpec, program: Path, staging: Path) -> cache.Facts:
+    (staging / "bin").mkdir()
+    digest = cache.sha256(Path(shutil.copy2(program, staging / "bin" / "oha")))
+    origin = "prebuilt" if digest in spec.prebuilt.values() else "source"
+    return {"version": spec.version, "sha256": digest, "origin": origin}
 
-    cargo would report it too. But a much older one first downloads the whole index, for minutes, or
-    cannot read it afterwards; and a shim of rustup may have no cargo at all.
-    """
-    why = "to build the load generator oha"
-    lacking = command.missing("cargo", why, f"install Rust {RUST} or newer, {_RUSTUP}")
-    if cargo := shutil.which("cargo"):
-        text = version(cargo) or ""
-        release = re.match(r"(\d+)\.(\d+)", text)
-        if not release or tuple(map(int, release.groups())) < tuple(map(int, RUST.split("."))):
-            lacking.append(
-                f"oha {spec.version} needs Rust {RUST} or newer, found {cargo}: "
-                f"{text or 'it does not say its version'}. With rustup: rustup update stable && "
-                f"rustup default stable; otherwise install Rust {_RUSTUP}"
-            )
-    return lacking + no_compiler() + no_room()
+
+def oha_faults(spec: OhaSpec) -> list[str]:
+    """List what is missing to build oha: a cargo that works, a compiler, room."""
+    return source_builds.faults(_request(spec))
+
+
+def _request(spec: OhaSpec) -> source_builds.Request:
+    return {"program": "oha", **spec.model_dump(exclude={"prebuilt"})}
 
 
 def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
-    # Not in the staging folder: cargo continues where a killed build ended. It has its own lock.
-    target = paths.cache_dir() / "building" / f"oha-{spec.version}"
-    argv: list[str | Path] = ["cargo", "install", "oha", "--version", spec.version, "--locked"]
-    # Default features: without any TLS it does not compile, and the system's OpenSSL would make it
-    # another program on every machine.
-    argv += ["--root", staging, "--no-track"]
-    # Half the build time of the release profile, as the generator itself is not measured.
-    argv += ["--config", "profile.release.lto=false"]
-    argv += ["--config", "profile.release.codegen-units=16"]
-    # The job server of an outer make does not apply here.
-    env = {"CARGO_TARGET_DIR": str(target), "CARGO_TERM_COLOR": "never", "MAKEFLAGS": ""}
     why = "building the load generator, about 3 min on 2 cores"
     with narrator.step(f"oha {spec.version}", why) as tick:
-        log = command.new_log("oha")
-        command.run(argv, what="building oha", log=log, tick=tick, env=env)
-    require_crate(spec)
-    shutil.rmtree(target, ignore_errors=True)
+        source_builds.build(_request(spec), staging, log=command.new_log("oha"), tick=tick)
     digest = cache.sha256(staging / "bin" / "oha")
     return {"version": spec.version, "sha256": digest, "origin": "source"}
-
-
-def require_crate(spec: OhaSpec) -> None:
-    """Check the crate that cargo used against the pinned checksum (cargo checks the index's)."""
-    home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
-    for crate in home.glob(f"registry/cache/*/oha-{spec.version}.crate"):
-        digest = cache.sha256(crate)
-        if digest != spec.sha256:
-            raise SetupError(f"{crate}: expected SHA-256 {spec.sha256}, found {digest}: remove it")
 
 
 def ensure_valgrind(narrator: Narrator) -> bool | None:

@@ -18,15 +18,15 @@ from packaging.utils import parse_wheel_filename
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator
-from duetbench.project import settings
-from duetbench.project.settings import Interpreter
+from duetbench.project import pyproject, target
+from duetbench.project.configuration import Interpreter
 
 _NAME: Final = r"[A-Za-z0-9][\w.-]*(?:\[[^\]]*\])?\s*"
 _NAMED: Final = re.compile(rf"{_NAME}(?:==|@\s)")
 _PLACED: Final = re.compile(rf"(?:-e\s+)?(?:{_NAME}@\s*)?(?P<place>\S+)")
 _MARKER: Final = re.compile(r"\s;\s*(?P<marker>.+)$")
 _LEFT_OUT: Final = frozenset(
-    {".git", ".venv", "__pycache__", "node_modules", settings.FOLDER, settings.FILE}
+    {".git", ".venv", "__pycache__", "node_modules", target.FOLDER, pyproject.FILE}
 )
 _ALLOWED: Final = {"UV_NO_BUILD": "0"}
 """Allows building: the ban is for releases, which come by night; this is the user's own code."""
@@ -49,7 +49,7 @@ _PKG_INFO: Final = "Metadata-Version: 1.0\nName: copy\nVersion: 0.0.0\n"
 
 def unversioned(root: Path) -> Mapping[str, str]:
     """Return variables with a version for a project that does not write down its own."""
-    return {} if "version" in settings.read_pyproject(root).get("project", {}) else _UNVERSIONED
+    return {} if "version" in pyproject.read_pyproject(root).get("project", {}) else _UNVERSIONED
 
 
 def add_wheels(text: str, root: Path, python: Interpreter, narrator: Narrator) -> str:
@@ -128,14 +128,14 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
             argv: list[str | Path] = [command.uv(), "build", "--wheel", "--python"]
             argv += [python.executable, "--out-dir", staging, source]
             # The folder name of a copy means nothing to the user.
-            what = f"wheel of {settings.project_name(source) if source.is_dir() else source.name}"
+            what = f"wheel of {pyproject.project_name(source) if source.is_dir() else source.name}"
             clone = source.is_relative_to(paths.cache_dir() / "sources")
             log = command.new_log(f"wheel-{source.stem}", place.name)
             with narrator.step(what, "building it") as tick:
                 env = _ALLOWED if clone else {**_ALLOWED, **_UNVERSIONED}
                 cwd = source if source.is_dir() else source.parent
                 before = {*source.rglob("*")}
-                if "versioningit" in str(settings.read_pyproject(source).get("build-system")):
+                if "versioningit" in str(pyproject.read_pyproject(source).get("build-system")):
                     (source / "PKG-INFO").write_text(_PKG_INFO, "utf-8")
                 try:
                     command.run(

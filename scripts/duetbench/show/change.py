@@ -12,8 +12,8 @@ from duetbench.core import units
 from duetbench.core.metrics import METRICS
 from duetbench.core.text import short
 from duetbench.core.units import Interval
-from duetbench.project import names
-from duetbench.project.names import CaseName
+from duetbench.project import case_names
+from duetbench.project.case_names import CaseName
 from duetbench.show import formats
 from duetbench.store.attribution import (
     APPLICATION,
@@ -25,7 +25,16 @@ from duetbench.store.attribution import (
     PackageTotal,
     Row,
 )
-from duetbench.store.change import Cause, Change, Effect, Narrowed, Release, Share, order
+from duetbench.store.change import (
+    Cause,
+    Change,
+    CommitCause,
+    Effect,
+    Narrowed,
+    Release,
+    Share,
+    order,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +90,7 @@ def describe(record: Change) -> ChangeText:
     if not cause and record.culprit:
         cause = _release(record.culprit)
     change, interval = formats.change(record.interval), formats.ends(record.interval)
-    name = names.name(record.series.case)
+    name = case_names.name(record.series.case)
     sentence = f"{name.what} {formats.effect(metric, record.interval)}"
     return ChangeText(
         record, name, sentence, formats.series_title(metric), word, change, interval, cause
@@ -108,6 +117,28 @@ def cause_lines(cause: Cause) -> tuple[str, ...]:
     if cause.reason:
         subject = "the rest of the cause is" if cause.shares else "the cause is"
         lines.append(f"{subject} among {', '.join(cause.suspects)}: {cause.reason}")
+    return tuple(lines)
+
+
+def commit_lines(cause: CommitCause | None, good: str, bad: str) -> tuple[str, ...]:
+    """Describe the result of a search among commits, one sentence per line."""
+    if cause is None:
+        return (f"between {good} and {bad} nothing was detected that a commit could have done",)
+    trait = cause.trait
+    ratio = trait.ratio ** (cause.share if cause.share < 1 else 1)
+    what = f"{trait.case}: {formats.percent(ratio)} {formats.series_title(trait.metric)}"
+    names = [f"{commit.id[:10]} {commit.subject}" for commit in cause.commits]
+    if len(names) == 1:
+        lines = [f"{names[0]}: {what}"]
+    else:
+        lines = [f"one of {len(names)} commits: {what}", *(f"  {name}" for name in names)]
+    if not cause.is_all:
+        lines.append(f"that is {cause.share:.0%} of the change; other commits did the rest")
+    lines += [f"skipped: {commit.id[:10]}: {reason}" for commit, reason in cause.skipped]
+    last = cause.commits[-1].id[:10]
+    if len(names) == 1 and cause.commits[0].merge:
+        lines.append(f"it merges a branch; its commits: duetbench bisect {last}^1 {last}^2")
+    lines.append(f"next: duetbench why {last}~1 {last}")
     return tuple(lines)
 
 
@@ -213,7 +244,7 @@ class AttributionText:
     @property
     def headline(self) -> str:
         record, totals = self.record, self.record.totals
-        name = record.asked or names.name(record.case).what
+        name = record.asked or case_names.name(record.case).what
         if totals is None:
             return f"{name} {self._timed}."
         ratio = totals.head / totals.base

@@ -15,11 +15,11 @@ from rich.console import Console
 from rich.text import Text
 
 from duetbench.core.text import visible
-from duetbench.project import names
+from duetbench.project import case_names
 from duetbench.show import formats
-from duetbench.show.answer import ViewRow
+from duetbench.show.comparison_view import Section, make_view
+from duetbench.show.conclusion import ViewRow
 from duetbench.show.verdict import HEAD, Answer, lines, with_code
-from duetbench.show.view import Section, make_view
 from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
@@ -47,7 +47,7 @@ def print_comparison(
     if not details:
         return
     if shown := [row for row in view.rows[: formats.MOST] if row.group != "broken"]:
-        requests = names.requests(row.case for row in comparison.cases)
+        requests = case_names.requests(row.case for row in comparison.cases)
         console.print()
         drawn = [replace(row, case=requests.get(row.case, row.case)) for row in shown]
         _print_drawn(console, drawn)

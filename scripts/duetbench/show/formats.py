@@ -259,7 +259,9 @@ def _signed(ratio: float, decimals: int | None = None) -> str:
 WORDS: Final = "<sub>What the words mean: `duetbench explain WORD`.</sub>\n"
 """The end of a report if the site's address is unknown."""
 
-_WORDS: Final = "case metric subject verdict why stack package base head note state function"
+_WORDS: Final = (
+    "case metric subject verdict why stack package base head note state function effect difference"
+)
 WORDY: Final = frozenset(_WORDS.split())
 """Columns of words; the others have figures."""
 

@@ -9,7 +9,7 @@ from duetbench.core import units
 from duetbench.core.metrics import METRICS
 from duetbench.core.text import TOO_SMALL
 from duetbench.show import formats
-from duetbench.show.answer import ViewRow, memory_of, number_of, of_groups
+from duetbench.show.conclusion import ViewRow, number_of, of_groups
 from duetbench.store.comparison import Comparison
 
 
@@ -52,22 +52,14 @@ def next_steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]
 
 
 def _growing(comparison: Comparison) -> Iterator[str]:
-    """Name sides that may keep memory for every request, and how much, unless a soak decided."""
+    """Name sides that keep memory for every request, if only one of them was loaded alone."""
     for case in comparison.cases:
         leaks = any(growth.course == "constant" for growth in case.growth.values())
-        # An interval that includes 0 is no suspicion.
-        doubtful = any(g.course == "undecided" and g.low > 0 for g in case.growth.values())
-        curves = {growth.curve is not None for growth in case.growth.values()}
-        if leaks and len(curves) > 1:
+        if leaks and len({growth.curve is not None for growth in case.growth.values()}) > 1:
             yield (
                 f"{case.case.id}: there was no time to load the other side alone: a larger "
                 "--budget tells whether the change did it."
             )
-        elif doubtful and not leaks:
-            time = "There was no time to decide"
-            if True in curves:
-                time = "A longer load of one side decides"
-            yield f"{case.case.id}: {memory_of(case)}. {time}: duetbench soak, with these options."
 
 
 def with_too_little_time(comparison: Comparison, rows: Sequence[ViewRow]) -> list[ViewRow]:

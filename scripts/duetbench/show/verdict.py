@@ -14,9 +14,9 @@ from duetbench.core import units
 from duetbench.core.metrics import CPU, INSTRUCTIONS
 from duetbench.core.model import Verdict
 from duetbench.core.text import short, some
-from duetbench.project import names
-from duetbench.show import formats
-from duetbench.show.answer import (
+from duetbench.project import case_names
+from duetbench.show import effects, formats
+from duetbench.show.conclusion import (
     MOVED,
     OPEN,
     Group,
@@ -48,6 +48,8 @@ HEAD: Final = ("before → after", "change", "95 % interval", "verdict")
 
 NOTHING: Final = "Nothing to judge"
 
+_EXACT: Final = 2  # effects of a case
+_DETAIL: Final = 40  # characters of an effect's detail
 _LABELS: Final = 2  # metrics that a verdict names
 _NAMED: Final = 3  # metrics, functions or packages that a line names
 _REASON: Final = 120  # characters of the reason why a side failed
@@ -86,7 +88,10 @@ def make_answer(comparison: Comparison, rows: Sequence[ViewRow]) -> Answer:
     exact = [
         cells
         for case in comparison.cases
-        for cells in _counts(comparison, case, rows, titles[case.case.id])
+        for cells in (
+            *_effects(case, titles[case.case.id]),
+            *_counts(comparison, case, rows, titles[case.case.id]),
+        )
     ]
     measured = [[row.title, row.noun, *_cells(row, comparison)] for row in _by_importance(rows)]
     shown = [*exact, *measured][:MOST]
@@ -127,6 +132,15 @@ def _cells(row: ViewRow, comparison: Comparison) -> tuple[str, ...]:
     return row.figures, "" if row.bounded else row.change, row.interval, verdict
 
 
+def _effects(case: CaseComparison, title: str) -> Iterator[list[str]]:
+    """Show the most telling of what one request does differently."""
+    rows = effects.rows(case.effects) if case.effects else ()
+    kinds = {row[0]: row for row in reversed([*rows])}
+    for name, old, new, text in [*kinds.values()][::-1][:_EXACT]:
+        figures = f"{old} → {new}" if old or new else ""
+        yield [title, name, figures, "", "", f"≠ {short(text, _DETAIL)}"]
+
+
 def _counts(
     comparison: Comparison, case: CaseComparison, rows: Sequence[ViewRow], title: str
 ) -> Iterator[list[str]]:
@@ -163,12 +177,15 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
         notes = (note for note in comparison.notes if note.startswith(NOTHING))
         return next(notes, f"{NOTHING}: the change cannot have touched any measured case.")
     requests, inside = ([row for row in rows if bool(row.metric) is kind] for kind in (True, False))
-    parts = [*_leaks(comparison), *_broken(comparison, rows), *_moves(comparison, requests)]
-    parts += _executed(comparison, rows)
+    exact = [*effects.news(comparison)]
+    parts = [part for part in exact if part[0] != effects.LEAST]
+    leaks = [] if any(mark == effects.LEAKS for mark, _ in parts) else _leaks(comparison)
+    parts += [*leaks, *_broken(comparison, rows), *_moves(comparison, requests)]
+    parts += [*_executed(comparison, rows), *(part for part in exact if part not in parts)]
     # Benchmarks in process time a part of what requests do.
     if not of_groups(requests, *MOVED):
         parts += [*_moves(comparison, inside)] or [*_joint(comparison)]
-    if not parts:
+    if not [mark for mark, _ in parts if mark != effects.LEAST]:
         parts += [*_slight(comparison, rows)] or [*_same(comparison, rows)]
     parts += _open(comparison, rows)
     (mark, sentence), *others = parts or [("?", "not judged")]
@@ -199,7 +216,7 @@ def _leaks(comparison: Comparison) -> Iterator[_Part]:
         head = worst.growth.get("head")
         mark = "▼ leaks" if head and head.course == "constant" else "▲ leaks"
         many = f"{len(leaking)} of {comparison.planned} cases, most of all "
-        where = f"{many}{names.of(worst.case)}: " * (len(leaking) > 1)
+        where = f"{many}{case_names.of(worst.case)}: " * (len(leaking) > 1)
         yield mark, f"{where}{memory_of(worst)}"
 
 
@@ -398,7 +415,7 @@ def _sure(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
     elif comparison.cases:
         how = "each side alone, in turns" if alone else "both sides at the same time"
         spent = formats.duration(comparison.wall_seconds)
-        name = names.of(comparison.cases[0].case)
+        name = case_names.of(comparison.cases[0].case)
         where = f" on {name.variant}" if len(comparison.cases) == 1 and name.known else ""
         parts.append(f"{formats.quantity(sum(used), word)} in {spent}{where}, {how}")
     decided = of_groups(rows, *MOVED, "slight", "unchanged")

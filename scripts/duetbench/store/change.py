@@ -267,3 +267,34 @@ class Candidates(Artefact):
     candidates: tuple[Change, ...] = ()
     unexplained: tuple[Step, ...] = Field(default=(), description="Without a change of a stack.")
     known: int = Field(default=0, ge=0, description="Candidates that were already judged.")
+
+
+class Commit(Frozen):
+    """A commit of a repository."""
+
+    id: str = Field(description="40 hex digits.")
+    subject: str = Field(description="The first line of its message.")
+    merge: bool = False
+
+
+class Trait(Frozen):
+    """What differs between two commits: a figure of a case."""
+
+    case: str
+    metric: str = Field(description="`instructions`, or a metric of duets.")
+    ratio: Ratio
+
+
+class CommitCause(Frozen):
+    """The commit behind a change, or several that could not be told apart."""
+
+    trait: Trait
+    commits: tuple[Commit, ...]
+    share: float = Field(description="How much of the change these commits do; 1: all of it.")
+    measured: tuple[tuple[Commit, float], ...] = Field(description="Each with its own share.")
+    skipped: tuple[tuple[Commit, str], ...] = Field(description="Each with the reason.")
+
+    @property
+    def is_all(self) -> bool:
+        """Whether no other commit has a fifth of the change or more."""
+        return self.share > 0.8

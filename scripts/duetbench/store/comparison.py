@@ -32,6 +32,7 @@ from duetbench.core.model import (
     Verdict,
 )
 from duetbench.core.units import Interval, read_time, significant
+from duetbench.store.effects import Effects
 
 FORMAT_VERSION: Final = 2
 """Version of the comparison file. 1: duets of two stages (2026-11). 2: of one sequential test."""
@@ -344,6 +345,9 @@ class CaseComparison(Frozen):
         default=None, description="The verdict on its instructions; null in older files."
     )
     no_count: str = Field(default="", description="Why its instructions were not counted.")
+    effects: Effects | None = Field(
+        default=None, description="What one request does; null: not observed, or an older file."
+    )
     absolute_base: dict[str, Figure] = Field(
         default_factory=dict,
         description="Means of the metrics that the other side's server does not affect; in older "

@@ -28,10 +28,10 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge import revisions
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
-from duetbench.judge.sides import Scope
+from duetbench.judge.preparation import Scope
 from duetbench.measure import runner
+from duetbench.project.anchor import Anchor, anchor_file, anchor_text, load_anchor
 from duetbench.project.project import Project
-from duetbench.project.settings import Anchor, anchor_file, anchor_text, load_anchor
 from duetbench.show.comparison_text import print_points
 from duetbench.store import files, points
 from duetbench.store.points import Points
@@ -133,7 +133,7 @@ def renew_command(
         name=name, commit=state.commit, since=datetime.now(UTC).date(), protocol=DUET_PROTOCOL,
         previous=before.name if before and not fresh else None,
         canary=before.canary if before else None,
-        interpreters={key: spec.version for key, spec in project.settings.interpreters.items()},
+        interpreters={k: spec.version for k, spec in project.configuration.interpreters.items()},
         stacks={stack: project.lock(stack).digest for stack in project.stacks},
     )  # fmt: skip
     chained = True

@@ -23,9 +23,9 @@ from duetbench.host.console import Console
 from duetbench.judge import revisions
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, Starts
-from duetbench.judge.sides import Scope
+from duetbench.judge.preparation import Scope
+from duetbench.project.anchor import load_anchor
 from duetbench.project.project import Project
-from duetbench.project.settings import load_anchor
 from duetbench.show.comparison_text import print_points
 from duetbench.store import files
 from observatory.trend import backfill

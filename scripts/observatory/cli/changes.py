@@ -27,8 +27,8 @@ from duetbench.show.change import cause_lines, narrowed_line
 from duetbench.store import files
 from duetbench.store.change import Change
 from duetbench.store.points import Points
-from duetbench.trend import bisect
-from duetbench.trend.culprits import TIME_IS_UP, blame
+from duetbench.trend import mixed_locks
+from duetbench.trend.bisection import TIME_IS_UP, blame
 from observatory.trend.releases import axes, narrow
 
 
@@ -104,8 +104,8 @@ def _search_changes(
         share = (ends - time.monotonic()) / (len(chosen) - place)
         try:
             with resumable():
-                task = bisect.of_record(project, record, reporter)
-                cause = bisect.find(project, task, reporter, share, DEFAULT_SEED, Real)
+                task = mixed_locks.of_record(project, record, reporter)
+                cause = mixed_locks.find(project, task, reporter, share, DEFAULT_SEED, Real)
         except (HistoryError, SetupError, UsageError) as problem:
             errors().say(f"{record.id}: not searched: {problem}")
             continue

@@ -10,7 +10,7 @@ from duetbench.core.errors import RecordError
 from duetbench.core.model import Run
 from duetbench.host.console import Console, write
 from duetbench.project.project import Project
-from duetbench.show.run import as_markdown, print_page
+from duetbench.show.run_text import as_markdown, print_page
 from duetbench.store import files, run_files
 from duetbench.store.comparison import Comparison
 from duetbench.trend.summary import summarise

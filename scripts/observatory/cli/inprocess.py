@@ -13,7 +13,7 @@ from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.project.project import Project
-from duetbench.show.run import print_page
+from duetbench.show.run_text import print_page
 from duetbench.store import files
 from observatory.measure import asv_runs as runs
 from observatory.project.published import read_suites

@@ -25,7 +25,7 @@ from duetbench.github import actions
 from duetbench.host.console import Console, duration
 from duetbench.measure import runner
 from duetbench.project import plan as planning
-from duetbench.project.settings import anchor_file, load_anchor
+from duetbench.project.anchor import anchor_file, load_anchor
 from duetbench.store import files, run_files
 from observatory.store.night import NightPlan, assignment
 from observatory.trend import nights
@@ -77,7 +77,7 @@ def plan_command(
     plan = planning.make_plan(project.cases, profile, list(select or ()), launches, day, seconds)
     if not plan.cases:
         raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
-    shards = nights.share_out(plan, project.settings.fleet)
+    shards = nights.share_out(plan, project.configuration.fleet)
     commit, _ = runner.revision(root)
     anchor = load_anchor(root).name if anchor_file(root).is_file() else None
     created = utc_now()

@@ -45,7 +45,7 @@ def _findings(project: Project) -> Iterator[Finding]:
     context = Context.of({**known, **os.environ})
     errors().say(f"asking GitHub about {context.repository}")
     with GitHub(context, patience=_PATIENCE_S) as github:
-        checks = readiness.checks(github, workflows, sorted(project.settings.fleet))
+        checks = readiness.checks(github, workflows, sorted(project.configuration.fleet))
         try:
             for what, right, detail in checks:
                 state: Literal["ok", "missing", "absent"] = "ok" if right else "missing"

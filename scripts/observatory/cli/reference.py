@@ -20,7 +20,9 @@ from duetbench.core.model import Artefact, Run
 from duetbench.core.units import share
 from duetbench.host import paths
 from duetbench.project import schema
-from duetbench.project.settings import Anchor, Settings, SourceBuild, Target
+from duetbench.project.anchor import Anchor
+from duetbench.project.configuration import Configuration, SourceBuild
+from duetbench.project.target import Target
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
 from observatory.cli import app as observatory_app
@@ -36,6 +38,7 @@ VARIABLES: Final = {
     "DUETBENCH_LAUNCHES": "`--launches` of `observatory plan`.",
     "DUETBENCH_SECONDS": "`--seconds` of `observatory plan`.",
     "DUETBENCH_OHA_RELEASES": "Address of oha's releases; empty: build it from source.",
+    "DUETBENCH_BUILDER": "Program that builds what cannot be downloaded; default: a checkout's.",
     "DUETBENCH_CPYTHON_ARCHIVE": "Path or address of CPython's source, if no mirror has it.",
     "GITHUB_TOKEN": "Token for GitHub: `duetbench ci` and `observatory`.",
     "GITHUB_REPOSITORY": "Repository on GitHub, OWNER/NAME; Actions sets it.",
@@ -48,7 +51,7 @@ VARIABLES: Final = {
 
 _KEYS: Final[tuple[tuple[str, str, type[BaseModel]], ...]] = (
     ("The application", "`[tool.duetbench]` of `pyproject.toml`, or `duetbench.toml`", Target),
-    ("Machines and tools", "`[tool.duetbench]`", Settings),
+    ("Machines and tools", "`[tool.duetbench]`", Configuration),
     ("An interpreter", "`[tool.duetbench.interpreters.NAME]`", schema.InterpreterSpec),
     ("Its build from source", '`[tool.duetbench.source-build."VERSION"]`', SourceBuild),
     ("The load generator", "`[tool.duetbench.oha]`", schema.OhaSpec),

@@ -12,6 +12,7 @@ from duetbench.github import actions
 from duetbench.host import command
 from duetbench.host.console import Console, Narrator, errors, write
 from duetbench.host.git import remote_of
+from duetbench.project import locks
 from duetbench.project.project import Project
 from duetbench.project.stacks import Stack
 from duetbench.store.comparison import PackageChange
@@ -35,7 +36,7 @@ def lock_command(
     $ observatory stack lock current --as-of 2026-03-01
     """
     resolved = day(as_of, "--as-of") if as_of else None
-    moves = Project.here().renew_locks(Narrator(errors()), names, resolved)
+    moves = locks.renew(Project.here(), Narrator(errors()), names, resolved)
     for line in [f"{move.stack}: {move}" for move in moves] or ["no package moved"]:
         Console().say(line)
 
@@ -66,9 +67,9 @@ def bump_command(
     root, console = project.root, errors()
 
     def renew(place: Path) -> tuple[PackageChange, ...]:
-        until = project.cooldown
+        until = locks.cooldown(project)
         narrator = Narrator(console)
-        return () if as_is else Project(place).renew_locks(narrator, None, until)
+        return () if as_is else locks.renew(Project(place), narrator, None, until)
 
     def report(moved: bool, commit: str) -> None:
         actions.outputs({"moved": str(moved).lower(), "commit": commit})

@@ -35,7 +35,7 @@ _NOT_MEASURING: Final = ("discover", "check")  # commands of asv's `benchmark.py
 def setup() -> None:
     """Name results after this machine's id; asv calls this on load, and knows only the host's."""
     try:
-        _ = Project.here().settings  # report mistakes before anything is measured
+        _ = Project.here().configuration  # report mistakes before anything is measured
         profile = machine.asv_profile()
     except DuetbenchError as error:
         raise util.UserError(str(error)) from error
@@ -60,7 +60,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         tagged_env_vars: dict[tuple[str, str], str],
     ) -> None:
         self._checkout = Project.here()  # asv's own constructor names a project
-        declared = self._checkout.settings.interpreters
+        declared = self._checkout.configuration.interpreters
         if python not in declared or "stack" not in requirements:
             raise EnvironmentUnavailable(
                 f"no environment for Python {python} and stack {requirements.get('stack')}"
@@ -91,7 +91,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
             stacks.make_environment(stack, python, Narrator(Console(quiet=True)))
             proof = interpreters.prove(stacks.executable(stack, python))
             mismatch = interpreters.mismatch(
-                self._checkout.settings.interpreters[self._python], proof
+                self._checkout.configuration.interpreters[self._python], proof
             )
             if mismatch:
                 raise SetupError(f"its interpreter is not {self._python}: {mismatch}")

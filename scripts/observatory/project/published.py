@@ -13,11 +13,12 @@ from typing import Final, Self
 from pydantic import Field, model_validator
 
 from duetbench.core.model import Frozen
-from duetbench.project import names
+from duetbench.project import case_names
 from duetbench.project.layouts import KeyName, MetricName, Selection, TableLayout
+from duetbench.project.pyproject import read_toml
 from duetbench.project.schema import FILE as EXPERIMENT
 from duetbench.project.schema import PUBLISHED as FILE
-from duetbench.project.schema import read_toml, validate
+from duetbench.project.schema import validate
 
 SUITES: Final = "benchmarks"
 SHARED_PAGE: Final = "inside-the-process"
@@ -298,4 +299,4 @@ def read_suites(root: Path) -> tuple[SuiteDeclaration, ...]:
     )
 
 
-names.read_titles.append(read_suites)
+case_names.read_titles.append(read_suites)

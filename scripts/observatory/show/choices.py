@@ -12,10 +12,10 @@ from typing import Final
 
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Case
-from duetbench.project import names
-from duetbench.project.names import CaseName
+from duetbench.project import case_names
+from duetbench.project.case_names import CaseName
 from duetbench.show import formats
-from duetbench.show.answer import ViewRow, rows_of
+from duetbench.show.conclusion import ViewRow, rows_of
 from duetbench.store.comparison import CaseComparison, Comparison, SideRecord
 
 TITLE: Final = "Side by side"
@@ -93,8 +93,8 @@ def _question(case: Case, settings: Mapping[str, str], kind: str) -> Hashable:
 
 def _name(case: Case) -> CaseName:
     """Name a case, or the declared case that is served in another way here."""
-    name = names.of(case)
-    return name if name.known else names.name(case.id.rpartition("/")[0])
+    name = case_names.of(case)
+    return name if name.known else case_names.name(case.id.rpartition("/")[0])
 
 
 def _words(name: CaseName, kind: str) -> str:

@@ -30,7 +30,7 @@ from duetbench.core.model import Case, Machine
 from duetbench.core.units import Formatter, Interval, student
 from duetbench.project.setting import Setting
 from duetbench.show import formats
-from duetbench.show.page import ANSWERED, DECIDED, Answer, StatementVerdict
+from duetbench.show.run_view import ANSWERED, DECIDED, Answer, StatementVerdict
 from duetbench.store.comparison import CaseComparison, Comparison
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary, estimate, values
 from observatory.project.published import CaseShape, Published, Shape

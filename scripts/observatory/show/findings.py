@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from duetbench.show import page
+from duetbench.show import run_view
 from duetbench.show.formats import escape, grid
-from duetbench.show.page import Section, answer_table
-from duetbench.show.run import write_head, write_table
+from duetbench.show.run_text import write_head, write_table
+from duetbench.show.run_view import Section, answer_table
 from duetbench.store.comparison import Comparison
 from observatory.show import choices
 from observatory.show.choices import Choice
@@ -61,7 +61,7 @@ def write_findings(
     runs = {run.run.id: run for evidence, _ in experiments.values() for run in evidence.runs}
     parts.append("# Runs and comparisons")
     for machine in {run.run.machine.id: run.run.machine for run in runs.values()}.values():
-        parts.append(escape(page.describe_machine(machine)))
+        parts.append(escape(run_view.describe_machine(machine)))
     compared = {name for section in flat for a in section.answers for name in a.comparisons}
     files = (*sorted(runs), *sorted(compared))
     parts.append("\n".join(f"- [{name}]({links.get(name, '')})" for name in files))

@@ -13,7 +13,7 @@ from typing import Any, Final
 from duetbench.core import units
 from duetbench.core.units import Interval
 from duetbench.show import formats
-from duetbench.show.page import (
+from duetbench.show.run_view import (
     Answer,
     Cell,
     FigureRow,

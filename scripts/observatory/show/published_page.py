@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from duetbench.core.model import Run
-from duetbench.show import page
-from duetbench.show.page import RunPage, Section
+from duetbench.show import run_view
+from duetbench.show.run_view import RunPage, Section
 from duetbench.store import files, run_files
 from duetbench.trend.summary import CaseSummary, RunSummary, summarise
 from observatory.project.published import Published
@@ -28,7 +28,7 @@ def make_page(
 
     Those that it leaves open add the answers of `reference` runs.
     """
-    return page.make_page(
+    return run_view.make_page(
         summary,
         select,
         published,
@@ -49,4 +49,4 @@ def make_section(
     """Make the section of one experiment; tables show all cases of the evidence, or `cases`."""
     published = published or Published()
     shown = [*evidence.cases.values()] if cases is None else cases
-    return page.make_section(experiment, shown, published, check(evidence, published))
+    return run_view.make_section(experiment, shown, published, check(evidence, published))

@@ -23,15 +23,16 @@ from duetbench.core.text import short
 from duetbench.host import cache, command, git, paths
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import sides as sides_
+from duetbench.judge import preparation
 from duetbench.judge.counted import Counts, Job, jobs
 from duetbench.judge.duet_loop import Instruments, Loop, MakeInstruments, Reporter, duet_seconds
-from duetbench.judge.pairs import CaseDuets, Pair, Side, Sides
-from duetbench.judge.sides import Scope
+from duetbench.judge.pairs import Pair, Side, Sides
+from duetbench.judge.preparation import Scope
+from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.measure.testbed import SideCase
 from duetbench.project import plan as planning
+from duetbench.project.anchor import Anchor
 from duetbench.project.project import Project
-from duetbench.project.settings import Anchor
 from duetbench.store.change import Release
 from duetbench.store.comparison import Duet, Instructions
 from duetbench.store.files import Journal
@@ -147,7 +148,7 @@ class Head:
         sides = {case: p.sides for case, p in self.by_case.items() if not case.startswith(CANARY)}
         sides |= {job.series: job.sides for job in self._jobs()}
         sides = {name: both for name, both in sides.items() if name not in self.counts}
-        if not sides or any(pair.start for pair in self.pairs):
+        if not sides or any(pair.mode is Mode.START for pair in self.pairs):
             return
         reporter.say(f"{self.name}: counting instructions")
         counts = Counts(instruments.instructions, sides)
@@ -171,7 +172,7 @@ class Head:
         ), tuple(lost)
 
     def _jobs(self) -> tuple[Job, ...]:
-        return jobs((pair.sides for pair in self.pairs), self.side.project.units)
+        return jobs((pair.sides for pair in self.pairs), self.side.subject.units)
 
     def _count_of(self, name: str) -> list[AnchoredPoint]:
         if (count := self.counts.get(name)) is None:
@@ -383,12 +384,12 @@ def measure(
         UsageError, SetupError: A side cannot be prepared, or differs from the anchor.
     """
     fetch(project.root, anchor)
-    both = _drop_new_cases(anchor, sides_.of_revisions(project, anchor.commit, commit, scope))
+    both = _drop_new_cases(anchor, preparation.of_revisions(project, anchor.commit, commit, scope))
     verify(anchor, both.base)
     journal = Journal(paths.state_dir() / FOLDER / "checkout.jsonl")
     journal.forget()
     label, began, interruption = both.head.record.label, datetime.now(UTC), None
-    turns = planning.without_duets([pair.case.id for pair in both.pairs if pair.alone])
+    turns = planning.without_duets([pair.case.id for pair in both.pairs if pair.mode is Mode.TURN])
     notes = [*both.notes, *([turns] if turns else [])]
     head = Head(label, both.head, journal, both.pairs, both.missing, notes=notes)
     for case in both.base.cases:

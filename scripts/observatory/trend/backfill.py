@@ -26,15 +26,16 @@ from duetbench.host import cache, machine, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
-from duetbench.judge import sides as sides_
+from duetbench.judge import preparation
 from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.pairs import Pair
-from duetbench.judge.sides import Anchored, Scope
+from duetbench.judge.preparation import Anchored, Scope
 from duetbench.measure.testbed import SideCase
-from duetbench.project import stacks
+from duetbench.project import locks, stacks
+from duetbench.project.anchor import Anchor
 from duetbench.project.project import Project
-from duetbench.project.settings import Anchor
 from duetbench.project.stacks import Stack
+from duetbench.project.subject import Subject
 from duetbench.store import files
 from duetbench.store.change import Release
 from duetbench.store.files import Journal
@@ -67,14 +68,14 @@ class PastStack:
             return f"as of {self.when}"
         return f"{self.release.package} {self.release.version}{STARTS if self.start else ''}"
 
-    def resolve(self, project: Project, narrator: Narrator, name: str) -> Stack:
+    def resolve(self, subject: Subject, narrator: Narrator, name: str) -> Stack:
         """Resolve the lock of a stack; SetupError if uv cannot."""
         if self.release is None:
-            return project.resolve_stack(name, narrator, self.when)
+            return locks.resolve_stack(subject, name, narrator, self.when)
         pin = Requirement(f"{self.release.package}=={self.release.version}")
-        if pin.name not in project.lock(name).packages:
+        if pin.name not in subject.lock(name).packages:
             raise SetupError(f"the stack {name} has no {pin.name}")
-        return project.resolve_stack(name, narrator, pins=[pin])
+        return locks.resolve_stack(subject, name, narrator, pins=[pin])
 
 
 def dates(first: date, last: date, every: str) -> tuple[date, ...]:
@@ -176,7 +177,7 @@ def backfill(
     order = list(stacks)
     random.Random(task.seed).shuffle(order)  # noqa: S311 - a repeatable order
     anchored.fetch(task.project.root, task.anchor)
-    base = sides_.of_anchor(task.project, task.anchor, task.scope)
+    base = preparation.of_anchor(task.project, task.anchor, task.scope)
     anchored.verify(task.anchor, base.base)
     if left_out := sum(case.id in otherwise for case in base.base.cases):
         kind = "loads" if starts else "starts"
@@ -224,7 +225,7 @@ def _head(
     task: BackfillTask, base: Anchored, stack: PastStack, done: Collection[str], reporter: Reporter
 ) -> Head | None:
     """Prepare a stack for its duets; None if all wanted points of it exist."""
-    resolve = functools.partial(stack.resolve, base.base.project, reporter)
+    resolve = functools.partial(stack.resolve, base.base.subject, reporter)
     side, lost = base.head(stack.label, resolve)
     for program in side.testbed.pythons.values():
         packages.remember(task.results, packages.of_folder(program.parents[1]))

@@ -16,13 +16,12 @@ from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Verdict
 from duetbench.host import paths
 from duetbench.host.machine import measuring
-from duetbench.judge import affected, counted, revisions, session
-from duetbench.judge import sides as sides_
+from duetbench.judge import affected, counted, preparation, revisions, session
 from duetbench.judge.change_locks import find_locks
 from duetbench.judge.counted import PROFILES, declared_jobs
 from duetbench.judge.duet_loop import MakeInstruments, Reporter
+from duetbench.judge.preparation import Scope
 from duetbench.judge.session import Question, empty_comparison
-from duetbench.judge.sides import Scope
 from duetbench.judge.statistics import direction
 from duetbench.project.project import Project
 from duetbench.store import files
@@ -66,7 +65,7 @@ def compare_stacks(
     globs = tuple(map(glob.escape, (*served, *carriers.values())))
     logs = paths.state_dir() / "logs"
     with revisions.copies() as copies:
-        both = sides_.of_locks(
+        both = preparation.of_locks(
             project,
             candidate.base.stack,
             (_label(candidate.base, candidate.before_run), texts.base),

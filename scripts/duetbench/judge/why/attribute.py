@@ -28,18 +28,17 @@ from duetbench.core.metrics import INSTRUCTIONS, METRICS
 from duetbench.core.text import short
 from duetbench.host import paths
 from duetbench.host.console import Narrator
-from duetbench.judge import change_locks, counted, pairs, revisions
-from duetbench.judge import sides as sides_
+from duetbench.judge import change_locks, counted, matching, preparation, revisions
 from duetbench.judge.change_locks import Between
 from duetbench.judge.counted import BothSides
 from duetbench.judge.pairs import Sides
-from duetbench.judge.sides import Scope
+from duetbench.judge.preparation import Scope
 from duetbench.judge.why import ranking
 from duetbench.judge.why.ranking import DRIVER, Calls, Fact, Name
 from duetbench.measure.instructions import counting, profiling
 from duetbench.measure.instructions.profiling import Code, Observed, Place, Profile
 from duetbench.measure.testbed import SideCase
-from duetbench.project import names
+from duetbench.project import case_names
 from duetbench.project.project import Project
 from duetbench.store.attribution import (
     APPLICATION,
@@ -146,7 +145,7 @@ def attribute(
     pythons = [side.testbed.interpreters[side.case.python] for side in (base, head)]
     versions = dict.fromkeys(f"{python.version}{python.suffix}" for python in pythons)
     digest = hashlib.sha256(f"{base.case.id} {case.id}".encode()).hexdigest()[:8]
-    asked = names.of(case).what if head.testbed.target else None
+    asked = case_names.of(case).what if head.testbed.target else None
     if start:
         asked = f"{IMPORT_OF}{case.endpoint.app}"
     return Attribution(
@@ -158,7 +157,7 @@ def attribute(
         python=" → ".join(versions),
         base=StackState(stack=base.case.stack, digest=stacks[0][base.case.stack].digest),
         head=StackState(stack=case.stack, digest=stacks[1][case.stack].digest),
-        packages=pairs.package_changes(*stacks),
+        packages=matching.package_changes(*stacks),
         totals=None
         if isinstance(plain, str)
         else Totals(base=plain.base, head=plain.head, spread=plain.spread),
@@ -433,7 +432,7 @@ def sides_of_comparison(project: Project, comparison: Comparison, scope: Scope) 
     """
     base, head = comparison.base, comparison.head
     if base.kind == head.kind == "revision" and base.commit and head.commit and not head.dirty:
-        return sides_.of_revisions(project, base.commit, head.commit, scope)
+        return preparation.of_revisions(project, base.commit, head.commit, scope)
     if head.kind == "setting":
         raise UsageError(
             f"{comparison.id}: expected two versions of the code, found two settings of one: "
@@ -460,6 +459,24 @@ def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
     return imports(found) if found and comparison.start else found
 
 
+_MOST: Final = 4
+"""Cases that are looked at in one call, half a minute to a minute each."""
+
+
+def once(sides: Sides, *, start: bool) -> list[BothSides]:
+    """Return the selected cases, each piece of code once; UsageError: none, or too many."""
+    by_code: dict[object, BothSides] = {}
+    for pair in sides.pairs:
+        case = pair.case
+        named = case.endpoint.app if start else case.endpoint.name
+        code = case.python, case.stack, case.experiment, named
+        by_code.setdefault(code, imports(pair.sides) if start else pair.sides)
+    if not 1 <= len(by_code) <= _MOST:
+        some = ", ".join(head.case.id for _, head in list(by_code.values())[:3]) or "none"
+        raise UsageError(f"--select: expected one to {_MOST} cases, found {len(by_code)}: {some}")
+    return list(by_code.values())
+
+
 def imports(sides: BothSides) -> BothSides:
     """Both sides' import of the application, in place of a request."""
     base, head = sides
@@ -480,4 +497,4 @@ def _of_locks(project: Project, moved: Change | Between, scope: Scope) -> Sides:
     locks = change_locks.find_locks(project, moved, scope.narrator)
     stack = moved.base.stack
     before, after = (f"{stack} before", locks.base), (f"{stack} after", locks.head)
-    return sides_.of_locks(project, stack, before, after, scope)
+    return preparation.of_locks(project, stack, before, after, scope)

@@ -270,8 +270,9 @@ def moved_imports(
     for turn, sides in enumerate(turns):
         for side, modules in enumerate(sides):
             for module, seconds in modules.items():
+                owner = package(module)
                 for name in (module, None):
-                    samples[name, package(module)][side][turn] += seconds
+                    samples[name, owner][side][turn] += seconds
     times = np.array([*samples.values()]).reshape(-1, 2, len(turns))
     middles, moves = np.median(times, axis=2), times[:, 1] - times[:, 0]
     least *= float(np.median([sum(modules.values()) for modules, _ in turns]))

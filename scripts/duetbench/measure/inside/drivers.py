@@ -86,26 +86,26 @@ class AsgiDriver:
             for name, value in ask.all_headers().items()
         ]
         self._state: dict[str, Any] = {}
-        self._loop = asyncio.new_event_loop()
+        self.loop = asyncio.new_event_loop()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="asyncio")
-        self._loop.set_default_executor(self._pool)
+        self.loop.set_default_executor(self._pool)
         self._living: asyncio.Task[None] | None = None
         if lifespan:
-            started: asyncio.Future[None] = self._loop.create_future()
-            self._living = self._loop.create_task(self._live(started))
+            started: asyncio.Future[None] = self.loop.create_future()
+            self._living = self.loop.create_task(self._live(started))
             try:
-                self._loop.run_until_complete(started)
+                self.loop.run_until_complete(started)
             except ProtocolError:
                 self._living.cancel()
-                self._loop.run_until_complete(asyncio.wait([self._living]))
-                self._loop.close()
+                self.loop.run_until_complete(asyncio.wait([self._living]))
+                self.loop.close()
                 raise
         scopes = [_scope(ask.method, path) for path in (ask.path, *ask.paths)]
         self._scopes = itertools.cycle(scopes)
-        self._next: asyncio.Future[_Exchange] = self._loop.create_future()
-        self._server = self._loop.create_task(self._serve())
-        self._loop.call_soon(self._loop.stop)
-        self._loop.run_forever()  # until the task waits for its first request
+        self._next: asyncio.Future[_Exchange] = self.loop.create_future()
+        self.server = self.loop.create_task(self._serve())
+        self.loop.call_soon(self.loop.stop)
+        self.loop.run_forever()  # until the task waits for its first request
         # A framework's threads end with that task, and the interpreter waits for them before it
         # calls `atexit` functions. The standard library has this hook for its own pools.
         threading._register_atexit(self.close)  # type: ignore[attr-defined]
@@ -117,7 +117,7 @@ class AsgiDriver:
         """
         exchange = _Exchange(self._body)
         self._next.set_result(exchange)
-        self._loop.run_forever()
+        self.loop.run_forever()
         return exchange.answer()
 
     def start_threads(self) -> None:
@@ -133,20 +133,20 @@ class AsgiDriver:
 
     def close(self) -> None:
         """End the serving task, with the application's threads and the loop."""
-        if self._loop.is_closed():
+        if self.loop.is_closed():
             return
-        tasks = [task for task in (self._server, self._living) if task is not None]
+        tasks = [task for task in (self.server, self._living) if task is not None]
         for task in tasks:
             task.cancel()
-        self._loop.run_until_complete(asyncio.wait(tasks))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
-        self._loop.close()
+        self.loop.run_until_complete(asyncio.wait(tasks))
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.run_until_complete(self.loop.shutdown_default_executor())
+        self.loop.close()
 
     async def _serve(self) -> None:
         while True:
             exchange = await self._next
-            self._next = self._loop.create_future()
+            self._next = self.loop.create_future()
             scope = {**next(self._scopes), "headers": [*self._headers]}
             if self._living is not None:
                 scope["state"] = self._state.copy()
@@ -154,7 +154,7 @@ class AsgiDriver:
                 await self._app(scope, exchange.receive, exchange.send)
             except (Exception, asyncio.CancelledError) as error:  # the caller raises it
                 exchange.failure = error
-            self._loop.stop()
+            self.loop.stop()
 
     async def _live(self, started: asyncio.Future[None]) -> None:
         """Announce the server's start to the application, which may fail if it has no lifespan."""
@@ -164,7 +164,7 @@ class AsgiDriver:
             for begin in events:
                 return begin
             # There is no shutdown: the process ends.
-            event: Message = await self._loop.create_future()
+            event: Message = await self.loop.create_future()
             return event
 
         async def send(message: Message) -> None:

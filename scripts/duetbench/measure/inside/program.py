@@ -40,6 +40,8 @@ _WAITING = 0.2
 # Seconds of a request from which on `_FEWEST` are enough: it executes millions of instructions.
 _COMPUTING = 0.0005
 
+Answer = tuple[int, list[Any], bytes]
+
 # Function calls per request up to which a phase has `_REQUESTS`: some simple requests. Under
 # Valgrind ten times as many calls take a second.
 _CALLS = 3_000
@@ -84,8 +86,12 @@ def prepare(target: str) -> Unit:
     raise ValueError(f"expected request/…, unit/…, served/… or import, found {target}")
 
 
-def _served() -> Unit:
-    """Import the application that the environment names, in its folder, and request each path."""
+def open_served(*, check: bool) -> tuple[Callable[[], Answer], tuple[str, ...]]:
+    """Import the application that the environment names, in its folder.
+
+    Returns what sends one request after the other, and their paths. With `check`, each path is
+    requested once before; raises UnfitError if a status is wrong.
+    """
     from duetbench.measure.inside import checkout, drivers  # noqa: PLC0415 - only here
 
     fields = json.loads(Path(os.environ[REQUEST]).read_text("utf-8"))
@@ -99,15 +105,23 @@ def _served() -> Unit:
     import duetbench_entry as entry  # type: ignore[import-not-found]  # noqa: PLC0415
 
     app = entry.application
-    request: Callable[[], tuple[int, list[Any], bytes]]
+    request: Callable[[], Answer]
     if os.environ[entry.INTERFACE] == "asgi":
         request = drivers.asgi(app, ask, lifespan=True)
     else:
         request = drivers.wsgi(app, ask)
     paths = (ask.path, *ask.paths)
-    for path in paths:
+    for path in paths if check else ():
         if (found := request()[0]) != status:
             raise UnfitError(f"{ask.method} {path}: expected status {status}, found {found}")
+    return request, paths
+
+
+def _served() -> Unit:
+    """Open the served application, and choose how many requests to count."""
+    from duetbench.measure.inside import drivers  # noqa: PLC0415 - only here
+
+    request, paths = open_served(check=True)
     if isinstance(request, drivers.AsgiDriver):
         request.start_threads()
     requests, (seconds, work) = _FEWEST, _times(request, len(paths))

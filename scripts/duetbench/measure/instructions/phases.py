@@ -97,9 +97,9 @@ def run(prepare: Callable[[str], Unit], preload: Callable[[], object] | None = N
     The plan is a JSON file named by `$DUETBENCH_ICOUNT_PLAN`: targets, rounds, and the folder for
     the reports, one JSON file per target. With `observe` the interpreter observes n units, without
     Valgrind; with `profile` Callgrind counts function by function; with `time` the unit is timed
-    function by function; with `plainly` it only runs. `preload` imports what several targets need.
-    `prepare` makes the unit of a target in its own process; an exception from it is the reason why
-    the target has no figure.
+    function by function; with `report` it returns the report; with `plainly` it only runs.
+    `preload` imports what several targets need. `prepare` makes the unit of a target in its own
+    process; an exception from it is the reason why the target has no figure.
     """
     plan = json.loads(Path(os.environ[PLAN]).read_text("utf-8"))
     if preload is not None:
@@ -137,6 +137,7 @@ def _tie() -> Callable[[], object]:
 def _work(
     prepare: Callable[[str], Unit], target: str, plan: dict[str, Any], parent: int, report: Path
 ) -> NoReturn:
+    content: Any
     code, here = 1, os.open(".", os.O_RDONLY)  # the target's code may change the directory
     try:
         unit = prepare(target)
@@ -146,6 +147,8 @@ def _work(
             content = _profiled(unit)
         elif "time" in plan:
             content = _timed(unit)
+        elif "report" in plan:
+            content = unit.call()
         elif "plainly" in plan:
             sys.stderr.write(f"\n{BEGIN}\n")  # imports from here on are the unit's
             unit.call()

@@ -255,7 +255,7 @@ def count_entries(
     Raises CountError if nothing could be observed.
     """
     plan = {"targets": list(targets), "observe": True}
-    reports, _ = _perform(python, payload, plan, env, timeout)
+    reports, _ = perform(python, payload, plan, env, timeout)
     return dict(zip(targets, map(_read_entries, reports), strict=True))
 
 
@@ -266,7 +266,7 @@ def time_functions(
 
     Arguments and errors as of `counting.count`.
     """
-    (report,), _ = _perform(python, payload, {"targets": [target], "time": True}, env)
+    (report,), _ = perform(python, payload, {"targets": [target], "time": True}, env)
     if "reason" in report:
         raise CountError(str(report["reason"]))
     functions = report["functions"]
@@ -299,7 +299,7 @@ def time_imports(
 ) -> dict[str, float]:
     """Time a unit of work module by module: s of each import, without what it imports."""
     plan = {"targets": [target], "plainly": True}
-    (report,), output = _perform(python, ("-X", "importtime", *payload), plan, env)
+    (report,), output = perform(python, ("-X", "importtime", *payload), plan, env)
     if "reason" in report:
         raise CountError(str(report["reason"]))
     found: Counter[str] = Counter()
@@ -308,7 +308,7 @@ def time_imports(
     return dict(found)
 
 
-def _perform(
+def perform(
     python: Path,
     payload: Sequence[str],
     plan: Mapping[str, Any],

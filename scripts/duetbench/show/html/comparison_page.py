@@ -1,6 +1,6 @@
 """The page of a comparison: verdicts on one axis, then every sample, and how it was decided.
 
-Its words are those of the reports (`show.view`).
+Its words are those of the reports (`show.comparison_view`).
 """
 
 import math
@@ -14,13 +14,13 @@ from markupsafe import Markup
 
 from duetbench.core import __version__
 from duetbench.core.metrics import INSTRUCTIONS
-from duetbench.project import names
+from duetbench.project import case_names
 from duetbench.show import formats, verdict
-from duetbench.show.answer import TITLES, benchmark_name
+from duetbench.show.comparison_view import Section, View, make_view
+from duetbench.show.conclusion import TITLES, benchmark_name
 from duetbench.show.formats import WORDY
 from duetbench.show.html.charts import CHANGE, Caption, Dot, Value, forest, group
 from duetbench.show.html.words import fill
-from duetbench.show.view import Section, View, make_view
 from duetbench.store.comparison import SIDES, Comparison, Duet, Judgement
 
 STYLES: Final = Path(__file__).with_name("site.css")
@@ -93,7 +93,7 @@ def one_file(comparison: Comparison) -> str:
 
 def _cases(comparison: Comparison) -> Iterator[dict[str, Any]]:
     for place, case in enumerate(comparison.cases):
-        name, duets = names.of(case.case), sorted(case.duets, key=lambda duet: duet.order)
+        name, duets = case_names.of(case.case), sorted(case.duets, key=lambda duet: duet.order)
         ratios = {
             metric: [_ratio(duet.base.get(metric), duet.head.get(metric)) for duet in duets]
             for metric in (row.metric for row in (*case.judgements, *case.witnesses))

@@ -10,7 +10,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from duetbench.core.text import clean
-from duetbench.project.names import experiment, name
+from duetbench.project.case_names import experiment, name
 from duetbench.show import formats
 from duetbench.show.formats import quantity
 

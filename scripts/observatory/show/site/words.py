@@ -9,7 +9,7 @@ import jinja2
 from markupsafe import Markup
 
 from duetbench.core.metrics import CPU, judged_in
-from duetbench.project.names import name
+from duetbench.project.case_names import name
 from duetbench.project.schema import PROFILES
 from duetbench.show import formats
 from duetbench.show.html import words

@@ -9,7 +9,7 @@ from pydantic_core import to_json
 
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
-from duetbench.project import names
+from duetbench.project import case_names
 from duetbench.show import formats
 from duetbench.show.change import ChangeText, describe
 from duetbench.show.html.charts import group
@@ -177,7 +177,7 @@ def _lists(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterator[Page
         title = f"Cases of {prefix}" if prefix else "Cases"
         groups: Mapping[str, Sequence[str]] = {"": cases}
         if of_endpoint:
-            titles = {name.what for name in map(names.name, cases) if name.known}
+            titles = {name.what for name in map(case_names.name, cases) if name.known}
             title = titles.pop() if len(titles) == 1 else title
         else:
             groups = group(((prefix and endpoint(case)) or _group(case), case) for case in cases)

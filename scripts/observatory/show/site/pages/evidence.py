@@ -1,7 +1,7 @@
 """Pages of evidence: changes with a feed of them, attributions, and comparisons.
 
 Pages of changes and comparisons come from records and run files, whose figures no longer change.
-The words of comparisons are those of the reports (`show.view`).
+The words of comparisons are those of the reports (`show.comparison_view`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,9 +19,9 @@ from duetbench.show.change import (
     narrowed_line,
     share_effect,
 )
+from duetbench.show.comparison_view import make_view
 from duetbench.show.html.charts import CHANGE, Caption, Dot, Value, forest, group
 from duetbench.show.html.comparison_page import content
-from duetbench.show.view import make_view
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison

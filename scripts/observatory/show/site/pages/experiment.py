@@ -11,11 +11,19 @@ from markupsafe import Markup
 
 from duetbench.core.errors import DISTURBING
 from duetbench.core.units import count
-from duetbench.project import names
+from duetbench.project import case_names
 from duetbench.project.layouts import KEYS
 from duetbench.project.schema import PROFILES
 from duetbench.show.html.charts import Caption, Dot, Quantity, Value, forest
-from duetbench.show.page import ANSWERED, Answer, Section, answer_table, facts, order_cases, select
+from duetbench.show.run_view import (
+    ANSWERED,
+    Answer,
+    Section,
+    answer_table,
+    facts,
+    order_cases,
+    select,
+)
 from duetbench.store.change import INPROCESS
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary
 from observatory.project.published import SHARED_PAGE, ChartLayout, Published
@@ -109,7 +117,7 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
         site,
         "experiment.html.j2",
         address,
-        names.experiment(name),
+        case_names.experiment(name),
         question or f"Figures of the experiment {name}.",
         name=name,
         question=question,

@@ -11,8 +11,8 @@ from markupsafe import Markup
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.units import Interval
-from duetbench.project import names
-from duetbench.project.names import CaseName
+from duetbench.project import case_names
+from duetbench.project.case_names import CaseName
 from duetbench.show.change import ChangeText, describe
 from duetbench.show.html.charts import Caption
 from duetbench.show.html.words import day
@@ -52,7 +52,7 @@ def _first(site: Site) -> Iterator[PageFile]:
     if headline:
         first = tables[headline][0]
         metric = trends.metrics(first, headline)[0]
-        title = f"{names.name(headline)}: {trends.title(metric)}"
+        title = f"{case_names.name(headline)}: {trends.title(metric)}"
         about = Caption("trend", title, trends.reading(first))
         chart, marked = trends.year(site, about, headline, tables[headline])
         charted = [
@@ -139,7 +139,7 @@ def endpoint_rows(
     """
     cells: dict[tuple[str, str, str], CaseName] = {}
     for case in tables:
-        name = names.name(case)
+        name = case_names.name(case)
         if name.server:
             cells.setdefault((name.what, name.server, name.python), name)
     last = {case: newest for case, (newest, *_) in site.changes_by_case().items()}

@@ -14,7 +14,7 @@ from duetbench.core import units
 from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
-from duetbench.project import names
+from duetbench.project import case_names
 from duetbench.show import formats
 from duetbench.show.change import AttributionText, ChangeText, RowText, describe
 from duetbench.show.html import charts
@@ -247,7 +247,7 @@ def _moved(root: str, number: int, axis: ReleaseAxis) -> Iterator[Markup]:
         of_endpoint = endpoints[name]
         has = {point.metric for case in of_endpoint for point in case.points}
         metric = next((metric for metric in (CPU, START) if metric in has), "seconds")
-        its = names.name(of_endpoint[0].case)
+        its = case_names.name(of_endpoint[0].case)
         label = ", ".join(filter(None, (its.what, its.server, its.rest * (metric != START))))
         yield plots.plot(
             Caption(f"endpoint-{number}-{place}", label if its.known else name, _FIRST),
@@ -359,7 +359,7 @@ def _card(axis: ReleaseAxis, result: Result) -> Card | None:
     if not result.moved:
         return None
     effect, version = result.moved[0], result.head.version
-    name, places = names.name(effect.case), [release.version for release in axis.releases]
+    name, places = case_names.name(effect.case), [release.version for release in axis.releases]
     points = over_first("", axis, effect.case, effect.metric)
     by_place = {int(point.x): point.value.figure for point in points}
     figures = (by_place.get(place) for place in range(len(places)))
@@ -387,7 +387,7 @@ def _summary(
     effects = (effect for _, _, result, _ in sections if result for effect in result.moved)
     if (first := next(effects, None)) is None:
         return f"The effect of {name} {version} on requests, case by case."
-    what = names.name(first.case).what
+    what = case_names.name(first.case).what
     return f"With {name} {version}, {what} {formats.effect(first.metric, first.ratio)}."
 
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from duetbench.core import units
 from duetbench.core.metrics import HEADLINES, METRICS
-from duetbench.project import names
+from duetbench.project import case_names
 from duetbench.show import formats
 from duetbench.show.change import describe
 from duetbench.show.html.charts import TONES, Caption, Quantity
@@ -312,13 +312,13 @@ def year(
 
 def _is_sibling(case: str, other: str) -> bool:
     """Whether two cases differ in nothing but the interpreter."""
-    own, its = names.name(case), names.name(other)
+    own, its = case_names.name(case), case_names.name(other)
     return (own.what, own.server, own.rest) == (its.what, its.server, its.rest) and case != other
 
 
 def _elsewhere(site: Site, record: Change) -> dict[str, Any]:
     """Describe the mark of a change in the chart of a sibling: it names the interpreter."""
-    mark, python = _change(site, record, record.series), names.name(record.series.case).python
+    mark, python = _change(site, record, record.series), case_names.name(record.series.case).python
     version = python.removeprefix("Python ").partition(" ")[0]
     short, label = f"{mark['short']} on {version}", f"{mark['label']}, on {python}"
     return mark | {"short": short, "label": label}

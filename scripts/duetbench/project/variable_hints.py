@@ -18,7 +18,7 @@ from typing import Final
 
 from duetbench.core.errors import UsageError
 from duetbench.host.command import last_exception
-from duetbench.project.settings import read_variables
+from duetbench.project.target import read_variables
 
 _VARIABLE: Final = re.compile(r"\b[A-Z][A-Z0-9_]+\b")
 _UNSET: Final = re.compile(

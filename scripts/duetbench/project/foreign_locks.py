@@ -13,7 +13,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from duetbench.core.errors import DeclarationError
-from duetbench.project.settings import Target, read_pyproject
+from duetbench.project.pyproject import read_pyproject
+from duetbench.project.target import Target
 
 POETRY: Final = "poetry.lock"
 PDM: Final = "pdm.lock"

@@ -10,9 +10,9 @@ from duetbench.core import units
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, WAKE_UPS, WORK
 from duetbench.core.model import Verdict
 from duetbench.core.text import TO_REPEAT, some
-from duetbench.project import names
-from duetbench.show import formats
-from duetbench.show.answer import (
+from duetbench.project import case_names
+from duetbench.show import effects, formats
+from duetbench.show.conclusion import (
     MOVED,
     OPEN,
     TITLES,
@@ -130,7 +130,9 @@ def make_view(comparison: Comparison) -> View:
 def _beside(comparison: Comparison) -> list[ViewRow]:
     """Make the rows of metrics that explain others, the largest move first."""
     rows = [
-        ViewRow(case.case.id, w.metric, w, str(names.of(case.case)), figures=figures_of(case, w))
+        ViewRow(
+            case.case.id, w.metric, w, str(case_names.of(case.case)), figures=figures_of(case, w)
+        )
         for case in comparison.cases
         for w in case.witnesses
     ]
@@ -187,6 +189,7 @@ def _plain(lines: Iterable[str]) -> list[tuple[str, str]]:
 def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) -> Iterator[Section]:
     samples = "pairs of launches" if _UNEQUAL & comparison.head.settings.keys() else "the duets"
     yield Section("", [*_facts(comparison, rows)])
+    yield _effects(comparison)
     yield _counted(comparison)
     if event := comparison.event:
         effect = formats.effect(event.metric, event.interval)
@@ -378,6 +381,24 @@ def _sizes(
         if isinstance(size := getattr(METRICS[row.metric], kind) if row.metric else inside, float)
     }
     return ", ".join(f"{label} {100 * size:g} %" for label, size in sizes.items())
+
+
+def _effects(comparison: Comparison) -> Section:
+    """List what one request does differently on both sides, and what it does alike."""
+    cases = [(case.case, case.effects) for case in comparison.cases if case.effects]
+    table: list[Sequence[str]] = []
+    lines: list[tuple[str, str]] = []
+    for case, found in cases:
+        several = [case.id] if cases[1:] else []
+        table += [[*several, *row] for row in effects.rows(found)]
+        name = case.id if cases[1:] else ""
+        if not found.same or not cases[1:]:
+            lines.append((name, f"the same on both sides: {effects.same(found)}"))
+            lines += [(name, text) for text in effects.doubts(found)]
+    if cases[1:] and (alike := sum(found.same for _, found in cases)):
+        lines.append(("", f"nothing differs in {alike} of {len(cases)} cases"))
+    head = [*(["case"] if cases[1:] else []), *effects.HEAD]
+    return Section(effects.TITLE, lines, head, table)
 
 
 def _counted(comparison: Comparison) -> Section:

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.project import names
+from duetbench.project import case_names
 from duetbench.show import formats
 from duetbench.show.formats import GLOSSARY, MOST, WORDS, bullets, escape, facts, grid, print_rows
-from duetbench.show.page import ANSWERED, Cell, FigureTable, RunPage, Section, answer_table
+from duetbench.show.run_view import ANSWERED, Cell, FigureTable, RunPage, Section, answer_table
 from duetbench.trend.summary import CaseSummary, RunSummary
 
 _FIGURES: Final = 3  # figures in a case's line
@@ -23,7 +23,7 @@ _FIGURES: Final = 3  # figures in a case's line
 def print_cases(console: Console, summary: RunSummary) -> None:
     """Print a line per case of a run: its headline figures with their intervals, or why not."""
     cases = [*summary.cases.values()]
-    requests = names.requests(case.case for case in cases)
+    requests = case_names.requests(case.case for case in cases)
     present = {name for case in cases for name, figure in case.metrics.items() if figure.estimate}
     ranks = {name: row.rank for name, row in METRICS.items() if row.rank is not None}
     headline = sorted(present & {*ranks}, key=lambda name: ranks[name])[:_FIGURES]

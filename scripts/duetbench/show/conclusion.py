@@ -11,7 +11,7 @@ from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
 from duetbench.core.text import some
 from duetbench.core.units import Interval
-from duetbench.project import names
+from duetbench.project import case_names
 from duetbench.show import formats
 from duetbench.store.comparison import (
     CaseComparison,
@@ -192,7 +192,7 @@ def rows_of(comparison: Comparison) -> tuple[ViewRow, ...]:
             case.case.id,
             judgement.metric,
             judgement,
-            str(names.of(case.case)),
+            str(case_names.of(case.case)),
             titles[case.case.id],
             figures_of(case, judgement),
             weight=weight(judgement, comparison.method),
@@ -227,7 +227,7 @@ def _awaited(judgement: Judgement, comparison: Comparison) -> bool:
 
 def case_titles(comparison: Comparison) -> dict[str, str]:
     """Name each case by what is served, and in full if another case serves the same."""
-    cases = {case.case.id: names.of(case.case) for case in comparison.cases}
+    cases = {case.case.id: case_names.of(case.case) for case in comparison.cases}
     served = Counter(name.what for name in cases.values())
     return {id_: n.what if served[n.what] == 1 else str(n) for id_, n in cases.items()}
 
@@ -259,14 +259,20 @@ def joint_event(comparison: Comparison) -> Event | None:
     return event if abs(math.log(event.ratio)) >= size else None
 
 
-def exit_code(comparison: Comparison, *, lenient: bool = False, counts: bool = False) -> int:
+def exit_code(
+    comparison: Comparison, *, lenient: bool = False, counts: bool = False, same: bool = False
+) -> int:
     """Return the exit code of a comparison: 0, 1 or 3 of `errors.EXIT_CODES`.
 
     1: something got slower by a size to act on, or head breaks it; a choice of two interpreters
     never counts as slower. 3: something was not judged; with `lenient`, only if nothing was.
     In-process benchmarks without time do not count beside cases, whose duets judge the same change;
-    nor does a tail. With `counts`, or without duets, only instructions and failures decide.
+    nor does a tail. With `counts`, or without duets, only instructions and failures decide. An
+    answer with another status or content type is broken; with `same`, any other answer.
     """
+    answers = [a for case in comparison.cases if case.effects for a in case.effects.answers]
+    if any(answer.broken or same for answer in answers):
+        return 1
     cases = [judgement for case in comparison.cases for judgement in _judgements(case)]
     has_judgement = [bool(case.judgements) for case in comparison.cases]
     joint = joint_event(comparison)
@@ -372,7 +378,7 @@ _COURSES: Final[dict[Course, str]] = {
     "decaying": "takes less and less",
     "saw-tooth": "gives back what it takes",
     "none": "{}",
-    "undecided": "perhaps keeps {} per request",
+    "undecided": "is not decided",
 }
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from duetbench.project import settings_hints
+from duetbench.project import variable_hints
 from repos import write
 
 SOURCES = {
@@ -18,14 +18,14 @@ env = Env()
 class Base(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="SHOP_")
     debug: bool
-class Settings(Base):
+class Configuration(Base):
     debug: bool = False
     name: str = Field(default="x")
     address: str
     key: str = Field(..., alias="SECRET_KEY")
     kinds: ClassVar[int]
     _private: int
-settings = Settings()
+settings = Configuration()
 class Unused(Base):
     other: str
 BROKER = os.environ["BROKER_URL"]
@@ -45,7 +45,7 @@ def app(environ, start_response):
 TRACEBACK = (
     'Traceback (most recent call last):\n  File "/srv/shop/settings.py", line 1, in <module>\n'
 )
-FIELDS = """pydantic_core._pydantic_core.ValidationError: 2 validation errors for Settings
+FIELDS = """pydantic_core._pydantic_core.ValidationError: 2 validation errors for Configuration
 address
   Field required [type=missing, input_value={}, input_type=dict]
 SECRET_KEY
@@ -60,9 +60,9 @@ OF_OS = '    os.environ["X"]\n  File "<frozen os>", line 717, in __getitem__\n'
     [
         (FIELDS, ("SHOP_ADDRESS", "SECRET_KEY", "BROKER_URL", "TOKEN", "QUEUE", "WORKERS")),
         # Of settings that no source has, and another model's fields.
-        (FIELDS.replace("Settings", "TheirSettings"),
+        (FIELDS.replace("Configuration", "TheirSettings"),
          ("ADDRESS", "SECRET_KEY", "BROKER_URL", "TOKEN", "QUEUE", "WORKERS", "SHOP_ADDRESS")),
-        (FIELDS.replace("Settings", "Item"), ()),
+        (FIELDS.replace("Configuration", "Item"), ()),
         (f"{OF_OS}KeyError: 'BROKER_URL'", ALL),
         (f"{OF_OS}KeyError: 'BY_A_NAME'", ("BY_A_NAME", *ALL)),
         ("KeyError: 'row'", ()),
@@ -80,18 +80,18 @@ def test_all_variables_are_named_at_once(
 ) -> None:
     for name, text in SOURCES.items():
         write(tmp_path, name, text)
-    reads = settings_hints.read([tmp_path / "src", tmp_path], "shop.main")
-    assert settings_hints.missing(TRACEBACK + error, reads, {"PATH"}) == names
+    reads = variable_hints.read([tmp_path / "src", tmp_path], "shop.main")
+    assert variable_hints.missing(TRACEBACK + error, reads, {"PATH"}) == names
     given = {"shop_address", "TOKEN"}
     some = tuple(name for name in names if name not in {"SHOP_ADDRESS", "TOKEN"})
-    assert settings_hints.missing(TRACEBACK + error, reads, given) == some
+    assert variable_hints.missing(TRACEBACK + error, reads, given) == some
 
 
 def test_values_come_from_what_the_repository_has_for_that(tmp_path: Path) -> None:
     root, names = tmp_path / "backend", ("A", "B", "C", "DJANGO_SETTINGS_MODULE")
 
     def options(*some: str) -> str:
-        return settings_hints.options(some or names, root, [tmp_path])
+        return variable_hints.options(some or names, root, [tmp_path])
 
     write(root, "manage.py", 'os.environ.setdefault("DJANGO_SETTINGS_MODULE", "site.settings")')
     module = "--env DJANGO_SETTINGS_MODULE=site.settings"
@@ -111,8 +111,8 @@ def test_values_come_from_what_the_repository_has_for_that(tmp_path: Path) -> No
     assert options("B", "C") == "--env-file ../.env.example --env 'B=of a test'"
     write(tmp_path, ".env.example", "no line of variables\n")
     assert options("A") == "--env-file .env"
-    lacks = settings_hints.Reads(needed={"URL": None, "A": None})
-    assert settings_hints.advise(f"{TRACEBACK}ValueError: no URL", lacks, (), root) == (
+    lacks = variable_hints.Reads(needed={"URL": None, "A": None})
+    assert variable_hints.advise(f"{TRACEBACK}ValueError: no URL", lacks, (), root) == (
         "URL, A are not set: add --env-file .env --env URL=VALUE"
     )
-    assert settings_hints.advise(f"{TRACEBACK}ValueError: no X", lacks, (), root) == ""
+    assert variable_hints.advise(f"{TRACEBACK}ValueError: no X", lacks, (), root) == ""

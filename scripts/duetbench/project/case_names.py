@@ -13,9 +13,9 @@ from duetbench.core.model import Case, Endpoint, LoadModel
 from duetbench.core.text import short
 from duetbench.core.units import count
 from duetbench.host import paths
-from duetbench.project import settings
+from duetbench.project import configuration
 from duetbench.project.experiments import load_experiments
-from duetbench.project.settings import STACK
+from duetbench.project.target import STACK
 
 _USUAL_LOOPS = frozenset({"asyncio", "none"})
 _LONGEST: Final = 60  # characters of a request
@@ -156,7 +156,7 @@ def _read_once(root: Path) -> _Titles:
 
 
 def _read(root: Path) -> _Titles:
-    interpreters, specs = settings.load(root).interpreters, settings.stacks(root)
+    interpreters, specs = configuration.load(root).interpreters, configuration.stacks(root)
     stacks = {name: spec.title for name, spec in specs.items() if spec.title}
     pythons = {
         name: f"{name} (free-threaded)" if spec.free_threaded else name

@@ -10,7 +10,7 @@ import pytest
 from detecting import recorded
 from duetbench.core.errors import SetupError
 from duetbench.store.change import Cause, Release, Share
-from duetbench.trend.culprits import Search, TimeIsUpError, blame
+from duetbench.trend.bisection import Search, TimeIsUpError, blame
 
 
 @dataclass

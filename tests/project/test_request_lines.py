@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from duetbench.core.errors import UsageError
-from duetbench.project.requests import read
+from duetbench.project.request_lines import read
 
 
 @pytest.fixture

@@ -24,21 +24,24 @@ from duetbench.core.metrics import CPU
 from duetbench.host import cache, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
-from duetbench.judge import affected, change_locks, counted, revisions
-from duetbench.judge import sides as sides_
+from duetbench.judge import affected, change_locks, counted, deployment, preparation, revisions
 from duetbench.judge.change_locks import find_locks
+from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.counted import PROFILES, START_SECONDS, carrier, unit_of
 from duetbench.judge.dependencies import Dependencies, Reader
 from duetbench.judge.duet_loop import Loop, MakeInstruments, Reporter, duet_seconds
+from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Pair, Side
-from duetbench.judge.sides import Scope
+from duetbench.judge.preparation import Scope
 from duetbench.measure.testbed import SideCase
-from duetbench.project import stacks
+from duetbench.project import locks, stacks
+from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
+from duetbench.project.subject import Subject
 from duetbench.store.change import Cause, Change, Release, SeriesName
 from duetbench.store.comparison import Comparison, differences
 from duetbench.store.files import Journal
-from duetbench.trend.culprits import TIME_IS_UP, Names, Search, TimeIsUpError
+from duetbench.trend.bisection import TIME_IS_UP, Names, Search, TimeIsUpError
 
 FOLDER: Final = "searches"  # folder of unfinished searches, below the state folder
 
@@ -64,15 +67,15 @@ class SearchTask:
 COUNT_LIMIT: Final = 300.0  # seconds after which a count of both sides has failed
 
 
-def of_record(project: Project, record: Change, narrator: Narrator) -> SearchTask:
+def of_record(subject: Subject, record: Change, narrator: Narrator) -> SearchTask:
     """Return the task of a confirmed change; raises as `change_locks.find_locks`."""
-    texts = find_locks(project, record, narrator)
+    texts = find_locks(subject, record, narrator)
     stack, size = record.base.stack, math.log(record.ratio)
     return SearchTask(record.series, stack, texts.base, texts.head, size)
 
 
 def of_comparison(
-    project: Project, comparison: Comparison, select: str | None, narrator: Narrator
+    subject: Subject, comparison: Comparison, select: str | None, narrator: Narrator
 ) -> SearchTask:
     """Return the task for the case of a comparison that moved most surely, or the selected one.
 
@@ -96,13 +99,13 @@ def of_comparison(
             + (f" and that {select!r} selects" if select else "")
         )
     case, judgement = max(judged, key=lambda row: (row[1].moved, change_locks.least(row[1])))
-    texts = find_locks(project, change_locks.between(comparison, case.stack), narrator)
+    texts = find_locks(subject, change_locks.between(comparison, case.stack), narrator)
     series = SeriesName(machine=here, case=case.id, metric=judgement.metric)
     size = math.log(judgement.ratio or 1.0)
     return SearchTask(series, case.stack, texts.base, texts.head, size)
 
 
-def of_locks(project: Project, select: str, base: str, head: str) -> SearchTask:
+def of_locks(subject: Subject, select: str, base: str, head: str) -> SearchTask:
     """Return the task for the one case that a glob selects, between two lock texts of its stack.
 
     Raises UsageError if it selects none, or several.
@@ -110,7 +113,7 @@ def of_locks(project: Project, select: str, base: str, head: str) -> SearchTask:
     cases = {
         case.id: case
         for profile in PROFILES
-        for case in project.cases(profile)
+        for case in subject.cases(profile)
         if fnmatchcase(case.id, select)
     }
     if len(cases) != 1:
@@ -121,8 +124,49 @@ def of_locks(project: Project, select: str, base: str, head: str) -> SearchTask:
     return SearchTask(series, case.stack, base, head)
 
 
-def find(
+def search(
     project: Project,
+    evidence: Comparison | tuple[str, str],
+    select: str | None,
+    seconds: float,
+    reporter: Reporter,
+) -> tuple[SearchTask, Cause]:
+    """Search for the release behind a comparison, or between two locks, on this machine.
+
+    Args:
+        project: The repository, which nothing else may measure meanwhile.
+        evidence: A comparison of this machine, or two lock files as of `revisions.lock_text`.
+        select: A glob over the ids of cases; None: the clearest change.
+        seconds: Limit of the search, s.
+        reporter: Gets what is done meanwhile.
+
+    Raises:
+        UsageError: Nothing is selected, or the comparison has nothing to search.
+        SetupError, HistoryError: As `find`.
+    """
+    with revisions.copies() as copies:
+        lock = evidence if isinstance(evidence, tuple) else None
+        subject: Subject = project
+        if project.target:
+            earlier, later = lock or (None, None)
+            subject = deployment.working(project, reporter, copies, later, other=earlier)
+        if not isinstance(evidence, tuple):
+            task = of_comparison(subject, evidence, select, reporter)
+        elif isinstance(subject, DeployedTarget):
+            # All cases of a target have the same packages, so the search needs only one.
+            case = select or glob.escape(subject.cases("quick")[0].id)
+            base = deployment.other_text(project, subject, reporter, copies, lock=evidence[0])
+            task = of_locks(subject, case, base, deployment.text_of(subject))
+        elif select:
+            base, head = (revisions.lock_text(project.root, name) for name in evidence)
+            task = of_locks(project, select, base, head)
+        else:
+            raise UsageError("expected --select with the case to measure")
+        return task, find(subject, task, reporter, seconds, DEFAULT_SEED, Real)
+
+
+def find(
+    subject: Subject,
     task: SearchTask,
     reporter: Reporter,
     seconds: float,
@@ -140,8 +184,8 @@ def find(
     """
     with measuring(), revisions.copies() as copies:
         ends = time.monotonic() + seconds
-        locks = MixedLocks(project, task, reporter, copies, ends, seed, make)
-        moves, row = locks.moves, locks.row
+        mixed = MixedLocks(subject, task, reporter, copies, ends, seed, make)
+        moves, row = mixed.moves, mixed.row
         if not row:
             reason = "the case loads none of them"
             if any(move.base is None or move.head is None for move in moves):
@@ -158,11 +202,11 @@ def find(
             if move.package in row and move.head
         }
         try:
-            cause = Search(releases, locks, reporter.say, task.size).run()
+            cause = Search(releases, mixed, reporter.say, task.size).run()
         finally:
             reporter.end()
         if cause.reason != TIME_IS_UP:
-            locks.journal.forget()
+            mixed.journal.forget()
         return cause
 
 
@@ -171,7 +215,7 @@ class MixedLocks:
 
     def __init__(
         self,
-        project: Project,
+        subject: Subject,
         task: SearchTask,
         reporter: Reporter,
         copies: Path,
@@ -179,11 +223,11 @@ class MixedLocks:
         seed: int,
         make: MakeInstruments,
     ) -> None:
-        self.project, self.task, self.reporter = project, task, reporter
+        self.subject, self.task, self.reporter = subject, task, reporter
         self._copies, self._ends = copies, ends
         self._logs = paths.state_dir() / "logs"
-        self._job = unit_of(task.series.case, project.units)
-        self.case, self._profile = carrier(project, task.series.case)
+        self._job = unit_of(task.series.case, subject.units)
+        self.case, self._profile = carrier(subject, task.series.case)
         self.journal = Journal(paths.state_dir() / FOLDER / f"{task.id}.jsonl")
         self._known: dict[str, deque[float | None]] = defaultdict(deque)
         for key, log in self.journal.lines:
@@ -192,7 +236,7 @@ class MixedLocks:
         self._texts: dict[Names, str] = {}
         self._pairs: dict[tuple[Names, Names], Pair] = {}
         self._packages = [
-            stacks.parse(text, f"lock of {task.stack}", project.version)
+            stacks.parse(text, f"lock of {task.stack}", subject.version)
             for text in (task.base, task.head)
         ]
         self.moves = differences(task.stack, self._packages[0], self._packages[1])
@@ -207,12 +251,12 @@ class MixedLocks:
         Raises SetupError if that fails, or if one of them has neither of its versions there.
         """
         text = self._text(moving)
-        versions = stacks.parse(text, "mixed lock", self.project.version)
+        versions = stacks.parse(text, "mixed lock", self.subject.version)
         before, after = self._packages
         if neither := [p for p in self.row if versions.get(p) not in {before[p], after[p]}]:
             raise SetupError(f"{neither[0]} would be {versions.get(neither[0], 'gone')}")
-        stack = self.project.keep_lock(self.task.stack, text)
-        python = self.project.interpreter(self.case.python)
+        stack = locks.save(self.subject, self.task.stack, text)
+        python = self.subject.interpreter(self.case.python)
         stacks.make_environment(stack, python, self.reporter)
         return frozenset(p for p in self.row if versions[p] == after[p])
 
@@ -254,8 +298,8 @@ class MixedLocks:
             stack, names = self.task.stack, ", ".join(sorted(moving))
             with self.reporter.step(f"stack {stack}", f"with {names} moved") as tick:
                 pins = self._pins(moving)
-                self._texts[moving] = self.project.resolve(
-                    stack, None, tick, keep=self.task.base, pins=pins
+                self._texts[moving] = locks.resolve(
+                    self.subject, stack, None, tick, keep=self.task.base, pins=pins
                 )
         return self._texts[moving]
 
@@ -290,7 +334,7 @@ class MixedLocks:
 
         only = (glob.escape(self.case.id),)
         scope = Scope(self._profile, only, self._logs, self.reporter, self._copies)
-        both = sides_.of_locks(self.project, self.task.stack, state(base), state(head), scope)
+        both = preparation.of_locks(self.subject, self.task.stack, state(base), state(head), scope)
         return both.base, both.head
 
     def _loaded(self) -> tuple[str, ...]:

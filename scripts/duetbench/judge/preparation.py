@@ -7,7 +7,7 @@
   all reports say so.
 
 A target (an application that options or a few keys declare) is prepared in copies. Here these are
-copies of two revisions; in all other comparisons the project is such a copy (see `targets`).
+copies of two revisions; in all other comparisons the project is such a copy (see `deployment`).
 
 Each side has its own copy of the files.
 """
@@ -22,19 +22,23 @@ from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import Case, Missing, Profile
 from duetbench.host import paths
 from duetbench.host.console import Narrator
-from duetbench.judge import change_locks, revisions, targets
+from duetbench.judge import change_locks, deployment, revisions
 from duetbench.judge.lending import Borrower, declares, lend_experiments, lend_module
-from duetbench.judge.pairs import Pair, Side, Sides, match_cases
+from duetbench.judge.matching import match_cases
+from duetbench.judge.pairs import Pair, Side, Sides
 from duetbench.judge.revisions import Revision
-from duetbench.measure import runner
+from duetbench.measure import assembly, runner
 from duetbench.measure.testbed import SideCase
-from duetbench.project import interpreters, setting, stacks, tools
+from duetbench.project import interpreters, locks, setting, stacks, tools
 from duetbench.project import plan as planning
+from duetbench.project.anchor import Anchor
+from duetbench.project.configuration import Configuration, Interpreter
+from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.setting import AS_DECLARED, Setting
-from duetbench.project.settings import Anchor, Interpreter, Settings
 from duetbench.project.stacks import Stack
+from duetbench.project.subject import Subject
 from duetbench.store.comparison import AS_OF, LOCKED, SideRecord
 
 
@@ -60,10 +64,10 @@ class _Part:
     """One side before anything is prepared for it."""
 
     record: SideRecord
-    project: Project
+    subject: Subject
     cases: tuple[Case, ...]
     lock: Callable[[str], Stack]
-    settings: Callable[[str], Settings]
+    configuration: Callable[[str], Configuration]
     tree: str | None = None
     source: Borrower | None = None
 
@@ -100,7 +104,7 @@ def of_revisions(project: Project, base: str | None, head: str | None, scope: Sc
         own = Borrower(revision.label, Project(place), declaring, label)
         cases = own.cases(scope.profile)
         return _Part(
-            _record(revision), own.project, cases, own.lock, own.settings, revision.tree, own
+            _record(revision), own.project, cases, own.lock, own.configuration, revision.tree, own
         )
 
     parts = part(earlier, before), part(later, after)
@@ -115,10 +119,10 @@ def _of_targets(
     """Prepare a target in copies of two revisions."""
     lent, remarks = _lend_app(project, base, head, scope)
     assert project.target is not None  # noqa: S101 - the caller asks before
-    lock = targets.lock_in(base[1], project.target)
-    after, of_head = targets.deploy(project, head[1], scope.narrator, beside=lock)
-    scope.narrator.say(targets.describe(after))
-    before, of_base = targets.deploy(project, base[1], scope.narrator, like=after)
+    lock = deployment.lock_in(base[1], project.target)
+    after, of_head = deployment.deploy(project, head[1], scope.narrator, beside=lock)
+    scope.narrator.say(deployment.describe(after))
+    before, of_base = deployment.deploy(project, base[1], scope.narrator, like=after)
     parts = _itself(base[0], before, scope), _itself(head[0], after, scope)
     notes = tuple(dict.fromkeys((*remarks, *of_head, *of_base)))
     both = _prepare(*parts, scope, project, notes=notes)
@@ -156,10 +160,12 @@ def _lend_app(
     return frozenset(files), tuple(notes)
 
 
-def _itself(revision: Revision, place: Project, scope: Scope) -> _Part:
+def _itself(revision: Revision, place: Subject, scope: Scope) -> _Part:
     """Describe a revision whose own declarations say how it is measured."""
     cases = place.cases(scope.profile)
-    return _Part(_record(revision), place, cases, place.lock, place.settings_for, revision.tree)
+    return _Part(
+        _record(revision), place, cases, place.lock, place.configuration_for, revision.tree
+    )
 
 
 def _record(revision: Revision) -> SideRecord:
@@ -169,21 +175,21 @@ def _record(revision: Revision) -> SideRecord:
     )  # fmt: skip
 
 
-def of_dates(project: Project, base: date | None, head: date | None, scope: Scope) -> Sides:
+def of_dates(subject: Subject, base: date | None, head: date | None, scope: Scope) -> Sides:
     """Prepare the stacks as of two dates, or as locked for None. Raises like `of_revisions`."""
 
     def part(day: date | None) -> _Part:
         label = LOCKED if day is None else f"{AS_OF}{day}"
 
         def lock(name: str) -> Stack:
-            return project.resolve_stack(name, scope.narrator, day)
+            return locks.resolve_stack(subject, name, scope.narrator, day)
 
-        return _here(project, label, lock, scope)
+        return _here(subject, label, lock, scope)
 
-    return _prepare(part(base), part(head), scope, project)
+    return _prepare(part(base), part(head), scope, subject)
 
 
-def of_packages(project: Project, base: Sequence[str], head: Sequence[str], scope: Scope) -> Sides:
+def of_packages(subject: Subject, base: Sequence[str], head: Sequence[str], scope: Scope) -> Sides:
     """Prepare the stacks with other versions of packages, such as `granian==2.7.8`, on each side.
 
     A side without requirements stays as locked.
@@ -192,27 +198,27 @@ def of_packages(project: Project, base: Sequence[str], head: Sequence[str], scop
         UsageError: A requirement is malformed, or would change no stack.
         SetupError: uv finds no such set of packages, or it cannot be installed.
     """
-    plain = _here(project, LOCKED, project.lock, scope)
+    plain = _here(subject, LOCKED, subject.lock, scope)
     chosen, _ = _select(plain, plain, scope)
     names = sorted({case.stack for case in chosen})
     notes: list[str] = []
 
     def part(requirements: Sequence[str]) -> _Part:
         pins = [stacks.read_pin(text) for text in requirements]
-        shares, remarks = change_locks.share_out(project, names, pins)
+        shares, remarks = change_locks.share_out(subject, names, pins)
         notes.extend(remarks)
 
         def lock(name: str) -> Stack:
-            return project.resolve_stack(name, scope.narrator, pins=shares[name])
+            return locks.resolve_stack(subject, name, scope.narrator, pins=shares[name])
 
-        return _here(project, ", ".join(map(str, pins)) or LOCKED, lock, scope)
+        return _here(subject, ", ".join(map(str, pins)) or LOCKED, lock, scope)
 
     parts = part(base), part(head)
-    return _prepare(*parts, scope, project, notes=tuple(dict.fromkeys(notes)))
+    return _prepare(*parts, scope, subject, notes=tuple(dict.fromkeys(notes)))
 
 
 def of_locks(
-    project: Project, stack: str, base: tuple[str, str], head: tuple[str, str], scope: Scope
+    subject: Subject, stack: str, base: tuple[str, str], head: tuple[str, str], scope: Scope
 ) -> Sides:
     """Prepare two states (label, text of the lock) of one stack; other stacks stay as locked.
 
@@ -222,21 +228,21 @@ def of_locks(
 
     def part(label: str, text: str) -> _Part:
         def lock(name: str) -> Stack:
-            return project.keep_lock(name, text) if name == stack else project.lock(name)
+            return locks.save(subject, name, text) if name == stack else subject.lock(name)
 
-        return _here(project, label, lock, scope)
+        return _here(subject, label, lock, scope)
 
-    return _prepare(part(*base), part(*head), scope, project)
+    return _prepare(part(*base), part(*head), scope, subject)
 
 
-def of_interpreters(project: Project, base: str, head: str, scope: Scope) -> Sides:
+def of_interpreters(subject: Subject, base: str, head: str, scope: Scope) -> Sides:
     """Prepare one checkout on two interpreters.
 
     Raises:
         UsageError: They are the same, or one of them is not declared.
         SetupError: An interpreter or environment cannot be made.
     """
-    declared = project.settings.interpreters
+    declared = subject.configuration.interpreters
     for name in (base, head):
         if name not in declared:
             raise UsageError(f"--python: no interpreter {name!r}; declared are {sorted(declared)}")
@@ -244,13 +250,13 @@ def of_interpreters(project: Project, base: str, head: str, scope: Scope) -> Sid
         raise UsageError(f"--python: expected two different interpreters, found {base} twice")
 
     def part(name: str) -> _Part:
-        return _here(project, name, project.lock, scope, python=name)
+        return _here(subject, name, subject.lock, scope, python=name)
 
     reason = f"Python {head} instead of {base}"
-    return _prepare(part(base), part(head), scope, project, {"python"}, reason)
+    return _prepare(part(base), part(head), scope, subject, {"python"}, reason)
 
 
-def of_settings(project: Project, base: Setting, head: Setting, scope: Scope) -> Sides:
+def of_settings(subject: Subject, base: Setting, head: Setting, scope: Scope) -> Sides:
     """Prepare one checkout under two settings.
 
     Raises:
@@ -259,9 +265,9 @@ def of_settings(project: Project, base: Setting, head: Setting, scope: Scope) ->
     """
     sides = []
     for own, other in ((base, head), (head, base)):
-        part = _here(project, "", project.lock, scope, chosen=own)
-        locks = {name: part.lock(name) for name in sorted({case.stack for case in part.cases})}
-        lacking = [(case, _lacking(case, locks[case.stack])) for case in part.cases]
+        part = _here(subject, "", subject.lock, scope, chosen=own)
+        locked = {name: part.lock(name) for name in sorted({case.stack for case in part.cases})}
+        lacking = [(case, _lacking(case, locked[case.stack])) for case in part.cases]
         cases = tuple(case for case, names in lacking if not names)
         if part.cases and not cases:
             case, names = lacking[0]
@@ -270,13 +276,13 @@ def of_settings(project: Project, base: Setting, head: Setting, scope: Scope) ->
                 f"it to the stack's group in apps/pyproject.toml, and call `observatory stack lock "
                 f"{case.stack}`"
             )
-        version = {locks[case.stack].packages[case.server] for case in cases}
+        version = {locked[case.stack].packages[case.server] for case in cases}
         label = own.label(other, version.pop() if len(version) == 1 else "")
         record = part.record.model_copy(update={"label": label, "settings": own.record()})
         sides.append(replace(part, record=record, cases=cases))
     before, after = sides
     reason = f"{after.record.label} instead of {before.record.label}"
-    both = _prepare(before, after, scope, project, setting.crossing(base, head), reason)
+    both = _prepare(before, after, scope, subject, setting.crossing(base, head), reason)
     if not both.pairs:
         raise UsageError(f"{reason}: no selected case can be served both ways")
     return both
@@ -306,20 +312,20 @@ class Anchored:
         If a stack cannot be resolved or installed, its cases are missing, with the reason.
         """
         reasons: dict[tuple[str, str], str] = {}
-        locks: dict[str, Stack] = {}
+        locked: dict[str, Stack] = {}
         pairs = sorted({(case.stack, case.python) for case in self.base.cases})
         for name, python in pairs:
             try:
-                if name not in locks:
-                    locks[name] = lock(name)
+                if name not in locked:
+                    locked[name] = lock(name)
                 interpreter = self.base.testbed.interpreters[python]
-                if stacks.make_environment(locks[name], interpreter, self._scope.narrator):
-                    self.environments.append(stacks.place(locks[name], interpreter))
+                if stacks.make_environment(locked[name], interpreter, self._scope.narrator):
+                    self.environments.append(stacks.place(locked[name], interpreter))
             except SetupError as error:
                 reasons[name, python] = str(error)
         cases = [case for case in self.base.cases if (case.stack, case.python) not in reasons]
         record = self._part.record.model_copy(update={"label": label, "kind": "stack"})
-        part = replace(self._part, record=record, lock=locks.__getitem__)
+        part = replace(self._part, record=record, lock=locked.__getitem__)
         lost = tuple(
             Missing(case=case.id, reason=reason)
             for case in self.base.cases
@@ -354,7 +360,7 @@ def of_anchor(project: Project, anchor: Anchor, scope: Scope) -> Anchored:
         f"the anchor has no experiment {name}: both sides use that of {state.label}, {state.commit}"
         for name in sorted({case.experiment for case in cases if case in lent})
     )
-    lost = runner.unattainable(cases, part.settings, part.lock, scope.narrator)
+    lost = assembly.unattainable(cases, part.configuration, part.lock, scope.narrator)
     cases = tuple(case for case in cases if case.id not in lost)
     missing = tuple(Missing(case=case, reason=reason) for case, reason in lost.items())
     base = _side(part, cases, cases, scope, generator)
@@ -362,7 +368,7 @@ def of_anchor(project: Project, anchor: Anchor, scope: Scope) -> Anchored:
 
 
 def _here(
-    project: Project,
+    subject: Subject,
     label: str,
     lock: Callable[[str], Stack],
     scope: Scope,
@@ -370,26 +376,26 @@ def _here(
     chosen: Setting | None = None,
 ) -> _Part:
     """Describe the checkout of the command, with the given stacks, interpreter or settings."""
-    commit, dirty = runner.revision(project.repository)
+    commit, dirty = runner.revision(subject.repository)
     record = SideRecord(
         label=label, kind="interpreter" if python else "stack" if chosen is None else "setting",
         commit=commit, dirty=dirty, stacks=(), interpreters=(),
     )  # fmt: skip
-    if project.deployment is None:
-        _require_readable(project, "the checkout")
-    cases = project.cases(scope.profile, chosen or AS_DECLARED)
+    if isinstance(subject, Project):
+        _require_readable(subject, "the checkout")
+    cases = subject.cases(scope.profile, chosen or AS_DECLARED)
     cases = tuple(case for case in cases if python in {None, case.python})
-    within = project.deployment.within if project.deployment else None
-    place = replace(project, root=revisions.copy(project.root, scope.copies, inside=within))
-    return _Part(record, place, cases, lock, project.settings_for)
+    within = subject.within if isinstance(subject, DeployedTarget) else None
+    place = replace(subject, root=revisions.copy(subject.root, scope.copies, inside=within))
+    return _Part(record, place, cases, lock, subject.configuration_for)
 
 
-def _generator(project: Project, scope: Scope) -> Path:
+def _generator(subject: Subject, scope: Scope) -> Path:
     """Find the load generator, and install it first; a bare name if no server will be loaded."""
     if not scope.loaded:
         return Path("oha")
-    tools.ensure_oha(project.settings.oha, scope.narrator)
-    return tools.find_oha(project.settings.oha)
+    tools.ensure_oha(subject.configuration.oha, scope.narrator)
+    return tools.find_oha(subject.configuration.oha)
 
 
 def _require_readable(project: Project, whose: str) -> None:
@@ -403,7 +409,7 @@ def _prepare(
     base: _Part,
     head: _Part,
     scope: Scope,
-    project: Project,
+    subject: Subject,
     crossing: Collection[str] = (),
     reason: str = "",
     *,
@@ -413,14 +419,14 @@ def _prepare(
 
     `crossing`: fields in which the sides differ on purpose; then all cases are judged.
     """
-    generator = _generator(project, scope)
+    generator = _generator(subject, scope)
     cases = _select(base, head, scope, crossing)
     common, missing = match_cases(*cases, crossing)
     if "python" not in crossing:
         lost: dict[str, str] = {}
         for part in (base, head):
             rest = [new for _, new in common if new.id not in lost]
-            lost |= runner.unattainable(rest, part.settings, part.lock, scope.narrator)
+            lost |= assembly.unattainable(rest, part.configuration, part.lock, scope.narrator)
         common = tuple(pair for pair in common if pair[1].id not in lost)
         missing += tuple(Missing(case=case, reason=reason) for case, reason in lost.items())
     before = _side(base, cases[0], [old for old, _ in common], scope, generator)
@@ -429,7 +435,7 @@ def _prepare(
         Pair(SideCase(old, before.testbed), SideCase(new, after.testbed), reason)
         for old, new in common
     )
-    return Sides(before, after, project.root, pairs, missing, bool(crossing), notes)
+    return Sides(before, after, subject.root, pairs, missing, bool(crossing), notes)
 
 
 def _select(
@@ -445,7 +451,7 @@ def _select(
         if not matching:
             label = head.record.label
             # Raises an error that suggests what may have been meant.
-            planning.make_plan(head.project.cases, scope.profile, [glob], None, 0)
+            planning.make_plan(head.subject.cases, scope.profile, [glob], None, 0)
             raise UsageError(f"--select {glob!r} selects no case of {base.record.label} or {label}")
         chosen |= matching
     for old, new in match_cases(base.cases, head.cases, crossing)[0]:
@@ -459,36 +465,28 @@ def _side(
     part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: Scope, generator: Path
 ) -> Side:
     pythons = sorted({case.python for case in needed})
-    configured = {name: part.settings(name).adding(pythons) for name in pythons}
 
-    def locate() -> dict[str, Interpreter]:
-        return {name: interpreters.locate(name, configured[name]) for name in pythons}
+    def interpreter(name: str) -> Interpreter:
+        settings = part.configuration(name).adding(pythons)
+        try:
+            return interpreters.locate(name, settings)
+        except SetupError:  # it is not installed yet
+            interpreters.ensure(settings, scope.narrator)
+            return interpreters.locate(name, settings)
 
-    try:
-        by_name = locate()
-    except SetupError:  # they are not installed yet
-        for name in pythons:
-            interpreters.ensure(configured[name], scope.narrator)
-        by_name = locate()
-    locks = {name: part.lock(name) for name in sorted({case.stack for case in needed})}
-    for stack, python in sorted({(case.stack, case.python) for case in needed}):
-        stacks.make_environment(locks[stack], by_name[python], scope.narrator)
-    project, source = part.project, part.source
-    for interpreter in by_name.values():
-        code = project.root if project.deployment else project.root / "apps"
-        stacks.compile_code(code, interpreter)
-    if project.deployment is not None:  # a search for the cause finds the lock by its digest
-        for name, lock in locks.items():
-            project.keep_lock(name, lock.lock.read_text("utf-8"))
-    testbed = runner.equip(
-        project, needed, scope.logs, locked=locks, interpreters=by_name, generator=generator
-    )
+    subject, source = part.subject, part.source
+    testbed = assembly.assemble(
+        subject, needed, scope.logs, scope.narrator,
+        generator=generator, lock=part.lock, interpreter=interpreter,
+    )  # fmt: skip
+    for python in testbed.interpreters.values():
+        stacks.compile_code(subject.code, python)
     records = {
-        "stacks": tuple(stack.record() for stack in locks.values()),
-        "interpreters": tuple(map(interpreters.record, by_name.values())),
+        "stacks": tuple(stack.record() for stack in testbed.stacks.values()),
+        "interpreters": tuple(map(interpreters.record, testbed.interpreters.values())),
     }
     return Side(
-        part.record.model_copy(update=records), testbed, cases, project, part.tree,
+        part.record.model_copy(update=records), testbed, cases, subject, part.tree,
         lent=frozenset(source.files) if source else frozenset(),
         declared=source is None or source.declared,
     )  # fmt: skip

@@ -16,24 +16,28 @@ from packaging.version import Version
 
 from duetbench.core.errors import LaunchError, NoApplicationError, UsageError
 from duetbench.core.model import Case, Endpoint, Interface
-from duetbench.host import cache, command, machine
+from duetbench.host import cache, command
 from duetbench.host.console import Narrator
 from duetbench.judge import revisions
-from duetbench.measure.testbed import Testbed, find_interface, inherited_variables
+from duetbench.measure import assembly
+from duetbench.measure.testbed import find_interface
 from duetbench.project import (
     import_hints,
     interpreters,
+    locks,
     stacks,
-    target,
+    target_cases,
     target_locks,
     target_python,
 )
-from duetbench.project.project import Deployment, Project
+from duetbench.project.configuration import Interpreter
+from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.project import Project
 from duetbench.project.schema import InterpreterSpec
 from duetbench.project.servers import GEVENT, SERVERS
 from duetbench.project.setting import AS_DECLARED, Setting
-from duetbench.project.settings import FOLDER, STACK, Interpreter, Target
 from duetbench.project.stacks import Stack
+from duetbench.project.target import FOLDER, STACK, Target
 
 _GUNICORN_ASGI: Final = Version("25")
 """The first gunicorn that serves ASGI without another package."""
@@ -68,12 +72,12 @@ def deploy(
     place: Path,
     narrator: Narrator,
     *,
-    like: Project | None = None,
+    like: DeployedTarget | None = None,
     lock: SideLock | None = None,
     pins: Sequence[str] = (),
     settings: Sequence[Setting] = (AS_DECLARED,),
     beside: SideLock | None = None,
-) -> tuple[Project, tuple[str, ...]]:
+) -> tuple[DeployedTarget, tuple[str, ...]]:
     """Prepare a project's target in a copy of its repository; also return notes for people.
 
     Args:
@@ -93,7 +97,7 @@ def deploy(
     """
     assert project.target is not None  # noqa: S101 - the commands check it
     declared, within = project.target, revisions.within(project.root)
-    if like is not None and like.target is not None:
+    if like is not None:
         declared = declared.model_copy(update={"loop": like.target.loop})
     choices = [declared.model_copy(update=setting.values) for setting in settings]
     choice = choices[-1]
@@ -101,7 +105,7 @@ def deploy(
     if like is None:
         by_name, texts = _interpreters(project, place, choice, [lock, beside], pins, narrator)
     else:
-        by_name, texts = dict(like.settings.interpreters), {}
+        by_name, texts = dict(like.configuration.interpreters), {}
     pythons = [_locate(project, spec) for spec in by_name.values()]
     python = pythons[0]
     notes = _builders(pythons) if like is None else _other_python(place, choice, python, within)
@@ -122,28 +126,29 @@ def deploy(
         stack = lock_for(needs)
         if interface is None:
             env = {"env": {**choice.env, **settings[-1].env}}
-            draft = Deployment(project.root, by_name, imports, packages.label, {}, within)
-            trial = Project(place, choice.model_copy(update=env), draft)
+            trial = DeployedTarget(
+                place, choice.model_copy(update=env), project.root, by_name, imports,
+                packages.label, {}, within,
+            )  # fmt: skip
             if pins:
                 versions = [stacks.read_pin(text) for text in pins]
-                stack = trial.resolve_stack(STACK, narrator, pins=versions)
-            stacks.make_environment(stack, python, narrator)
-            with narrator.step(f"importing {choice.app}", "to see how it is served") as tick:
-                interface = _interface(trial, stack, python, tick)
+                stack = locks.resolve_stack(trial, STACK, narrator, pins=versions)
+            interface = _interface(trial, stack, narrator)
             server, ways, note = _served(place, packages.packages, choices, interface, pythons)
             if (other := _needs(server, ways, interface)) != needs:
                 lock_for(other)
         choice, notes = ways[-1], (*notes, *note)
-        cases = target.cases(
+        cases = target_cases.cases(
             choice, project.root, interface=interface, server=server, pythons=tuple(by_name)
         )
     else:
-        cases = dict(_deployment(like).cases)
+        cases = dict(like.by_profile)
         case = cases["quick"][0]
         lock_for(_needs(case.server, choices, case.endpoint.interface), like.lock(STACK))
     label = lock.label if lock else packages.label
-    deployment = Deployment(project.root, by_name, imports, label, cases, within)
-    return Project(place, choice, deployment), notes
+    deployed = DeployedTarget(place, choice, project.root, by_name, imports, label, cases, within)
+    locks.save(deployed, STACK, text_of(deployed))  # a search for a cause finds it by its digest
+    return deployed, notes
 
 
 def working(
@@ -154,7 +159,7 @@ def working(
     pins: Sequence[str] = (),
     settings: Sequence[Setting] = (AS_DECLARED,),
     other: str | None = None,
-) -> Project:
+) -> DeployedTarget:
     """Copy the repository as it is, prepare its target there, and describe it.
 
     `lock` and `other` name where packages come from, as for `lock_at`; the rest is as for `deploy`.
@@ -173,13 +178,13 @@ def working(
     return copy
 
 
-def text_of(project: Project) -> str:
+def text_of(deployed: DeployedTarget) -> str:
     """Read the lock of a prepared target."""
-    return project.lock_file(STACK).read_text("utf-8")
+    return deployed.lock_file(STACK).read_text("utf-8")
 
 
 def other_text(
-    project: Project, head: Project, narrator: Narrator, copies: Path, *, lock: str
+    project: Project, head: DeployedTarget, narrator: Narrator, copies: Path, *, lock: str
 ) -> str:
     """Read the lock that another file gives the target prepared as `head`; raises like `deploy`."""
     place = revisions.copy(project.root, copies)
@@ -221,24 +226,18 @@ def lock_at(root: Path, text: str, copies: Path) -> SideLock:
     return SideLock(place, file, text)
 
 
-def describe(project: Project, setting: Setting = AS_DECLARED) -> str:
+def describe(deployed: DeployedTarget, setting: Setting = AS_DECLARED) -> str:
     """Describe a prepared target on one line."""
-    deployment = _deployment(project)
-    case = project.cases("quick", setting)[0]
+    case = deployed.cases("quick", setting)[0]
     rate = f" at {case.load.rate:g} requests/s" if case.load.rate is not None else ""
-    pythons = (f"{spec.version}{spec.suffix}" for spec in deployment.interpreters.values())
-    version = project.lock(STACK).packages.get(case.server, "")
+    pythons = (f"{spec.version}{spec.suffix}" for spec in deployed.interpreters.values())
+    version = deployed.lock(STACK).packages.get(case.server, "")
     return (
         f"{case.endpoint.app} by {case.server} {version}, workers: {case.workers}, "
         f"{f'threads: {case.threads}' if case.threads else case.loop}, "
         f"{case.load.connections} connections{rate}, Python {' and '.join(pythons)}, "
-        f"packages from {deployment.packages}"
+        f"packages from {deployed.packages}"
     )
-
-
-def _deployment(project: Project) -> Deployment:
-    assert project.deployment is not None  # noqa: S101 - `deploy` has made it
-    return project.deployment
 
 
 def _builders(pythons: Sequence[Interpreter]) -> tuple[str, ...]:
@@ -269,7 +268,7 @@ def _interpreters(
     """
     within = revisions.within(project.root)
     requests = [target_python.request(place, name, within) for name in choice.python or (None,)]
-    specs = [target_python.choose(request, project.settings, narrator) for request in requests]
+    specs = [target_python.choose(request, project.configuration, narrator) for request in requests]
     texts: dict[tuple[Path, str], str] = {}
 
     def read() -> list[str]:
@@ -280,14 +279,14 @@ def _interpreters(
         return ["\n".join(pins), *texts.values()]
 
     if not choice.python:
-        known = requests[0], specs[0], read, place, project.settings, narrator
+        known = requests[0], specs[0], read, place, project.configuration, narrator
         specs = [target_python.prefer(*known)]
     return {target_python.name_of(spec): spec for spec in specs}, texts
 
 
 def _locate(project: Project, spec: InterpreterSpec) -> Interpreter:
     name = target_python.name_of(spec)
-    only = project.settings.model_copy(update={"interpreters": {name: spec}})
+    only = project.configuration.model_copy(update={"interpreters": {name: spec}})
     return interpreters.locate(name, only)
 
 
@@ -307,43 +306,32 @@ def _other_python(
     return (note,)
 
 
-def _interface(trial: Project, stack: Stack, python: Interpreter, tick: command.Tick) -> Interface:
+def _interface(trial: DeployedTarget, stack: Stack, narrator: Narrator) -> Interface:
     """Import the application to find its interface, with the commands around each launch."""
-    choice, draft = trial.target, trial.deployment
-    assert choice is not None and draft is not None  # noqa: S101, PT018 - `deploy` has made them
-    name = next(iter(draft.interpreters))
+    choice, name = trial.target, next(iter(trial.interpreters))
     request: dict[str, Any] = {"app": choice.app, "factory": choice.factory, "interface": "asgi"}
     known: dict[str, Any] = {"endpoint": Endpoint.model_construct(**request), "python": name}
     known |= {"before": choice.before, "after": choice.after, "env_names": tuple(choice.env)}
     known |= {"ready_timeout": choice.ready_timeout}
     case = Case.model_construct(stack=stack.name, loop=choice.loop, **known)
-    log = command.new_log("import", cache.digest(str(draft.repository)))
-    testbed = Testbed(
-        apps=trial.root / "apps",
-        oha=Path(),  # nothing is loaded
-        machine=machine.fingerprint(),
-        pythons={(stack.name, name): stacks.executable(stack, python)},
-        interpreters={name: python},
-        stacks={stack.name: stack},
-        logs=log.parent,
-        inherited=inherited_variables(),
-        private=choice.env,
-        imports=draft.imports,
-        within=draft.within,
-    )
+    log = command.new_log("import", cache.digest(str(trial.repository)))
+    testbed = assembly.assemble(
+        trial, [case], log.parent, narrator, generator=Path(), lock=lambda _: stack
+    )  # nothing is loaded
     try:
-        return find_interface(testbed, case, log, tick)
+        with narrator.step(f"importing {choice.app}", "to see how it is served") as tick:
+            return find_interface(testbed, case, log, tick)
     except LaunchError as error:
         raise UsageError(error.detail) from error
     except NoApplicationError as error:
-        root, module = draft.repository, choice.app.partition(":")[0]
+        root, module = trial.repository, choice.app.partition(":")[0]
         around = import_hints.Surroundings(
             root=root,
-            above=root.parents[: len(draft.within.parts)],
-            folders=[root / name for name in draft.imports],
+            above=root.parents[: len(trial.within.parts)],
+            folders=[root / name for name in trial.imports],
             variables=choice.env,
-            python=python.version,
-            source=draft.packages,
+            python=testbed.interpreters[name].version,
+            source=trial.packages,
             packages=stack.packages,
         )
         advice = import_hints.advise(error.output, module, around)

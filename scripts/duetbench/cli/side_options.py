@@ -10,9 +10,10 @@ from typer import Option
 from duetbench.cli.options import day
 from duetbench.core.errors import UsageError
 from duetbench.host.console import Narrator
-from duetbench.judge import revisions, targets
+from duetbench.judge import deployment, revisions
 from duetbench.project import tools
 from duetbench.project.project import Project
+from duetbench.project.subject import Subject
 
 AS_LOCKED: Final = "locked"
 """Means the locks, in place of a date."""
@@ -44,11 +45,11 @@ def days(texts: Sequence[str]) -> tuple[date | None, date | None] | None:
 
 
 @contextmanager
-def deploy(project: Project, narrator: Narrator) -> Iterator[Project]:
+def deploy(project: Project, narrator: Narrator) -> Iterator[Subject]:
     """Provide, for a while, a copy of a project in which its target can be measured.
 
     It needs no earlier set-up. Raises SetupError if something cannot be installed here.
     """
-    tools.ensure_oha(project.settings.oha, narrator)
+    tools.ensure_oha(project.configuration.oha, narrator)
     with revisions.copies() as copies:
-        yield targets.working(project, narrator, copies)
+        yield deployment.working(project, narrator, copies)

@@ -1,0 +1,1 @@
+"""What one request does to databases, hosts, files and memory, seen from inside its process."""

@@ -1,0 +1,136 @@
+"""Functions of libraries whose entering is an effect: statements, calls, commands, log records.
+
+Each is the lowest one in Python that all ways through its library lead to, so that none counts
+twice. sqlite3 is not here: it reports its statements itself (`recorder`).
+
+Standard library only, for any CPython from 3.10 on.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Locals = Mapping[str, Any]
+Words = Callable[[Locals], "str | None"]
+
+_LITERAL = re.compile(r"'(?:[^']|'')*'|(?<![\w$\"])\d[\w.]*|\$\d+|%\(\w+\)s|%s|(?<!:):\w+")
+_SAVEPOINT = re.compile(r"(?i)((?:savepoint|rollback to)\s+)\S+")
+_LIST = re.compile(r"\(\s*\?(?:\s*,\s*\?)*\s*\)(?:\s*,\s*\(\s*\?(?:\s*,\s*\?)*\s*\))*")
+_REMARK = re.compile(r"/\*.*?\*/|--[^\n]*", re.S)
+_SPACE = re.compile(r"\s+")
+_TRANSACTION = re.compile(r"(?i)(begin|commit|rollback|savepoint|release|start transaction|end)\b")
+_RANDOM = re.compile(r"tmp\w{8}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|\d+")
+_LONGEST = 1_000
+_LOOKED_AT = 10_000  # characters of a statement: the rest are values
+
+
+def statement(text: object) -> tuple[str, str] | None:
+    """Return the kind and the text of a statement, with `?` instead of values; None if empty."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    words = _REMARK.sub(" ", str(text)[:_LOOKED_AT])
+    words = _LITERAL.sub("?", _SAVEPOINT.sub(r"\1?", words))
+    words = _SPACE.sub(" ", _LIST.sub("(?)", words)).strip(" ;")[:_LONGEST]
+    if not words:
+        return None
+    return ("transaction" if _TRANSACTION.match(words) else "sql"), words
+
+
+def plain(name: object) -> str:
+    """Remove the random parts and numbers of a name: of temporary files, of hosts, of messages."""
+    return _RANDOM.sub("*", str(name))[:_LONGEST]
+
+
+def _request(method: object, host: object) -> str:
+    text = method.decode("latin-1") if isinstance(method, bytes) else str(method)
+    name = host.decode("latin-1") if isinstance(host, bytes) else str(host)
+    return f"{text} {name}"
+
+
+def _record(variables: Locals) -> str:
+    record = variables["record"]
+    return f"{record.levelname} {record.name}: {plain(str(record.msg)[:80])}"
+
+
+def _task(variables: Locals) -> str:
+    coroutine = variables["coro"]
+    return getattr(coroutine, "__qualname__", type(coroutine).__qualname__)
+
+
+def _command(variables: Locals) -> str | None:
+    words = variables["args"]
+    first = words[0] if words else ""
+    return (first.decode("latin-1") if isinstance(first, bytes) else str(first)).upper() or None
+
+
+def _query(name: str) -> Words:
+    return lambda variables: variables[name]
+
+
+def _bare(variables: Locals) -> str | None:
+    """Return a statement of asyncpg that has no values; one with values is executed elsewhere."""
+    return None if variables["args"] else variables["query"]
+
+
+def _prepared(variables: Locals) -> str:
+    return variables["self"].get_query()  # type: ignore[no-any-return]
+
+
+_PSYCOPG = "psycopg._cursor_base", "psycopg.cursor"
+
+# From 3.12 on an audit event reports all threads.
+_THREADS: tuple[tuple[str, str, str, Words], ...] = (
+    ("threading", "Thread.start", "thread", lambda v: plain(v["self"].name)),
+)
+
+PYTHON: tuple[tuple[str, str, str, Words], ...] = (
+    *(_THREADS if sys.version_info < (3, 12) else ()),
+    ("logging", "Logger.callHandlers", "log", _record),
+    ("asyncio.base_events", "BaseEventLoop.create_task", "task", _task),
+    ("http.client", "HTTPConnection.putrequest", "call",
+     lambda v: _request(v["method"], v["self"].host)),
+    ("httpcore._sync.connection_pool", "ConnectionPool.handle_request", "call",
+     lambda v: _request(v["request"].method, v["request"].url.host)),
+    ("httpcore._async.connection_pool", "AsyncConnectionPool.handle_async_request", "call",
+     lambda v: _request(v["request"].method, v["request"].url.host)),
+    ("aiohttp.client_reqrep", "ClientRequest.send", "call",
+     lambda v: _request(v["self"].method, v["self"].url.host)),
+    ("redis.connection", "PythonRespSerializer.pack", "cache", _command),
+    ("redis.connection", "HiredisRespSerializer.pack", "cache", _command),
+    ("redis.asyncio.connection", "AbstractConnection.pack_command", "cache", _command),
+    ("pymemcache.client.base", "Client._fetch_cmd", "cache", lambda v: plain(v["name"])),
+    ("pymemcache.client.base", "Client._store_cmd", "cache", lambda v: plain(v["name"])),
+    ("pymemcache.client.base", "Client._misc_cmd", "cache", lambda v: plain(v["cmd_name"])),
+    *((module, f"BaseCursor.{name}", "sql", _query("query"))
+      for module in _PSYCOPG for name in ("_execute_gen", "_stream_send_gen")),
+    *((module, f"BaseCursor.{name}", "sql", _query("query"))
+      for module in _PSYCOPG
+      for name in ("_executemany_gen_pipeline", "_executemany_gen_no_pipeline")),
+    *((module, "BaseConnection._exec_command", "sql", _query("command"))
+      for module in ("psycopg._connection_base", "psycopg.connection")),
+    ("psycopg.connection", "Connection.connect", "connect", lambda _: "PostgreSQL"),
+    ("psycopg.connection_async", "AsyncConnection.connect", "connect", lambda _: "PostgreSQL"),
+    ("psycopg2", "connect", "connect", lambda _: "PostgreSQL"),
+    ("asyncpg.connection", "Connection.execute", "sql", _bare),
+    ("asyncpg.connection", "Connection._do_execute", "sql", _query("query")),
+    ("asyncpg.prepared_stmt", "PreparedStatement.__bind_execute", "sql", _prepared),
+    ("pymysql.cursors", "Cursor._query", "sql", _query("q")),
+    ("aiomysql.cursors", "Cursor._query", "sql", _query("q")),
+    ("MySQLdb.connections", "Connection.query", "sql", _query("query")),
+    ("mysql.connector.connection", "MySQLConnection.cmd_query", "sql", _query("query")),
+    ("mysql.connector.connection_cext", "CMySQLConnection.cmd_query", "sql", _query("query")),
+    ("oracledb.cursor", "Cursor.execute", "sql", _query("statement")),
+)  # fmt: skip
+"""Module, qualified name, kind of effect, and what tells its text by the function's variables."""
+
+COMPILED = (("psycopg2.extensions", "cursor", ("execute", "executemany", "callproc")),)
+"""Methods of compiled classes that send statements; the object's `query` is then the last one."""
+
+UNSEEN = (
+    "apsw", "asyncmy", "clickhouse_driver", "cx_Oracle", "duckdb", "grpc", "ibm_db", "pycurl",
+    "pymongo", "pymssql", "pyodbc",
+)  # fmt: skip
+"""Packages that talk to others, and whose calls nothing here sees."""

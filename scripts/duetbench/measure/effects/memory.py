@@ -1,0 +1,152 @@
+"""Memory that requests keep for good, with the line that allocated it, and that one needs at most.
+
+Standard library only, for any CPython from 3.10 on.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+FRAMES = 16  # of the place of an allocation
+LEAST, MOST = 10, 400  # requests that keep memory, of which four times as many are made
+
+_FLOOR = 16.0  # bytes per request: a pointer in a list that grows
+_TABLE = 2_048  # bytes by which a single table that grows is no accident
+_LONGER = 6.0  # times the planned seconds that the fewest requests may take
+_PATIENCE = 3.0  # times as long as expected it may take beside other work
+_MORE = 3  # requests beside `LEAST` in the close look
+_STRAYS, _SHARE = 1, 0.01  # objects by which their number for each request may be off
+_CACHE = type(functools.lru_cache(lambda: None))
+_OURS = {tracemalloc.__file__, __file__}
+
+
+def peaks(request: Callable[[], object], times: int) -> list[int]:
+    """Measure the memory that each request has at most, beyond what was there, in bytes."""
+    found = []
+    tracemalloc.start()
+    for _ in range(times):
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        request()
+        found.append(tracemalloc.get_traced_memory()[1] - before)
+    tracemalloc.stop()
+    return found
+
+
+def kept(
+    request: Callable[[], object], paths: int, seconds: float, line: Callable[..., str]
+) -> dict[str, Any] | None:
+    """Measure what n, 2n and 4n requests keep; None if that takes far longer than `seconds`.
+
+    Counts are multiples of `paths`. The course is "none", "constant" (each request keeps as much as
+    before) or "fills". `line` finds the application's line in the frames of an allocation, the
+    innermost first.
+    """
+    tracemalloc.start()
+    each = seconds_of(request, 2 * paths)
+    n = max(LEAST, min(MOST, int(seconds / 4 / each)))
+    n = -(-n // paths) * paths
+    if 4 * n * each > _LONGER * seconds:
+        tracemalloc.stop()
+        return None
+    snapshots, caches = [], []
+    ends = time.monotonic() + _PATIENCE * _LONGER * seconds
+    for times in (n, n, 2 * n):
+        for _ in range(times):
+            request()
+            if time.monotonic() > ends:
+                tracemalloc.stop()
+                return None
+        gc.collect()
+        caches.append(_entries())
+        snapshots.append(tracemalloc.take_snapshot())
+    tracemalloc.stop()
+    early, late = (_changes(*snapshots[index : index + 2]) for index in (0, 1))
+    lasting = {
+        place: change
+        for place, change in late.items()
+        if _lasts(early.get(place), change, n, n // paths)
+    }
+    rate = sum(change.size_diff for change in lasting.values()) / (2 * n)
+    result: dict[str, Any] = {"requests": 2 * n, "bytes": rate, "course": "none", "place": ""}
+    if rate < _FLOOR / 2:
+        return {**result, "bytes": 0.0}
+    most = max(lasting, key=lambda place: lasting[place].size_diff)
+    frames, objects = _look(request, times := (LEAST + _MORE) * paths, most[-1])
+    # What is given back now and then has no multiple of all three numbers.
+    expected = lasting[most].count_diff * times / (2 * n)
+    if abs(objects - expected) > max(_STRAYS, _SHARE * expected):
+        return {**result, "bytes": 0.0}
+    result["place"] = line(frames)
+    if full := [name for name, size in caches[2].items() if size - caches[1].get(name, 0) >= n]:
+        return {**result, "course": "fills", "place": full[0]}
+    return {**result, "course": "constant"}
+
+
+def seconds_of(request: Callable[[], object], times: int) -> float:
+    """Measure the seconds of a request: core time, or a third of the time that it waits."""
+    wall, work = time.perf_counter(), time.process_time()
+    for _ in range(times):
+        request()
+    took = time.process_time() - work, (time.perf_counter() - wall) / 3
+    return max(*took, 1e-9) / times
+
+
+def _look(
+    request: Callable[[], object], times: int, place: tracemalloc.Frame
+) -> tuple[list[tuple[str, int]], int]:
+    """Find the frames of what some requests keep at a place, and how many objects that is.
+
+    The innermost frame is the first. To record so many is slow: only what is kept gets this look.
+    """
+    tracemalloc.start(FRAMES)
+    before = tracemalloc.take_snapshot()
+    for _ in range(times):
+        request()
+    gc.collect()
+    after = tracemalloc.take_snapshot()
+    tracemalloc.stop()
+    here = {t: c for t, c in _changes(before, after).items() if t[-1] == place}
+    most = max(here, key=lambda trace: here[trace].size_diff, default=[place])
+    objects = sum(change.count_diff for change in here.values())
+    return [(frame.filename, frame.lineno) for frame in reversed(most)], objects
+
+
+def _lasts(
+    before: tracemalloc.StatisticDiff | None, after: tracemalloc.StatisticDiff, n: int, each: int
+) -> bool:
+    """Whether a place keeps as many objects for each request as before, or a table that grows.
+
+    It compares n requests and the 2·n after them; of each path, there are `each` among the n. What
+    fills, such as CPython's own cache of attributes, keeps another number each time.
+    """
+    if abs(after.count_diff) <= 1:
+        return after.size_diff >= max(_TABLE, _FLOOR * n / 2)
+    objects = round(after.count_diff / (2 * each))
+    counts = (after.count_diff, 2 * each), (before.count_diff if before else 0, each)
+    return objects > 0 and all(
+        abs(count - objects * times) <= max(_STRAYS, _SHARE * count) for count, times in counts
+    )
+
+
+def _changes(
+    before: tracemalloc.Snapshot, after: tracemalloc.Snapshot
+) -> dict[tracemalloc.Traceback, tracemalloc.StatisticDiff]:
+    """Compare two snapshots by the place of each allocation, without those made here."""
+    changes = after.compare_to(before, "traceback")
+    return {c.traceback: c for c in changes if c.traceback[-1].filename not in _OURS}
+
+
+def _entries() -> dict[str, int]:
+    """Count the entries of each cache that has a limit."""
+    found = (item for item in gc.get_objects() if type(item) is _CACHE)
+    return {
+        f"cache of {getattr(item, '__qualname__', '')}, {info.maxsize} at most": info.currsize
+        for item in found
+        if (info := item.cache_info()).maxsize is not None
+    }

@@ -1,0 +1,65 @@
+"""The anchor: a frozen state to which all points of trends are relative, in `apps/anchor.toml`."""
+
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from duetbench.core.errors import UsageError
+from duetbench.core.model import Frozen
+from duetbench.project.pyproject import read_toml
+from duetbench.project.schema import ANCHOR, Digest, PatchVersion, validate
+
+_Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")]
+
+
+class Anchor(Frozen):
+    """A frozen state of applications, locks and interpreters, to which points are relative.
+
+    It is a commit of this repository, with the digests of its contents. `observatory anchor renew`
+    makes a new one and measures it against the one before, so that the series continues.
+    """
+
+    name: _Name
+    commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+    since: date
+    protocol: int = Field(gt=0, description="Version of the duets' protocol that it began with.")
+    previous: _Name | None = Field(default=None, description="The anchor that it continues.")
+    canary: str | None = Field(
+        default=None,
+        description="Id of a case that nights also measure, anchor against anchor: 1 is right.",
+    )
+    interpreters: dict[str, PatchVersion] = Field(min_length=1)
+    stacks: dict[str, Digest] = Field(min_length=1, description="SHA-256 of each lock.")
+
+
+def anchor_file(root: Path) -> Path:
+    """Return the file that declares a checkout's anchor."""
+    return root / "apps" / ANCHOR
+
+
+def load_anchor(root: Path) -> Anchor:
+    """Read a checkout's anchor.
+
+    Raises UsageError if it has none, and DeclarationError if the file is invalid.
+    """
+    file = anchor_file(root)
+    if not file.is_file():
+        raise UsageError(
+            f"{file}: expected the anchor that points are measured against, found none: declare "
+            "the present state as one with `observatory anchor renew NAME`"
+        )
+    return validate(Anchor, read_toml(file), str(file))
+
+
+def anchor_text(anchor: Anchor) -> str:
+    """Write the anchor as TOML."""
+    fields = anchor.model_dump(mode="json", exclude_none=True)
+    tables = {name: fields.pop(name) for name in ("interpreters", "stacks")}
+    fields["since"] = anchor.since  # a date in TOML, as it prints
+    lines = ["# What all trend points are measured against; made by `observatory anchor renew`."]
+    lines += [f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v}" for k, v in fields.items()]
+    for name, table in tables.items():
+        lines += ["", f"[{name}]", *(f'"{key}" = "{value}"' for key, value in table.items())]
+    return "\n".join(lines) + "\n"

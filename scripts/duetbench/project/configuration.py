@@ -1,0 +1,150 @@
+"""The harness's own `[tool.duetbench]` tables of the two `pyproject.toml` files, as types."""
+
+import functools
+import hashlib
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from duetbench.core.errors import DeclarationError
+from duetbench.core.metrics import Concern
+from duetbench.core.model import Frozen, InterpreterRecord
+from duetbench.core.units import read_share
+from duetbench.host import paths
+from duetbench.project.pyproject import read_table, read_toml
+from duetbench.project.schema import Digest, InterpreterSpec, OhaSpec, StackSpec, validate
+from duetbench.project.target import KEYS
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+Origin = Literal["prebuilt", "source", "found"]
+ORIGINS: Final[tuple[Origin, ...]] = ("prebuilt", "source", "found")
+
+
+class SourceBuild(Frozen):
+    """How to build an interpreter if no prebuilt one is available."""
+
+    archive: str = Field(description="Path of the source archive below a Debian mirror's base.")
+    sha256: Digest
+    cflags: str
+    configure: tuple[str, ...] = Field(description="Options of configure, the same for all builds.")
+    llvm: tuple[str, ...] = Field(
+        default=(), description="Versions of LLVM that can build its JIT, the best one first."
+    )
+
+
+class Configuration(Frozen):
+    """The harness's own `[tool.duetbench]`, without the keys of a target."""
+
+    interpreters: dict[str, InterpreterSpec] = Field(min_length=1, title="A table for each.")
+    source_build: dict[str, SourceBuild] = Field(
+        default_factory=dict, alias="source-build", title="A table for each version."
+    )
+    oha: OhaSpec = Field(title="The load generator.")
+    fleet: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="Machine's id → globs of the cases that it measures."
+    )
+    cooldown_days: int = Field(
+        default=3,
+        ge=0,
+        alias="cooldown-days",
+        description="Days that a release has to be out before nights lock it.",
+    )
+    material: dict[Concern, Annotated[float, BeforeValidator(read_share)]] = Field(
+        default_factory=dict, description="Sizes from which a change is material: memory = '5%'."
+    )
+
+    @property
+    def usual(self) -> dict[str, InterpreterSpec]:
+        """The interpreters that set-up installs: all but the optional ones."""
+        return {name: spec for name, spec in self.interpreters.items() if not spec.optional}
+
+    def adding(self, names: Collection[str]) -> "Configuration":
+        """Return a copy in which these optional interpreters are installed like the others."""
+        specs = {
+            name: spec.model_copy(update={"optional": spec.optional and name not in names})
+            for name, spec in self.interpreters.items()
+        }
+        return self.model_copy(update={"interpreters": specs})
+
+
+class Interpreter(InterpreterRecord):
+    """An installed interpreter; the name is that in `pyproject.toml`: 3.14, 3.14t, ….
+
+    In a free-threaded prefix, `bin/python3.14` also runs without the GIL. So only the absolute path
+    of the executable is started, never a name on PATH.
+    """
+
+    executable: Path
+
+    @property
+    def identity(self) -> str:
+        """The key of its environments and wheels."""
+        build = self.version, str(self.free_threaded), self.origin, self.build, str(self.executable)
+        return hashlib.sha256("\0".join(build).encode()).hexdigest()[:12]
+
+    def record(self) -> InterpreterRecord:
+        return InterpreterRecord.model_validate(self.model_dump(exclude={"executable"}))
+
+
+class _AppsSettings(Frozen):
+    stacks: dict[str, StackSpec] = Field(default_factory=dict)
+
+
+@functools.cache
+def load(root: Path) -> Configuration:
+    """Read and validate a repository's settings; raises DeclarationError if they are invalid."""
+    file, table = read_table(root)
+    table = {key: value for key, value in table.items() if key not in KEYS}
+    table = {**read_table(paths.PINS)[1], **table}
+    settings = _validate(Configuration, file, table)
+    for name, spec in settings.interpreters.items():
+        key, base = f"tool.duetbench.interpreters.{name}", re.sub("(-jit|t)$", "", name)
+        for field, end in (("free_threaded", "t"), ("jit", "-jit")):
+            if (name == base + end) != (value := getattr(spec, field)):
+                allowed = f"true where the interpreter's name ends in {end}, and false elsewhere"
+                raise DeclarationError(str(file), f"{key}.{field}", value, allowed)
+        if not f"{spec.version}.".startswith(f"{base}."):
+            allowed = f"a version of {base}, as its name says"
+            raise DeclarationError(str(file), f"{key}.version", spec.version, allowed)
+    return settings
+
+
+def _validate(kind: type[_Model], file: Path, table: dict[str, Any]) -> _Model:
+    keys = "only the keys that CONTRIBUTING.md names"
+    return validate(kind, table, str(file), table="tool.duetbench", keys=keys)
+
+
+def stacks(root: Path) -> dict[str, StackSpec]:
+    """Read what is declared of each stack, one per dependency group of `apps/pyproject.toml`.
+
+    Raises DeclarationError for a wrong key, or a table for an unknown group or interpreter, and
+    UsageError if the checkout declares no stacks at all.
+    """
+    file = root / "apps" / "pyproject.toml"
+    if not file.exists():
+        raise paths.undeclared(root, "no apps/pyproject.toml")
+    document = read_toml(file)
+    groups = document.get("dependency-groups", {})
+    table = document.get("tool", {}).get("duetbench", {})
+    declared = _validate(_AppsSettings, file, table).stacks
+    interpreters = load(root).interpreters
+    for name, spec in declared.items():
+        key = f"tool.duetbench.stacks.{name}"
+        if name not in groups:
+            allowed = f"a dependency group: {', '.join(sorted(groups))}"
+            raise DeclarationError(str(file), key, name, allowed)
+        for python in spec.interpreters:
+            if python not in interpreters:
+                allowed = f"one of {', '.join(sorted(interpreters))}"
+                raise DeclarationError(str(file), f"{key}.interpreters", python, allowed)
+    everything = StackSpec(interpreters=tuple(interpreters))
+    specs = {name: declared.get(name, everything) for name in groups}
+    return {
+        name: spec if spec.interpreters else everything.model_copy(update={"title": spec.title})
+        for name, spec in specs.items()
+    }

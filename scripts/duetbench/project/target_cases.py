@@ -1,0 +1,112 @@
+"""The cases of a target: one per request and interpreter, for every profile."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from duetbench.core.errors import UsageError
+from duetbench.core.model import (
+    Case,
+    Endpoint,
+    Expectation,
+    Interface,
+    Load,
+    LoadModel,
+    Profile,
+)
+from duetbench.project import request_lines
+from duetbench.project.pyproject import project_name
+from duetbench.project.servers import blocks, misfit
+from duetbench.project.target import STACK, Target
+
+_THREADS: Final = 8
+"""Default number of blocking threads of a WSGI server."""
+
+_SECONDS: Final[Mapping[Profile, float]] = {"quick": 2.0, "nightly": 22.0, "published": 30.0}
+"""Durations of load, as in the repository's own experiments."""
+
+_TIMEOUT_S: Final = 30.0
+_LONGEST: Final = 40  # characters of a request in a case's id
+_WORD: Final = re.compile(r"[^a-z0-9]+")
+
+
+def cases(
+    target: Target,
+    folder: Path,
+    *,
+    interface: Interface,
+    server: str,
+    pythons: Sequence[str],
+) -> dict[Profile, tuple[Case, ...]]:
+    """Create the cases of a target, one per request and interpreter, for every profile.
+
+    `folder` contains the files that requests name.
+
+    Raises UsageError for an invalid request, or if the server cannot serve it.
+    """
+    rate = "" if target.rate is None else f"-r{target.rate:g}"
+    name = project_name(folder)
+    endpoints = _endpoints(target, folder, interface)
+    by_profile = {
+        profile: tuple(
+            Case(
+                id=f"{name}/{endpoint.name}/py{python}/c{target.connections}{rate}",
+                experiment=name,
+                endpoint=endpoint,
+                python=python,
+                stack=STACK,
+                server=server,
+                loop=target.loop,
+                workers=target.workers,
+                threads=target.threads or (_THREADS if blocks(interface, target.loop) else None),
+                load=Load(
+                    model=LoadModel.CLOSED if target.rate is None else LoadModel.PACED,
+                    connections=target.connections,
+                    rate=target.rate,
+                    duration=seconds,
+                    timeout=_TIMEOUT_S,
+                ),
+                cores="split",
+                ceiling=None if target.rate is None else "rate",
+                env_names=tuple(sorted(target.env)),
+                before=target.before,
+                after=target.after,
+                ready_timeout=target.ready_timeout,
+            )
+            for endpoint in endpoints
+            for python in pythons
+        )
+        for profile, seconds in _SECONDS.items()
+    }
+    if fault := misfit(by_profile["quick"][0]):
+        key, actual, allowed = fault
+        raise UsageError(f"--{key} {actual}: expected {allowed}")
+    return by_profile
+
+
+def _endpoints(target: Target, folder: Path, interface: Interface) -> list[Endpoint]:
+    endpoints: list[Endpoint] = []
+    uses: Counter[str] = Counter()
+    for line in target.requests:
+        request = request_lines.read(line, folder)
+        slug = _WORD.sub("-", request.title.lower()).strip("-")[:_LONGEST].strip("-")
+        uses[slug] += 1
+        endpoints.append(
+            Endpoint(
+                name=slug if uses[slug] == 1 else f"{slug}--{uses[slug]}",
+                app=target.app,
+                interface=interface,
+                factory=target.factory,
+                method=request.method,
+                path=request.paths[0],
+                paths=request.paths[1:],
+                # A name that applications allow, as Django's ALLOWED_HOSTS does by default.
+                headers={"host": "localhost", **request.headers, **target.headers},
+                body=request.body,
+                expect=Expectation(status=target.expect_status),
+                floor=0.0,
+            )
+        )
+    return endpoints

@@ -1,0 +1,196 @@
+"""What one request does, in words: a sentence for the headline, rows of a table. Pure."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from duetbench.core import units
+from duetbench.core.model import Case
+from duetbench.core.text import short
+from duetbench.project import case_names
+from duetbench.store.comparison import Comparison
+from duetbench.store.effects import EffectKind, Effects, KeptMemory, RequestEffect
+
+TITLE: Final = "What one request does"
+
+HEAD: Final = ("effect", "base", "head", "difference")
+
+_WORDS: Final[dict[EffectKind, tuple[str, str, str]]] = {
+    "sql": ("SQL statements", "sends", "SQL statement"),
+    "transaction": ("transaction commands", "sends", "transaction command"),
+    "call": ("calls to other hosts", "makes", "call to another host"),
+    "connect": ("connections opened", "opens", "connection"),
+    "cache": ("cache commands", "sends", "cache command"),
+    "read": ("files opened", "opens", "file"),
+    "write": ("files written", "writes", "file"),
+    "process": ("processes started", "starts", "process"),
+    "thread": ("threads started", "starts", "thread"),
+    "task": ("tasks created", "creates", "task"),
+    "threads left": ("threads left behind", "leaves", "thread behind"),
+    "tasks left": ("tasks left behind", "leaves", "task behind"),
+    "log": ("log records", "writes", "log record"),
+    "exception": ("exceptions raised", "raises", "exception"),
+    "import": ("modules imported", "imports", "module"),
+    "first import": ("modules imported at first", "imports at first", "module"),
+    "collect": ("garbage collections asked for", "asks for", "garbage collection"),
+    "young collections": ("collections per 1,000", "causes per 1,000", "garbage collection"),
+    "function": ("function calls", "makes", "function call"),
+    "peak": ("memory during it", "needs", ""),
+}
+"""Of each kind: its row, and the verb and the noun of a sentence."""
+
+_PLURALS: Final = {
+    "thread behind": "threads behind", "task behind": "tasks behind", "process": "processes",
+    "call to another host": "calls to other hosts",
+}  # fmt: skip
+
+_COLUMNS: Final = re.compile(r"(?i)(select (?:distinct )?)(?!.*\bselect\b).{13,}?( from )")
+_LONGEST: Final = 76  # characters of a statement in a table
+_SHOWN: Final = 3  # details of one kind
+
+_KEEPS: Final = "keeps {} for every request{}"
+
+
+LEAKS: Final = "▼ leaks"
+LEAST: Final = "≠ effects"
+"""Marks of what differs exactly."""
+
+
+def news(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """Yield what differs with its mark, in the order of importance: answers, memory, effects."""
+    cases = [(case_names.of(c.case).what, c.effects) for c in comparison.cases if c.effects]
+    for mark, say in (("≠ other answers", _answers), (LEAKS, _leak), (LEAST, _lead)):
+        told = [(name, text) for name, effects in cases if (text := say(effects))]
+        if told:
+            more = f"; so do {len(told) - 1} other cases" if told[2:] else ""
+            more = "; so does another case" if len(told) == 2 else more
+            yield mark, f"{told[0][0]} {told[0][1]}{more}"
+
+
+def _answers(effects: Effects) -> str:
+    """Describe the first difference of the answers."""
+    if not effects.answers:
+        return ""
+    first = effects.answers[0]
+    path = f"{first.path}: " if first.path else ""
+    return f"does different work: {path}{first.what}"
+
+
+def _leak(effects: Effects) -> str:
+    kept = effects.kept_head
+    return f"leaks: head {_keeps(kept)}" if effects.leaks and kept else ""
+
+
+def _lead(effects: Effects) -> str:
+    """Describe the most telling effect, with how many others differ."""
+    kinds = {effect.kind for effect in effects.differ}
+    kind = next((kind for kind in _WORDS if kind in kinds), None)
+    if kind is None:
+        return ""
+    _, verb, noun = _WORDS[kind]
+    old, new = effects.totals[kind]
+    if old != new:
+        return f"{verb} {_count(kind, new, noun)} instead of {_figure(kind, old)}"
+    first = next(effect for effect in effects.differ if effect.kind == kind)
+    return f"{verb} other {_plural(noun)}: {_detail(first)}"
+
+
+def announce(case: Case, effects: Effects) -> Iterator[str]:
+    """Say before any load what differs, or that nothing does: a sentence, and a line per row."""
+    says = [text for say in (_answers, _leak, _lead) if (text := say(effects))]
+    name, took = case_names.of(case).what, f"seen in {units.significant(effects.seconds, 2)} s"
+    if not says:
+        yield f"{name} does the same on both sides ({took}): {same(effects)}"
+        return
+    yield f"{name} {'; '.join(says)} ({took})"
+    for title, old, new, text in rows(effects):
+        figures = f"{old} → {new}" if old or new else ""
+        yield f"  {title:<28}  {figures:<20}  {text}".rstrip()
+
+
+def rows(effects: Effects) -> Iterator[tuple[str, str, str, str]]:
+    """Make the rows of what differs: a kind, its totals, and below them what makes it up."""
+    kinds = dict.fromkeys(effect.kind for effect in effects.differ)
+    for kind in sorted(kinds, key=[*_WORDS].index):
+        title, (old, new) = _WORDS[kind][0], effects.totals[kind]
+        details = [effect for effect in effects.differ if effect.kind == kind]
+        texts = [_detail(effect) for effect in details[:_SHOWN]]
+        if more := len(details) - _SHOWN:
+            texts += [f"and {more} more"] * (more > 0)
+        for index, text in enumerate(texts):
+            figures = ("", "") if index else (_figure(kind, old), _figure(kind, new))
+            yield title, *figures, text
+    for answer in effects.answers:
+        yield "answer", "", "", f"{answer.path}: {answer.what}" if answer.path else answer.what
+    if effects.leaks and effects.kept_head and effects.kept_base:
+        kept = [_size(side) for side in (effects.kept_base, effects.kept_head)]
+        yield "memory kept after it", kept[0], kept[1], effects.kept_head.place
+
+
+def same(effects: Effects) -> str:
+    """Say what both sides do alike: `2 SQL statements, 812 function calls; the answer: 1,204 B`."""
+    moved = {effect.kind for effect in effects.differ}
+    alike = [
+        _count(kind, new, _WORDS[kind][2])
+        for kind, (_, new) in effects.totals.items()
+        if kind not in moved and new and kind not in {"young collections", "peak", "first import"}
+    ]
+    answer = "" if effects.answers else f"the answer ({effects.length:,} bytes)"
+    text = ", ".join(filter(None, [answer, *alike]))
+    kept, base = effects.kept_head, effects.kept_base
+    if kept and base and {kept.course, base.course} == {"constant"} and not effects.leaks:
+        text += f"; both keep memory: head {_keeps(kept)}"
+    return text
+
+
+def doubts(effects: Effects) -> Iterator[str]:
+    """Say what was not compared, and what was not seen."""
+    for kind, spread in effects.unsteady.items():
+        yield f"{_WORDS[kind][0]}: {spread}, so not compared"
+    for name, kept, other in (
+        ("head", effects.kept_head, effects.kept_base),
+        ("base", effects.kept_base, effects.kept_head),
+    ):
+        if kept and kept.course == "constant" and other is None:
+            yield f"{name} {_keeps(kept)}: there was no time to measure the other side"
+    if effects.unseen:
+        yield f"calls of {', '.join(effects.unseen)} are not seen"
+
+
+def _detail(effect: RequestEffect) -> str:
+    """Describe an effect: `+19 × SELECT … FROM book WHERE author_id = ?   authors, main.py:41`."""
+    if effect.kind in {"function", "peak", "young collections"}:
+        return "   ".join(filter(None, (effect.text, effect.place)))
+    change = effect.head - effect.base
+    times = f"{change:+g}".replace("-", "−")
+    text = effect.text
+    if effect.kind == "sql":
+        text = _COLUMNS.sub(r"\1…\2", text, count=1)
+    words = f"{times} × {short(text, _LONGEST)}" if text else times
+    return f"{words}   {effect.place}" if effect.place else words
+
+
+def _count(kind: EffectKind, number: float, noun: str) -> str:
+    if kind == "peak":
+        return _figure(kind, number)
+    return f"{_figure(kind, number)} {noun if number == 1 else _plural(noun)}"
+
+
+def _plural(noun: str) -> str:
+    return _PLURALS.get(noun, f"{noun}s")
+
+
+def _figure(kind: EffectKind, number: float) -> str:
+    if kind == "peak":
+        return f"{units.significant(number / 1e3)} kB"
+    return f"{round(number, 2):,g}" if number < 100_000 else f"{number:,.0f}"
+
+
+def _size(kept: KeptMemory) -> str:
+    if kept.course != "constant":
+        return "0 kB"
+    return f"{units.significant(kept.bytes / 1e3, 2)} kB"
+
+
+def _keeps(kept: KeptMemory) -> str:
+    return _KEEPS.format(_size(kept), f" ({kept.place})" if kept.place else "")

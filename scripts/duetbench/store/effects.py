@@ -1,0 +1,89 @@
+"""What one request does on both sides of a comparison: the stored types. Pure."""
+
+from typing import Final, Literal
+
+from pydantic import Field
+
+from duetbench.core.model import Amount, Frozen
+
+EffectKind = Literal[
+    "sql", "transaction", "call", "connect", "cache", "read", "write", "process", "thread",
+    "task", "threads left", "tasks left", "log", "exception", "import", "first import", "collect",
+    "young collections", "function", "peak",
+]  # fmt: skip
+"""What is counted per request, the most telling first. Peak: bytes that a request needs at most.
+Young collections: for 1,000 requests. First import: modules that the first request imports."""
+
+Keeping = Literal["none", "constant", "fills"]
+
+
+class RequestEffect(Frozen):
+    """Something that one request does a different number of times on each side."""
+
+    kind: EffectKind
+    text: str = Field(description="A statement without its values, a host, a file, a function.")
+    place: str = Field(default="", description="The application's line: `authors, main.py:41`.")
+    base: Amount = Field(description="Times per request.")
+    head: Amount
+
+
+class KeptMemory(Frozen):
+    """Memory that is still there after a request."""
+
+    course: Keeping = Field(
+        description="constant: every request keeps as much. fills: less and less, or in a cache "
+        "that has a limit. none: less than 16 bytes per request."
+    )
+    bytes: Amount = Field(default=0.0, description="Per request.")
+    place: str = Field(default="", description="The line that allocated most of it, or a cache.")
+    requests: int = Field(ge=0, description="Requests that it was measured over.")
+
+
+class AnswerDifference(Frozen):
+    """Head answers a request differently than base."""
+
+    path: str = Field(default="", description="Empty if there is only one.")
+    what: str = Field(description="Such as `head answers 0 rows instead of 20`.")
+    broken: bool = Field(description="Whether its status or content type differs.")
+
+
+class Effects(Frozen):
+    """What one request does on both sides, counted in process, without load."""
+
+    differ: tuple[RequestEffect, ...] = ()
+    totals: dict[EffectKind, tuple[Amount, Amount]] = Field(
+        default_factory=dict,
+        description="Per request, base and head: what both sides do equally often each time.",
+    )
+    unsteady: dict[EffectKind, str] = Field(
+        default_factory=dict, description="Not compared, as it differs within one side: how."
+    )
+    answers: tuple[AnswerDifference, ...] = ()
+    length: int = Field(default=0, ge=0, description="Bytes of head's first answer.")
+    kept_base: KeptMemory | None = Field(default=None, description="Null: no time to measure it.")
+    kept_head: KeptMemory | None = None
+    unseen: tuple[str, ...] = Field(
+        default=(), description="Loaded packages whose calls are not seen."
+    )
+    seconds: Amount = Field(default=0.0, description="It took so long, for both sides.")
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs."""
+        return not (self.differ or self.answers or self.leaks)
+
+    @property
+    def leaks(self) -> bool:
+        """Whether head keeps more memory for every request than base."""
+        head, base = self.kept_head, self.kept_base
+        return (
+            head is not None
+            and base is not None
+            and head.course == "constant"
+            and (base.course != "constant" or head.bytes > MORE * base.bytes + ROOM)
+        )
+
+
+MORE: Final = 1.2
+ROOM: Final = 64.0
+"""Bytes per request, beside a fifth, by which a side that keeps memory keeps more than another."""

@@ -1,0 +1,176 @@
+"""Which commit did it: a search over a repository's own commits, by counts first, then by duets.
+
+Every look compares GOOD with a commit. Counts of instructions are exact and take seconds; where
+GOOD and BAD execute the same, duets decide.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from duetbench.core.errors import DuetbenchError, UsageError
+from duetbench.core.metrics import INSTRUCTIONS
+from duetbench.core.units import Interval
+from duetbench.host import git
+from duetbench.host.console import Console
+from duetbench.judge import revisions
+from duetbench.judge.comparison import Contrast, Extent, compare
+from duetbench.judge.duet_loop import Reporter
+from duetbench.project.project import Project
+from duetbench.store.change import Commit, CommitCause, Trait
+from duetbench.store.comparison import CaseComparison, Comparison, Judgement, weight
+
+Look = Callable[[str, float | None], Comparison]
+"""Compares GOOD with a commit: under load for so many seconds, or, with None, by counts alone."""
+
+_SAME: Final = Interval(1.0, 1.0, 1.0)
+
+
+def list_commits(root: Path, good: str, bad: str) -> tuple[Commit, ...]:
+    """List the commits after GOOD up to BAD, oldest first, of a branch merged only the merge.
+
+    Raises UsageError if a name is no commit, or there is none between.
+    """
+    ends = [revisions.resolve(root, name).commit for name in (good, bad)]
+    log = ["log", "--first-parent", "--reverse", "--format=%H %p%x00%s", f"{ends[0]}..{ends[1]}"]
+    commits = []
+    for line in git.ask(root, *log).splitlines():
+        ids, _, subject = line.partition("\0")
+        commit, *parents = ids.split()
+        commits.append(Commit(id=commit, subject=subject, merge=len(parents) > 1))
+    if not commits:
+        raise UsageError(f"no commit is between {good} and {bad}: is {good} the earlier one?")
+    return tuple(commits)
+
+
+def search(
+    project: Project, ends: tuple[str, str], select: str, seconds: float, reporter: Reporter
+) -> CommitCause | None:
+    """Search the commits between GOOD and BAD on this machine, which nothing else may use.
+
+    `select` is a glob over the ids of cases, `seconds` of load are used at most. Raises as
+    `list_commits` and `find`.
+    """
+    quiet = Reporter(Console(quiet=True))
+
+    def look(commit: str, load: float | None) -> Comparison:
+        extent = Extent((select,), seconds=load, counts_only=load is None)
+        return compare(project, Contrast((ends[0], commit)), extent, reporter if load else quiet)
+
+    return find(list_commits(project.root, *ends), look, seconds, reporter.say)
+
+
+def find(
+    commits: Sequence[Commit],
+    look: Look,
+    seconds: float,
+    say: Callable[[str], None],
+) -> CommitCause | None:
+    """Find the commit behind the largest change between GOOD and the last of some commits.
+
+    Args:
+        commits: All after GOOD, oldest first; the last is BAD.
+        look: Compares GOOD with one of them.
+        seconds: Of load, for the whole search, where counts tell nothing.
+        say: Gets a sentence per commit.
+
+    Returns:
+        None if nothing differs that was looked at.
+
+    Raises:
+        DuetbenchError: GOOD and BAD themselves cannot be compared.
+    """
+    each = seconds / (3 + math.ceil(math.log2(len(commits))))
+    load: float | None = None
+    trait = _trait(look(commits[-1].id, None))
+    if trait is None:
+        say(f"both execute the same instructions: duets decide, {each:.0f} s each")
+        load = each
+        trait = _trait(look(commits[-1].id, 2 * each))
+    if trait is None:
+        return None
+    say(f"{len(commits)} commits: which of them changed {trait.metric} of {trait.case}?")
+    shares: dict[int, float] = {-1: 0.0, len(commits) - 1: 1.0}
+    skipped: dict[int, str] = {}
+    good, bad = -1, len(commits) - 1
+    while places := [at for at in range(good + 1, bad) if at not in skipped]:
+        at = min(places, key=lambda place: abs(2 * place - good - bad))
+        try:
+            share = _share(trait, comparison := look(commits[at].id, load))
+            reason = "" if share else _reason(comparison, trait.case)
+        except DuetbenchError as problem:
+            share, reason = None, str(problem)
+        if share and share.ends and share.ends[0] <= 0.5 <= share.ends[1]:
+            low, high = share.ends
+            share, reason = None, f"undecided: {low:.0%} to {high:.0%} of the change"
+        name = f"{commits[at].id[:10]} {commits[at].subject}"
+        if share is None:
+            skipped[at] = reason
+            say(f"{name}: skipped ({reason})")
+            continue
+        shares[at] = share.estimate
+        good, bad = (good, at) if share.estimate > 0.5 else (at, bad)
+        say(f"{name}: {'as BAD' if bad == at else 'as GOOD'} ({share.estimate:.0%} of the change)")
+    return CommitCause(
+        trait=trait,
+        commits=tuple(commits[good + 1 : bad + 1]),
+        share=shares[bad] - shares[good],
+        measured=tuple((commits[at], share) for at, share in sorted(shares.items()) if at >= 0),
+        skipped=tuple((commits[at], reason) for at, reason in sorted(skipped.items())),
+    )
+
+
+def _trait(comparison: Comparison) -> Trait | None:
+    """The case with the largest change, in units of what is material, and the first such figure.
+
+    Counts come first: they are exact, and take seconds. None: nothing changed.
+    """
+    best, found = 0.0, None
+    for case in comparison.cases:
+        moved = [row for row in _rows(case) if row[1].moved and row[1].interval]
+        size = max((weight(row, comparison.method) for _, row in moved), default=0.0)
+        if size > best and (ratio := moved[0][1].ratio):
+            best, found = size, Trait(case=case.case.id, metric=moved[0][0], ratio=ratio)
+    return found
+
+
+def _share(trait: Trait, comparison: Comparison) -> Interval | None:
+    """The share of the change that a commit has: 0 as GOOD, 1 as BAD; None: it has no figure.
+
+    Shares are of logarithms, so that those of successive commits add up.
+    """
+    ratio = _ratio(comparison, trait.case, trait.metric)
+    if ratio is None or ratio.ends is None:
+        return None
+    whole = math.log(trait.ratio)
+    low, high = sorted(math.log(end) / whole for end in ratio.ends)
+    return Interval(math.log(ratio.estimate) / whole, low, high)
+
+
+def _ratio(comparison: Comparison, case: str, metric: str) -> Interval | None:
+    """The ratio of a case; 1 if the change cannot affect it, None if it has none."""
+    entry = _entry(comparison, case)
+    if entry is None:
+        return None if comparison.missing else _SAME
+    return next((row.interval for name, row in _rows(entry) if name == metric), None)
+
+
+def _rows(case: CaseComparison) -> Iterator[tuple[str, Judgement]]:
+    """A case's judgements with their metrics: that of its count is `instructions`."""
+    if case.count is not None:
+        yield INSTRUCTIONS, case.count
+    yield from ((row.metric, row) for row in case.judgements)
+
+
+def _entry(comparison: Comparison, case: str) -> CaseComparison | None:
+    return next((entry for entry in comparison.cases if entry.case.id == case), None)
+
+
+def _reason(comparison: Comparison, case: str) -> str:
+    """Why a comparison has no figure of a case."""
+    entry = _entry(comparison, case)
+    if entry is None:
+        return next((m.reason for m in comparison.missing), "it does not have the case")
+    failures = (words for duet in entry.duets for words in duet.failures("head"))
+    return entry.no_count or next(failures, "") or "nothing was measured"

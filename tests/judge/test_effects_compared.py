@@ -1,0 +1,240 @@
+"""Both sides' answers and effects, compared: what is said first, and what is left out."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bare import QUIET
+from bench import Bench
+from comparing import SAME, comparison_of, judged_case
+from duetbench.judge import answers, effects, preparation, revisions
+from duetbench.judge.pairs import Pair
+from duetbench.judge.preparation import Scope
+from duetbench.project.project import Project
+from duetbench.project.target import Target
+from duetbench.show.comparison_view import make_view
+from duetbench.show.conclusion import exit_code
+from duetbench.store.effects import AnswerDifference, Effects, KeptMemory, RequestEffect
+from repos import commit, work_in
+
+NAMES = [{"name": "a", "at": 1}, {"name": "b", "at": 1}]
+
+
+def reply(body: Any, status: int = 200, kind: str = "application/json", **headers: str) -> Any:
+    text = body if isinstance(body, str) else json.dumps(body)
+    named = [["content-type", kind], *([n.replace("_", "-"), v] for n, v in headers.items())]
+    fields = {"status": status, "headers": named, "length": len(text), "digest": str(hash(text))}
+    return {**fields, "body": text, "cut": False}
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "what"),
+    [
+        (NAMES, [], "head answers 0 rows instead of 2"),
+        ({"items": NAMES, "n": 2}, {"items": NAMES[:1], "n": 1},
+         "head answers 1 rows instead of 2 in $.items"),
+        ({"a": {"b": [1, 2]}}, {"a": {"b": [1, 3]}}, "head answers $.a.b[1] = 3 instead of 2"),
+        ({"a": 1, "b": 2}, {"b": 2}, "head answers without $.a"),
+        ({"b": 2}, {"b": 2, "a": 1}, "head answers with $.a, which is new"),
+        ({"a": 1}, {"a": "1"}, 'head answers $.a = "1" instead of 1'),
+        ("one\ntwo\n", "one\n2\n", 'head answers line 2: "2" instead of "two"'),
+        ("one\ntwo\n", "one\n", "head answers 1 lines instead of 2"),
+    ],
+)  # fmt: skip
+def test_the_first_place_that_differs_is_named(base: Any, head: Any, what: str) -> None:
+    assert answers.difference([reply(base)], [reply(head)]) == (what, False)
+    assert answers.difference([reply(head)], [reply(base)]) not in {None, (what, False)}
+    assert answers.difference([reply(head)] * 3, [reply(head)] * 3) is None
+
+
+@pytest.mark.parametrize(
+    ("head", "what"),
+    [
+        (reply(NAMES, 500), "head answers status 500 instead of 200"),
+        (reply(NAMES, kind="text/html"),
+         "head answers content type text/html instead of application/json"),
+    ],
+)  # fmt: skip
+def test_another_status_or_type_is_broken(head: Any, what: str) -> None:
+    assert answers.difference([reply(NAMES)], [head]) == (what, True)
+
+
+def test_a_header_that_matters_is_compared_and_one_of_the_time_is_not() -> None:
+    base, head = (
+        [reply(NAMES, cache_control=control, date=str(n), x_request_id=str(n)) for n in range(3)]
+        for control in ("no-store", "public")
+    )
+    what = 'head answers header cache-control "public" instead of "no-store"'
+    assert answers.difference(base, head) == (what, False)
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "what"),
+    [
+        ([{"id": 1, "n": 5}, {"id": 2, "n": 5}], [{"id": 3, "n": 5}, {"id": 4, "n": 5}], None),
+        ([{"id": 1, "n": 5}, {"id": 2, "n": 5}], [{"id": 3, "n": 6}, {"id": 4, "n": 6}],
+         "head answers $.n = 6 instead of 5"),
+        ([[1], [1, 2]], [[1, 2, 3], [1]], None),  # rows that come and go
+        (["at 1\nx", "at 2\nx"], ["at 3\nx", "at 4\nx"], None),
+        (["at 1\nx", "at 2\nx"], ["at 3\ny", "at 4\ny"], 'head answers line 2: "y" instead of "x"'),
+    ],
+)  # fmt: skip
+def test_what_differs_within_one_side_is_left_out(
+    base: Sequence[Any], head: Sequence[Any], what: str | None
+) -> None:
+    found = answers.difference([*map(reply, base)], [*map(reply, head)])
+    assert found == (what and (what, False))
+
+
+SQL = RequestEffect(
+    kind="sql",
+    text="SELECT book.id, book.title, book.author_id FROM book WHERE author_id = ?",
+    place="authors, shop/main.py:41",
+    base=0,
+    head=20,
+)
+LEAK = KeptMemory(course="constant", bytes=2_100, place="shop/main.py:12", requests=200)
+NOTHING = KeptMemory(course="none", requests=200)
+
+
+def test_a_report_says_answers_first_then_leaks_then_effects() -> None:
+    """All above the verdicts; an answer with other content decides only where that is asked."""
+    found = Effects(
+        differ=(SQL,),
+        totals={"sql": (2, 21), "log": (1, 1)},
+        answers=(AnswerDifference(what="head answers 0 rows instead of 20", broken=False),),
+        kept_base=NOTHING,
+        kept_head=LEAK,
+    )
+    comparison = comparison_of(judged_case("x/a/py3.14", SAME, effects=found))
+    view = make_view(comparison)
+    parts = (
+        "does different work: head answers 0 rows instead of 20",
+        "leaks: head keeps 2.1 kB for every request (shop/main.py:12)",
+        "sends 21 SQL statements instead of 2",
+        "no change in 1 of 1 cases",
+    )
+    places = [view.headline.index(part) for part in parts]
+    assert places == sorted(places)
+    (section,) = (part for part in view.sections if part.title == "What one request does")
+    first = "+20 × SELECT … FROM book WHERE author_id = ?   authors, shop/main.py:41"
+    assert section.rows[0] == ["SQL statements", "2", "21", first]
+    assert section.lines[0] == ("", "the same on both sides: 1 log record")
+    assert exit_code(comparison) == 0
+    assert exit_code(comparison, same=True) == 1
+
+
+@pytest.mark.parametrize(("broken", "code"), [(True, 1), (False, 0)])
+def test_an_answer_of_another_status_fails(broken: bool, code: int) -> None:
+    answer = AnswerDifference(what="head answers status 500 instead of 200", broken=broken)
+    case = judged_case("x/a/py3.14", SAME, effects=Effects(answers=(answer,)))
+    assert exit_code(comparison_of(case)) == code
+
+
+def test_sides_that_keep_as_much_do_not_differ() -> None:
+    for base, head, leaks in (
+        (LEAK, LEAK, False), (NOTHING, LEAK, True), (LEAK, NOTHING, False), (None, LEAK, False),
+        (LEAK, LEAK.model_copy(update={"bytes": 4_000}), True),
+    ):  # fmt: skip
+        assert Effects(kept_base=base, kept_head=head).leaks is leaks
+
+
+ITEMS = """\
+import sqlite3, time, uuid, os
+
+db = sqlite3.connect(":memory:", check_same_thread=False)
+db.execute("create table item (id integer, owner integer)")
+db.executemany("insert into item values (?, ?)", [(n, n % 3) for n in range(12)])
+STARTED = time.time()
+
+
+def find():
+    times = {"at": time.time(), "id": str(uuid.uuid4()), "pid": os.getpid(), "up": STARTED}
+    owners = [row[0] for row in db.execute("select distinct owner from item order by owner")]
+    return {"items": rows(owners), **times}
+
+
+def rows(owners):
+    return [row[0] for row in db.execute("select id from item where owner in (0, 1, 2)")]
+"""
+LAZY = """
+def rows(owners):
+    return [i for o in owners for (i,) in db.execute(f"select id from item where owner = {o}")]
+"""
+NONE = "\n\ndef rows(owners):\n    return []\n"
+MAIN = """\
+import json
+
+import items
+
+
+def app(environ, start_response):
+    body = json.dumps(items.find()).encode()
+    start_response("200 OK", [("content-type", "application/json")])
+    return [body]
+"""
+
+
+@pytest.fixture
+def pairs(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Sequence[Pair]]]:
+    """A repository whose application is at its top, and pairs of two versions of a module."""
+    assert bench.folder == tmp_path
+    project = '[project]\nname = "shop"\nversion = "0.1"\nrequires-python = ">=3.11"\n'
+    files = {"pyproject.toml": project, ".python-version": "3.14\n", "main.py": MAIN}
+    root = work_in(tmp_path / "shop", {**files, "items.py": ITEMS}, monkeypatch)
+    with revisions.copies() as copies:
+
+        def prepare(base: str, head: str) -> Sequence[Pair]:
+            for text in (base, head):
+                commit(root, "A version", **{"items.py": text})
+            target = Target.model_validate({"app": "main:app", "requests": ("GET /items",)})
+            scope = Scope("quick", (), tmp_path / "logs", QUIET, copies)
+            return preparation.of_revisions(Project(root, target), "HEAD~1", None, scope).pairs
+
+        yield prepare
+
+
+@pytest.mark.real
+def test_both_sides_of_a_repository_are_compared(pairs: Callable[..., Sequence[Pair]]) -> None:
+    """Times, ids and what a process has once differ on equal sides: they are no difference."""
+    seen = effects.observe(pairs(ITEMS, f"{ITEMS}# the same\n"))
+    assert not seen.reasons
+    (same,) = seen.effects.values()
+    assert same.same, same
+    assert same.totals["sql"] == (2, 2)
+    lazy = ITEMS.replace("def rows", "def once") + LAZY
+    for base, head, times in ((ITEMS, lazy, (2, 4)), (lazy, ITEMS, (4, 2))):
+        (found,) = effects.observe(pairs(base, head)).effects.values()
+        assert found.totals["sql"] == times
+        assert not found.leaks
+        (answer,) = found.answers  # by owner, and so in another order
+        assert answer.what.startswith("head answers $.items[1] = ")
+    (found,) = effects.observe(pairs(ITEMS, ITEMS + NONE)).effects.values()
+    (answer,) = found.answers
+    assert (answer.what, answer.broken) == ("head answers 0 rows instead of 12 in $.items", False)
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "words"),
+    [
+        (LEAK, LEAK, "both keep memory: head keeps 2.1 kB for every request (shop/main.py:12)"),
+        (None, LEAK, "head keeps 2.1 kB for every request (shop/main.py:12): there was no time"),
+        (LEAK, None, "base keeps 2.1 kB for every request (shop/main.py:12): there was no time"),
+        (LEAK, NOTHING, ""),
+    ],
+)
+def test_memory_that_one_side_keeps_is_no_news_without_the_other(
+    base: KeptMemory | None, head: KeptMemory | None, words: str
+) -> None:
+    case = judged_case("x/a/py3.14", SAME, effects=Effects(kept_base=base, kept_head=head))
+    view = make_view(comparison_of(case))
+    assert "keeps" not in view.headline
+    (section,) = (part for part in view.sections if part.title == "What one request does")
+    said = " ".join(line for _, line in section.lines)
+    assert words in said
+    assert ("keeps" in said) is bool(words)

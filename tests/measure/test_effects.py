@@ -1,0 +1,187 @@
+"""What one request does: effects that are known from reading small applications."""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from duetbench.judge.effects import compare
+from duetbench.measure.effects.observation import Activity
+from duetbench.project.project import Project
+from effects import WAYS, seen, source
+
+DATABASE: Final = """
+import sqlite3
+db = sqlite3.connect(":memory:", check_same_thread=False)
+db.execute("create table book (id integer primary key, author integer, title text)")
+db.executemany("insert into book (author, title) values (?, 'x')", [(n,) for n in range(20)])
+db.commit()
+"""
+PLAIN: Final = "pass"
+
+# Of each kind: what the module does first, what base's and head's requests do, how often each
+# does it, and a part of its text.
+EFFECTS: Final = {
+    "sql": (
+        DATABASE,
+        "rows = list(db.execute('select id from book where author in (1, 2, 3)'))",
+        "for n in range(20):\n    list(db.execute(f'select id from book where author = {n}'))",
+        (1, 20), "select id from book where author = ?",
+    ),
+    "transaction": (
+        DATABASE, PLAIN, "db.execute('update book set title = 1')\ndb.commit()",
+        (0, 2), "COMMIT",
+    ),
+    "connect": (
+        "import sqlite3", PLAIN, "sqlite3.connect(':memory:').close()", (0, 1), "sqlite :memory:",
+    ),
+    "call": (
+        (
+            "import http.client, socket, threading\n"
+            "server = socket.create_server(('127.0.0.1', 0))\nport = server.getsockname()[1]\n"
+            "def accept():\n    while True:\n        server.accept()[0].close()\n"
+            "threading.Thread(target=accept, daemon=True).start()"
+        ),
+        PLAIN,
+        (
+            "for _ in range(2):\n    h = http.client.HTTPConnection('127.0.0.1', port)\n"
+            "    h.request('PUT', '/orders/7')\n    h.close()"
+        ),
+        (0, 2), "PUT 127.0.0.1",
+    ),
+    "read": ("", PLAIN, "open(__file__).close()\nopen(__file__).close()", (0, 2), "shop.py"),
+    "write": ("", PLAIN, "open('/dev/null', 'w').close()", (0, 1), "/dev/null"),
+    "process": (
+        "import subprocess", PLAIN, "subprocess.run(['true'])", (0, 1), "true",
+    ),
+    "thread": (
+        "import threading",
+        "threads = []",
+        "t = threading.Thread(target=len, args=('',), name='helper')\nt.start()\nt.join()",
+        (0, 1), "helper",
+    ),
+    "log": (
+        "import logging\nlog = logging.getLogger('shop')\nlog.setLevel('INFO')",
+        "log.info('order %s', 7)\nlog.debug('no record of it')",
+        "for n in range(20):\n    log.info('order %s', n)",
+        (1, 20), "INFO shop: order %s",
+    ),
+    "exception": (
+        "",
+        "{}.get('a')",
+        "for _ in range(3):\n    try:\n        {}['a']\n    except KeyError:\n        pass",
+        (0, 3), "KeyError",
+    ),
+    "import": (
+        "", PLAIN, "try:\n    import not_here\nexcept ImportError:\n    pass", (0, 1), "not_here",
+    ),
+    "first import": ("", PLAIN, "import this_day", (0, 1), "this_day"),
+    "collect": ("import gc", PLAIN, "gc.collect()", (0, 1), "generation 2"),
+    "function": (
+        "def tiny(): pass", "tiny()", "for _ in range(200): tiny()", None, "tiny 1 → 200",
+    ),
+    "peak": (
+        "", "bytes(1_000)", "bytes(1_000_000)", None, "",
+    ),
+}  # fmt: skip
+PYTHONS: Final = ("3.14", "3.14t", "this")
+
+
+def executable(python: str) -> Path:
+    if python == "this":  # 3.11, which has no `sys.monitoring`
+        return Path(sys.executable)
+    return Project.here().interpreter(python).executable
+
+
+def observe(
+    tmp_path: Path, way: str, python: str, before: str, *works: str, seconds: float = 0.3
+) -> list[Activity]:
+    """Observe an application for each of some works, its memory for some seconds."""
+    folder = tmp_path / "side"
+    folder.mkdir()
+    (folder / "this_day.py").write_text("")
+    interface = "wsgi" if way == "wsgi" else "asgi"
+    return [
+        seen(folder, source(work, way, before), executable(python), interface, seconds)  # type: ignore[arg-type]
+        for work in works
+    ]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("kind", "way", "python"),
+    [
+        (kind, WAYS[(turn + index) % 3], python)
+        for turn, kind in enumerate(EFFECTS)
+        for index, python in enumerate(PYTHONS)
+        if (kind, python) != ("exception", "this")
+    ],
+)
+def test_each_effect_is_found_alone_and_in_both_directions(
+    kind: str, way: str, python: str, tmp_path: Path
+) -> None:
+    before, base, head, times, text = EFFECTS[kind]
+    old, new = observe(tmp_path, way, python, before, base, head)
+    for first, second, figures in ((old, new, times), (new, old, times and times[::-1])):
+        effects = compare(first, second)
+        assert not effects.answers
+        found = {effect.kind: effect for effect in effects.differ}
+        assert kind in found, (effects, first.events[0], second.events[0])
+        if figures:
+            assert effects.totals[kind] == figures
+        whole = {e.text for e in effects.differ if e.kind == kind}
+        assert figures is None or any(text in words for words in whole), whole
+        if kind not in {"peak", "function", "first import"}:
+            assert any(e.place.startswith("work, shop.py:") for e in effects.differ), found
+    for side in (old, new):
+        assert compare(side, side).same
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_leak_has_its_size_and_its_line_and_a_cache_is_none(
+    way: str, python: str, tmp_path: Path
+) -> None:
+    before = (
+        "import functools, itertools\nKEPT = []\nCOUNT = itertools.count()\n"
+        "@functools.lru_cache(100_000)\ndef page(number): return bytes(2_000)\n"
+    )
+    works = "bytes(2_000)", "KEPT.append(bytes(2_000))", "page(next(COUNT))"
+    plain, leak, cache = observe(tmp_path, way, python, before, *works, seconds=2)
+    effects = compare(plain, leak)
+    assert effects.leaks
+    assert not compare(leak, plain).leaks
+    assert not compare(leak, leak).leaks
+    kept = effects.kept_head
+    assert kept is not None
+    assert kept.course == "constant"
+    assert 2_033 <= kept.bytes < 2_100  # an object of 2,033 bytes, and its place in the list
+    line = source(works[1], way, before).splitlines().index(f"    {works[1]}") + 1
+    assert kept.place == f"shop.py:{line}"
+    fills = compare(plain, cache).kept_head
+    assert fills is not None
+    assert (fills.course, fills.place) == ("fills", "cache of page, 100000 at most")
+    assert plain.kept is not None
+    assert (plain.kept["course"], plain.kept["bytes"]) == ("none", 0)
+
+
+@pytest.mark.real
+def test_a_task_that_a_request_leaves_behind_is_counted(tmp_path: Path) -> None:
+    works = PLAIN, "TASKS.append(asyncio.ensure_future(asyncio.sleep(3_600)))"
+    old, new = observe(tmp_path, "asgi", "3.14", "TASKS = []", *works)
+    for first, second, figures in ((old, new, (0, 1)), (new, old, (1, 0))):
+        totals = compare(first, second).totals
+        assert totals["task"] == totals["tasks left"] == figures
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("way", WAYS)
+def test_what_differs_from_request_to_request_is_not_compared(way: str, tmp_path: Path) -> None:
+    before = f"{DATABASE}import itertools\nCOUNT = itertools.count()\n"
+    works = "next(COUNT)", "for _ in range(next(COUNT) % 5):\n    db.execute('select 1')"
+    old, new = observe(tmp_path, way, "3.14", before, *works)
+    effects = compare(old, new)
+    assert "sql" not in {effect.kind for effect in effects.differ}
+    assert "in head" in effects.unsteady["sql"]

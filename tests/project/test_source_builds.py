@@ -1,0 +1,219 @@
+"""The script that builds what cannot be downloaded, and how set-up starts it or another program."""
+
+import hashlib
+import io
+import re
+import shutil
+import tarfile
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+import build_from_source
+from bare import NOBODY, QUIET, Programs
+from duetbench.core.errors import SetupError
+from duetbench.host import paths
+from duetbench.host.console import Narrator
+from duetbench.project import source_builds, tools
+from duetbench.project.project import Project
+from duetbench.project.schema import OhaSpec
+
+RECIPE: Final[dict[str, Any]] = {
+    "program": "cpython", "name": "3.14t", "version": "3.14.7", "free_threaded": True, "jit": False,
+    "archive": "pool/python.tar", "cflags": "-O3", "configure": ("--without-x",), "llvm": (),
+    "sha256": hashlib.sha256(b"source").hexdigest(),
+}  # fmt: skip
+
+CONFIGURE: Final = """#!/bin/sh
+for word; do case $word in --prefix=*) home=${word#*=};; esac; done
+printf 'all:\\n\\techo "$(CFLAGS) %s" >program\\ninstall:\\n\\tmkdir -p $(DESTDIR)%s/bin\\n' \\
+    "$*" "$home" >Makefile
+printf '\\tcp program $(DESTDIR)%s/bin/python\\n' "$home" >>Makefile
+"""
+"""A source whose program is a text: the options that built it."""
+
+CARGO: Final = """
+for word; do last=$word; [ "$word" = 1.16.0 ] && version=$word; done
+/bin/mkdir "$last/bin" && printf '#!/bin/sh\\necho oha %s' "$version" >"$last/bin/oha"
+/bin/chmod +x "$last/bin/oha"
+"""
+
+
+@pytest.fixture
+def oha(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> OhaSpec:
+    """The load generator, of which nothing can be downloaded, and the cache is empty."""
+    monkeypatch.setenv(tools.RELEASES, "")
+    monkeypatch.setenv("CARGO_HOME", str(empty_cache / "cargo"))
+    return Project.here().configuration.oha
+
+
+def test_the_script_builds_cpython_for_its_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the recipe's flags alone, whatever those of an outer make are; only the result stays."""
+    source = tmp_path / "source.tar"
+    with tarfile.open(source, "w") as out:
+        entry = tarfile.TarInfo("Python-3.14.7/configure")
+        entry.size, entry.mode = len(CONFIGURE), 0o755
+        out.addfile(entry, io.BytesIO(CONFIGURE.encode()))
+    monkeypatch.setenv(source_builds.ARCHIVE, str(source))
+    monkeypatch.setenv("MAKEFLAGS", "--dry-run")
+    folder, home = tmp_path / "folder", tmp_path / "home"
+    folder.mkdir()
+    sha256 = hashlib.sha256(source.read_bytes()).hexdigest()
+    request = {**RECIPE, "home": str(home), "sha256": sha256}
+    log = tmp_path / "log"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    source_builds.build(request, folder, log=log, tick=print)
+    assert [path.name for path in folder.iterdir()] == ["bin"]
+    text = (folder / "bin" / "python").read_text()
+    assert text == f"-O3 -q --prefix={home} --without-x --disable-gil\n"
+
+
+def test_the_script_builds_oha(oha: OhaSpec, programs: Programs) -> None:
+    """By the cargo of PATH, in the pinned version; a failing one's words are in the sentence."""
+    programs.write("cargo", "echo error: no such crate; exit 101")
+    with pytest.raises(SetupError, match=r"building oha 1\.16\.0 failed .*: error: no such crate"):
+        tools.build_oha(oha, QUIET)
+    programs.write("cargo", CARGO)
+    tools.build_oha(oha, QUIET)
+    assert tools.version(tools.find_oha(oha)) == "1.16.0"
+    assert tools.oha_origin(tools.find_oha(oha)) == "source"
+
+
+def test_another_program_builds_instead(
+    oha: OhaSpec, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names what is missing, or fills the folder; one that is not there is told."""
+    monkeypatch.setenv(source_builds.BUILDER, str(programs.folder / "builder"))
+    (sentence,) = tools.oha_faults(oha)
+    assert "No such file" in sentence
+    assert f"set {source_builds.BUILDER} to a program that builds it" in sentence
+    programs.write(
+        "builder", f'[ "$1" = build ] || {{ echo a disk; exit; }}\nversion=1.16.0{CARGO}'
+    )
+    assert tools.oha_faults(oha) == ["a disk"]
+    with pytest.raises(SetupError, match=r"^a disk$"):
+        tools.ensure_oha(oha, QUIET)
+    tools.build_oha(oha, QUIET)
+    assert tools.oha_fault(oha, tools.oha_place(oha)) is None
+
+
+def test_without_the_script_a_sentence_says_what_to_do(
+    oha: OhaSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where duetbench is installed from its wheel."""
+    monkeypatch.setattr(paths, "SOURCE_BUILDER", Path("/nowhere"))
+    with pytest.raises(
+        SetupError, match=r"^oha 1\.16\.0 cannot be downloaded: .*DUETBENCH_BUILDER"
+    ):
+        tools.ensure_oha(oha, QUIET)
+
+
+def test_the_oha_of_path_is_taken_if_it_is_the_pinned_version(
+    oha: OhaSpec, programs: Programs, narrator: Narrator, heard: io.StringIO
+) -> None:
+    """Of the release's own program that is known; another version is left alone."""
+    programs.write("oha", "echo oha 1.15.0")
+    assert not tools.fetch_oha(oha, narrator)
+    assert "it is built from source" in heard.getvalue()
+    programs.write("oha", "echo oha 1.16.0")
+    assert tools.fetch_oha(oha, narrator)
+    assert f"duetbench uses {programs.folder}/oha" in heard.getvalue()
+    assert tools.oha_origin(tools.find_oha(oha)) == "source"
+
+    shutil.rmtree(tools.oha_place(oha))
+    digest = hashlib.sha256((programs.folder / "oha").read_bytes()).hexdigest()
+    pinned = oha.model_copy(update={"prebuilt": {"oha-linux-amd64": digest}})
+    assert tools.fetch_oha(pinned, narrator)
+    assert tools.oha_origin(tools.find_oha(pinned)) == "prebuilt"
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        ("", r"^cargo is needed to build the load generator oha.*Rust"),
+        ("echo cargo 1.63.0", r"needs Rust 1\.88 or newer, found .*/cargo: 1\.63\.0\. With rustup"),
+        ("exit 1", r"found .*/cargo: it does not say its version\. With rustup"),
+        ("echo cargo '1.101.0-beta.2 (f2d3ce0bd 2026-03-21)'", ""),
+    ],
+)
+def test_a_rust_that_is_missing_or_too_old(programs: Programs, says: str, told: str) -> None:
+    """With what is needed, which the documentation names as well, and what to do."""
+    if says:
+        programs.write("cargo", says)
+    found = list(build_from_source.no_rust("1.16.0"))
+    assert re.search(told, found[0]) if told else found == []
+    page = paths.project_root() / "docs" / "install.md"
+    assert f"cargo (Rust ≥ {build_from_source.RUST})" in page.read_text("utf-8")
+
+
+def test_a_full_disk_is_told_before_a_build(
+    tmp_path: Path, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs.write("cc", "exit 0")
+    programs.write("make", "exit 0")
+    monkeypatch.setattr(build_from_source, "ROOM_GB", 1e9)
+    (sentence,) = build_from_source.check({**RECIPE, "cache": str(tmp_path / "none")})
+    assert "GB free, and building needs 1e+09 GB: make room" in sentence
+
+
+def test_another_crate_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crate = tmp_path / "registry" / "cache" / "index" / "oha-1.16.0.crate"
+    crate.parent.mkdir(parents=True)
+    crate.write_bytes(b"something else")
+    monkeypatch.setenv("CARGO_HOME", str(tmp_path))
+    with pytest.raises(SystemExit, match="expected SHA-256 0, found "):
+        build_from_source.require_crate("1.16.0", "0")
+
+
+def fetched(tmp_path: Path) -> Path:
+    """Ask for an archive with the content `source`."""
+    return build_from_source.source_archive({**RECIPE, "cache": str(tmp_path)})
+
+
+def test_archive_from_a_path_is_taken_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the pinned checksum only, else both are told; once kept it is not needed again."""
+    given = tmp_path / "given.tar"
+    given.write_bytes(b"tampered")
+    monkeypatch.setenv(source_builds.ARCHIVE, str(given))
+    with pytest.raises(SystemExit, match=r"expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}"):
+        fetched(tmp_path)
+    assert [p.name for p in (tmp_path / "downloads").iterdir()] == [".python.tar.lock"]
+    given.write_bytes(b"source")
+    kept = fetched(tmp_path)
+    assert kept.read_bytes() == b"source"
+    given.unlink()
+    assert fetched(tmp_path) == kept
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_archive_comes_from_the_mirrors_of_apt(
+    tmp_path: Path, httpserver: HTTPServer, programs: Programs
+) -> None:
+    """The bases that apt names are tried, security archives last, until one has it.
+
+    Some machines, as GitHub's, name a file that lists them, with their priorities. Where none has
+    it the sentence says what was tried, how it ended, and that a copy can be named.
+    """
+    remedy = f"set {source_builds.ARCHIVE} to a copy"
+    with pytest.raises(SystemExit, match=f"{remedy}.*apt names no mirror"):
+        fetched(tmp_path)
+    address = httpserver.url_for("")
+    tried = f"echo {address}/none/; echo {NOBODY}/debian/"
+    httpserver.expect_request("/none/pool/python.tar").respond_with_data(b"", status=404)
+    programs.write("apt-get", tried)
+    with pytest.raises(SystemExit, match=f"{remedy}.*answered 404.*no connection"):
+        fetched(tmp_path)
+
+    httpserver.expect_request("/debian/pool/python.tar").respond_with_data(b"source")
+    names = ("debian-security/", "other", "debian/", "debian/")
+    programs.write("apt-get", "; ".join(f"echo {address}/{name}" for name in names))
+    assert build_from_source.mirrors() == (
+        f"{address}/other", f"{address}/debian/", f"{address}/debian-security/",
+    )  # fmt: skip
+    assert fetched(tmp_path).read_bytes() == b"source"

@@ -1,0 +1,79 @@
+"""Which commit did it: the search by shares of a change, held to known ones."""
+
+import math
+from typing import Final
+
+import pytest
+
+from comparing import CPU, comparison_of, judged_case
+from duetbench.core.errors import SetupError
+from duetbench.core.model import Verdict
+from duetbench.show.change import commit_lines
+from duetbench.store.change import Commit, CommitCause
+from duetbench.store.comparison import Comparison, Judgement
+from duetbench.trend import commit_search
+
+COMMITS: Final = tuple(
+    Commit(id=f"{number:040x}", subject=f"change {number}") for number in range(1, 41)
+)
+CASE: Final = "shop/items/py3.14/c64"
+
+
+def compared(ratio: float, half: float = 0.01) -> Comparison:
+    """A comparison of a case whose CPU moved by a ratio, with ends at a relative distance."""
+    verdict = Verdict.NO_CHANGE if abs(math.log(ratio)) < half else Verdict.SLOWER
+    low, high = ratio * (1 - half), ratio * (1 + half)
+    judgement = Judgement(metric=CPU, verdict=verdict, ratio=ratio, low=low, high=high, duets=8)
+    return comparison_of(judged_case(CASE, judgement))
+
+
+def search(ratios: dict[int, float], half: float = 0.01) -> tuple[CommitCause | None, list[str]]:
+    """Search among forty commits; each multiplies the CPU from its number on by its ratio."""
+    heard: list[str] = []
+
+    def look(commit: str, load: float | None) -> Comparison:
+        number = int(commit, 16)
+        if load is None:  # counts of both are the same
+            return compared(1.0)
+        if number in {20, 21}:
+            raise SetupError("it does not start")
+        return compared(math.prod(size for at, size in ratios.items() if at <= number), half)
+
+    return commit_search.find(COMMITS, look, 600.0, heard.append), heard
+
+
+@pytest.mark.parametrize("number", [1, 2, 19, 23, 27, 39, 40])
+def test_the_commit_is_named(number: int) -> None:
+    cause, heard = search({number: 1.5})
+    assert cause is not None
+    assert [commit.subject for commit in cause.commits] == [f"change {number}"]
+    assert cause.share == pytest.approx(1.0)
+    assert len(heard) <= 2 + 9  # of forty commits, of which two are skipped
+
+
+def test_commits_that_do_not_start_are_not_told_apart() -> None:
+    cause, _ = search({21: 0.5})
+    assert cause is not None
+    assert [commit.subject for commit in cause.commits] == ["change 20", "change 21", "change 22"]
+    assert {commit.subject: reason for commit, reason in cause.skipped} == {
+        "change 20": "it does not start", "change 21": "it does not start",
+    }  # fmt: skip
+    assert commit_lines(cause, "v1", "main")[0].startswith("one of 3 commits: ")
+
+
+def test_a_commit_that_did_two_thirds_is_not_called_all_of_it() -> None:
+    """Ln 1.5 / ln (1.5 · 1.2) = 0.69."""
+    cause, _ = search({12: 1.5, 33: 1.2})
+    assert cause is not None
+    assert [commit.subject for commit in cause.commits] == ["change 12"]
+    assert cause.share == pytest.approx(0.69, abs=0.005)
+    assert "that is 69% of the change; other commits did the rest" in commit_lines(cause, "a", "b")
+
+
+def test_what_no_look_decides_is_skipped_and_what_never_moved_has_no_cause() -> None:
+    """The ends of a look, 30 % off, hold half of a change of 50 %: ln 1.22."""
+    assert search({})[0] is None
+    cause, heard = search({10: 1.25, 20: 1.2}, half=0.3)
+    assert cause is not None
+    assert any("undecided: " in line for line in heard)
+    assert len(cause.commits) > 1
