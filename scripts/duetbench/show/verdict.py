@@ -178,14 +178,15 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
         return next(notes, f"{NOTHING}: the change cannot have touched any measured case.")
     requests, inside = ([row for row in rows if bool(row.metric) is kind] for kind in (True, False))
     exact = [*effects.news(comparison)]
-    parts = [part for part in exact if part[0] != effects.LEAST]
-    leaks = [] if any(mark == effects.LEAKS for mark, _ in parts) else _leaks(comparison)
-    parts += [*leaks, *_broken(comparison, rows), *_moves(comparison, requests)]
-    parts += [*_executed(comparison, rows), *(part for part in exact if part not in parts)]
+    first = [part for part in exact if part[0] != effects.LEAST]
+    leaks = [] if any(mark == effects.LEAKS for mark, _ in first) else _leaks(comparison)
+    measured = [*leaks, *_broken(comparison, rows), *_moves(comparison, requests)]
+    measured += _executed(comparison, rows)
     # Benchmarks in process time a part of what requests do.
     if not of_groups(requests, *MOVED):
-        parts += [*_moves(comparison, inside)] or [*_joint(comparison)]
-    if not [mark for mark, _ in parts if mark != effects.LEAST]:
+        measured += [*_moves(comparison, inside)] or [*_joint(comparison)]
+    parts = [*first, *measured, *(part for part in exact if part not in first)]
+    if not measured:
         parts += [*_slight(comparison, rows)] or [*_same(comparison, rows)]
     parts += _open(comparison, rows)
     (mark, sentence), *others = parts or [("?", "not judged")]
