@@ -81,7 +81,10 @@ SyntaxError: '(' was never closed""",
   File "/usr/lib/python3.14/importlib/__init__.py", line 88, in import_module
   File "/tmp/duetbench-launch-x1/copy/web/main.py", line 3, in <module>
 ImportError: cannot import name 'x' from 'web' (/tmp/tmpwq12ab/copy/web/__init__.py)""",
-            "ImportError: cannot import name 'x' from 'web' (web/__init__.py) (web/main.py, line 3)",
+            (
+                "ImportError: cannot import name 'x' from 'web' (web/__init__.py) (web/main.py, "
+                "line 3)"
+            ),
         ),
         (
             """Traceback (most recent call last):

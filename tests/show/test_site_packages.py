@@ -99,7 +99,7 @@ def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:
     assert f"{on} 3.14t (free-threaded), 128 connections ▼ slower +9 %" in release
     still = text("fastapi/0.10.0")
     assert f"Not decided; detectable: 4.3 % {on} 3.14t (free-threaded), 128 connections" in still
-    unmoved = "= no change 0.0 % −0.7…+0.7 % could see 1.4 %"
+    unmoved = "= no change 0.00 % −0.69…+0.69 % could see 1.4 %"
     assert f"No change {on} 3.14, 128 connections {unmoved}" in still
     assert "The first release that was measured there" in text("fastapi/0.9.0")
     assert "the cause of the changes below" in text("granian/2.8.7")
