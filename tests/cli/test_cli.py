@@ -17,7 +17,8 @@ import duetbench.cli
 import observatory.cli
 from duetbench import __version__
 from duetbench.cli import CLOSED_PIPE, app
-from duetbench.cli.verbs import APPLICATION, CI, PANELS, VERBS, Verb
+from duetbench.cli.target_options import APPLICATION
+from duetbench.cli.verbs import CI, PANELS, VERBS, Verb
 from duetbench.core.errors import EXIT_CODES, DuetbenchError
 from duetbench.host import signals
 from goldens import assert_golden
@@ -40,6 +41,7 @@ _PROGRAMS: Final = {
         observatory.cli.PANELS,
     ),
 }
+_OF_TARGET: Final = ("options", "side_options", "target_options")
 _OWN: Final = re.compile(r"(?:duetbench|observatory)\.cli\.")
 
 
@@ -96,6 +98,7 @@ def test_the_version_waits_for_no_verb() -> None:
     [
         (("duetbench", "--help"), ()),
         (("observatory", "--help"), ()),
+        (("duetbench", "compare", "--help"), ("compare", *_OF_TARGET)),
         (("duetbench", "show", "--help"), ("options", "show")),
         (("observatory", "history", "pull", "--help"), ("history",)),
     ],

@@ -19,10 +19,11 @@ from duetbench.core.errors import UsageError
 from duetbench.github import actions, comments, event, proposals
 from duetbench.github.event import NONE
 from duetbench.github.proposals import Upgrade
+from duetbench.judge.repetition import rebuilt
 from duetbench.store import files
 from duetbench.store.attribution import APPLICATION, Attribution, Function
 from duetbench.store.change import Cause, Effect, Release, Share
-from duetbench.store.comparison import Comparison, Coverage, PackageChange, rebuilt
+from duetbench.store.comparison import Comparison, Coverage, PackageChange
 from foreign import BASE, HEAD, comparison
 from repos import commit, git
 from steps import Step

@@ -335,10 +335,10 @@ def test_settings_are_compared_on_the_same_files(repository: Path, tmp_path: Pat
         both = affected.find(preparation.of_settings(project, base, head, scope))
         assert (both.cross, both.head.record.kind) == (True, "setting")
         recorded = (both.base.record.settings, both.head.record.settings)
-        assert recorded == tuple({"server": setting.server} for setting in (base, head))
+        assert recorded == tuple(setting.values for setting in (base, head))
         return [(pair.base.case.id, pair.case.id, pair.reason) for pair in both.pairs]
 
-    uvicorn, granian = Setting(server="uvicorn"), Setting(server="granian")
+    uvicorn, granian = Setting({"server": "uvicorn"}), Setting({"server": "granian"})
     one, two = JSON, JSON.replace("w1/c128", "w2/c256")
     reason = r"granian 2.8.7 instead of uvicorn 0.54.0"
     # The nights declare the first on uvicorn, too; WSGI is nothing that it serves.
@@ -347,7 +347,7 @@ def test_settings_are_compared_on_the_same_files(repository: Path, tmp_path: Pat
     back = "uvicorn 0.54.0 instead of granian 2.8.7"
     assert pairs(granian, uvicorn) == [(head, base, back) for base, head, _ in served]
 
-    both = preparation.of_settings(project, Setting(workers=1), Setting(workers=2), scope)
+    both = preparation.of_settings(project, Setting({"workers": 1}), Setting({"workers": 2}), scope)
     assert {(p.base.case.workers, p.case.workers, p.unequal) for p in both.pairs} == {(1, 2, True)}
     flask = [pair for pair in both.pairs if "wsgi-json" in pair.case.id]
     assert {(pair.base.case.slots, pair.case.slots) for pair in flask} == {(64, 128)}
@@ -362,10 +362,14 @@ def test_settings_are_compared_on_the_same_files(repository: Path, tmp_path: Pat
     for base, head, sentence in (
         (
             granian,
-            Setting(server="hypercorn"),
+            Setting({"server": "hypercorn"}),
             "hypercorn: the lock of stack current has no hypercorn",
         ),
-        (Setting(threads=1), Setting(threads=4), "selects no case of 1 thread or 4 threads"),
+        (
+            Setting({"threads": 1}),
+            Setting({"threads": 4}),
+            "selects no case of 1 thread or 4 threads",
+        ),
     ):
         only = replace(scope, select=(f"{JSON}*",))
         with pytest.raises(UsageError, match=sentence):

@@ -226,7 +226,10 @@ def test_gunicorn_gets_the_workers_that_the_repository_starts_it_with(
 @pytest.mark.real
 def test_two_servers_are_in_one_environment(project: Project, scope: Scope) -> None:
     """Both sides have the same packages, with what either server needs."""
-    servers = Setting(server="uvicorn", loop="uvloop"), Setting(server="granian", loop="asyncio")
+    servers = (
+        Setting({"server": "uvicorn", "loop": "uvloop"}),
+        Setting({"server": "granian", "loop": "asyncio"}),
+    )
     made = deployment.working(project, QUIET, scope.copies, settings=servers)
     both = preparation.of_settings(made, *servers, scope)
     (pair,) = both.pairs
@@ -240,7 +243,7 @@ def test_two_servers_are_in_one_environment(project: Project, scope: Scope) -> N
     assert both.base.record.label == f"uvicorn {versions['uvicorn']}, uvloop"
     assert both.head.record.label == f"granian {versions['granian']}, asyncio"
     with pytest.raises(UsageError, match="--threads 2: expected blocking threads for wsgi"):
-        preparation.of_settings(made, Setting(threads=2), Setting(threads=4), scope)
+        preparation.of_settings(made, Setting({"threads": 2}), Setting({"threads": 4}), scope)
 
 
 @pytest.mark.real

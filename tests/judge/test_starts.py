@@ -19,6 +19,7 @@ from duetbench.judge import session
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Starts
 from duetbench.judge.pairs import Pair, Sides, starting
+from duetbench.judge.repetition import command, rebuilt
 from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.judge.session import Question
@@ -34,7 +35,7 @@ from duetbench.show.change import AttributionText
 from duetbench.show.comparison_view import make_view
 from duetbench.show.conclusion import exit_code
 from duetbench.store.attribution import APPLICATION
-from duetbench.store.comparison import Comparison, Duet, Judgement, command, rebuilt
+from duetbench.store.comparison import Comparison, Duet, Judgement
 from duetbench.store.files import Journal
 from fake_sessions import FakeInstruments, SilentReporter, make_pairs, side
 from observatory.trend.anchored import Head, Precision, run_duets

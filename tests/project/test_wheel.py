@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -19,7 +20,7 @@ from bench import PROJECT
 from duetbench import __version__
 from duetbench.host import command
 from duetbench.project import configuration
-from repos import git
+from repos import borrow_cache, commit, git
 
 _EVERY_VERB: Final = """
 from typer.main import get_group
@@ -167,3 +168,39 @@ def test_the_machine_is_looked_at_without_a_checkout(installed: Installed) -> No
     assert "CPython 3" not in done.stdout
     assert "Stacks" not in done.stdout
     assert "make setup" not in done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.real
+def test_an_application_is_measured_without_a_checkout(
+    installed: Installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Verbs of the README, typed in a repository of somebody's own with two commits."""
+    borrow_cache(tmp_path / "cache", monkeypatch)
+    root = tmp_path / "bare"
+    shutil.copytree(PROJECT / "tests" / "projects" / "bare", root)
+    git(root, "init", "--quiet", "--initial-branch=main")
+    source = (root / "bare.py").read_text("utf-8")
+    commit(root, "As it was")
+    slower = source.replace("    token = f", "    sum(range(3000))\n    token = f")
+    (root / "bare.py").write_text(slower, "utf-8")
+    commit(root, "Slower")
+    of_network = ("UV_", "SSL_", "HTTP", "NO_PROXY", "http", "no_proxy")
+    env = {name: value for name, value in os.environ.items() if name.startswith(of_network)}
+    env |= {"PATH": os.environ["PATH"], "BARE_TOKEN": "for-tests"}
+    env["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    at = Installed(installed.bin, root)
+    app = ("--app", "bare:app", "--env", "BARE_TOKEN", "--path", "/x", "--expect-status", "401")
+    words: dict[str, tuple[tuple[str, ...], set[int]]] = {
+        "run": ((*app, "--seconds", "1"), {0}),
+        "show": (("latest",), {0}),
+        "init": (("--app", "bare:app"), {0}),
+        "doctor": ((), {0, 1}),
+    }
+    if shutil.which("valgrind"):
+        words["compare"] = (("HEAD~1", "HEAD", "--counts-only", *app), {1})
+    for verb, (arguments, codes) in words.items():
+        done = at.run("duetbench", verb, *arguments, **env)
+        assert done.returncode in codes, (verb, done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr, (verb, done.stderr)
+    assert not (at.bin / "observatory").exists()

@@ -32,6 +32,7 @@ from duetbench.core.model import Flag, Missing, Verdict
 from duetbench.core.text import TOO_SMALL
 from duetbench.core.units import Interval
 from duetbench.judge import counted
+from duetbench.judge.repetition import rebuilt
 from duetbench.show import formats
 from duetbench.show.comparison_text import as_markdown as markdown
 from duetbench.show.comparison_text import print_comparison
@@ -45,7 +46,6 @@ from duetbench.store.comparison import (
     Instructions,
     Judgement,
     PackageChange,
-    rebuilt,
     set_material,
 )
 from goldens import assert_golden

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from duetbench.cli.verbs import PANELS, VERBS, group_of
+from duetbench.cli.verbs import PANELS, VERBS, VerbGroup
 from duetbench.core import __version__
 from duetbench.core.errors import EXIT_CODES, FAILED, DuetbenchError, UsageError
 from duetbench.host.signals import InterruptedRun, interruptible
@@ -23,8 +23,13 @@ EPILOG: Final = "\n".join(
     ("Exit codes", *(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items()))
 )
 
+
+class _Verbs(VerbGroup):
+    listed, panels = VERBS, PANELS
+
+
 app = typer.Typer(
-    cls=group_of(VERBS, PANELS),
+    cls=_Verbs,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     epilog=EPILOG,
@@ -76,7 +81,7 @@ def main(application: typer.Typer | None = None, name: str = "duetbench") -> Non
             sys.exit(CLOSED_PIPE)
         raise
     except OSError as error:
-        from duetbench.store.files import remedy  # noqa: PLC0415 - only this error needs it
+        from duetbench.store.files import remedy
 
         where = f"{error.filename}: " if error.filename else ""
         _say(name, f"{where}{error.strerror or error}; {remedy(error)}")
@@ -87,6 +92,6 @@ def main(application: typer.Typer | None = None, name: str = "duetbench") -> Non
 
 
 def _say(name: str, sentence: str) -> None:
-    from duetbench.host.console import errors  # noqa: PLC0415 - only an error needs rich
+    from duetbench.host.console import errors
 
     errors().say(f"{name}: " + _LONG.sub(r"\1…\2", sentence))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from typer import Argument, Exit, Option
 
@@ -34,20 +34,15 @@ from duetbench.cli.verbs import hook
 from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
-from duetbench.github import actions
 from duetbench.host.console import Console, errors
-from duetbench.judge.comparison import Contrast, Extent, compare, require_code
-from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.pairs import Sides
-from duetbench.judge.session import InterruptedComparison, Question
 from duetbench.project.setting import Setting
-from duetbench.show import effects
-from duetbench.show.comparison_text import as_markdown, print_comparison
-from duetbench.show.comparison_view import make_view, side_text
-from duetbench.show.conclusion import covers, exit_code
-from duetbench.store import files
-from duetbench.store.comparison import Comparison
-from duetbench.store.result_files import comparison_file
+
+if TYPE_CHECKING:
+    from duetbench.judge.duet_loop import Reporter
+    from duetbench.judge.pairs import Sides
+    from duetbench.judge.session import Question
+    from duetbench.store.attribution import Attribution
+    from duetbench.store.comparison import Comparison
 
 _SIZES: Final = ", ".join(f"{name}={100 * size:g}%" for name, size in MATERIAL.items())
 
@@ -146,6 +141,13 @@ def compare_command(
     was not judged or not decided: a longer --budget may help. 4: nothing could be measured. 5: the
     machine is busy.
     """
+    from duetbench.github import actions
+    from duetbench.judge.comparison import Contrast, Extent, compare, require_code
+    from duetbench.judge.duet_loop import Reporter
+    from duetbench.judge.session import InterruptedComparison
+    from duetbench.show.comparison_text import as_markdown
+    from duetbench.show.conclusion import exit_code
+
     pythons = python or []
     contrast = Contrast(
         (base, head),
@@ -192,7 +194,7 @@ def compare_command(
     ]
     reporter, attribution, interruption = Reporter(console), None, None
 
-    def explain(comparison: Comparison, both: Sides) -> None:
+    def explain(comparison: "Comparison", both: "Sides") -> None:
         nonlocal attribution
         if why is not None:
             attribution = hook("why:explain_comparison")(comparison, both, reporter)
@@ -220,23 +222,45 @@ def compare_command(
         if attribution is not None:
             put(attribution.model_dump_json() + "\n", why)
     finally:
-        if oneline:
-            Console().say(make_view(comparison).headline)
-        else:
-            print_comparison(console, comparison, details=details, code=attribution)
-        if attribution is not None and details:
-            console.say("")
-            hook("why:print_attribution")(console, attribution)
+        _print(console, comparison, attribution, details=details, oneline=oneline)
         _keep(comparison, results, console)
     if interruption is not None:
         raise interruption
-    lenient, counts = fail_on == "slower", fail_on == "instructions"
-    if code := exit_code(comparison, lenient=lenient, counts=counts, same=same_answers):
+    if code := exit_code(
+        comparison,
+        lenient=fail_on == "slower",
+        counts=fail_on == "instructions",
+        same=same_answers,
+    ):
         raise Exit(code)
 
 
-def _keep(comparison: Comparison, results: Path | None, console: Console) -> None:
+def _print(
+    console: Console,
+    comparison: "Comparison",
+    attribution: "Attribution | None",
+    *,
+    details: bool,
+    oneline: bool,
+) -> None:
+    """Print the report, or the verdict alone on standard output."""
+    from duetbench.show.comparison_text import print_comparison
+    from duetbench.show.comparison_view import make_view
+
+    if oneline:
+        Console().say(make_view(comparison).headline)
+        return
+    print_comparison(console, comparison, details=details, code=attribution)
+    if attribution is not None and details:
+        console.say("")
+        hook("why:print_attribution")(console, attribution)
+
+
+def _keep(comparison: "Comparison", results: Path | None, console: Console) -> None:
     """Save a complete comparison in `results`, if that is given, and print where it is."""
+    from duetbench.store import files
+    from duetbench.store.result_files import comparison_file
+
     if results is not None and comparison.status == "complete":
         console.say(f"\nsaved: {files.save(results, comparison)}")
     # In a job or a sandbox the folder may be gone when somebody reads this.
@@ -259,8 +283,12 @@ def _sizes(texts: Sequence[str]) -> dict[Concern, float]:
     return sizes
 
 
-def announce(reporter: Reporter, question: Question) -> None:
+def announce(reporter: "Reporter", question: "Question") -> None:
     """Say what is compared, and how much of the change the requests run."""
+    from duetbench.show import effects
+    from duetbench.show.comparison_view import side_text
+    from duetbench.show.conclusion import covers
+
     touched = question.sides
     if question.coverage:
         reporter.say(covers(question.coverage))

@@ -6,19 +6,18 @@ from contextlib import contextmanager
 from datetime import date
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Context, Option
 
 from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Profile
-from duetbench.host import process_session
 from duetbench.host.console import Console, write
-from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
-from duetbench.project.project import Project
-from duetbench.store import files
+
+if TYPE_CHECKING:
+    from duetbench.project.project import Project
 
 DEFAULT_SEED: Final = 1
 
@@ -111,7 +110,8 @@ def budget_seconds(text: str | None, option: str = "--budget") -> float | None:
 
 def clean_up(console: Console) -> list[str]:
     """End processes that killed runs left on this machine; print and return a sentence for each."""
-    from duetbench.measure import testbed  # noqa: PLC0415 - commands that only read do not need it
+    from duetbench.host import process_session
+    from duetbench.measure import testbed
 
     sentences = process_session.reap()
     testbed.sweep()
@@ -127,6 +127,8 @@ def machine(wait: str | None = None, say: Callable[[str], object] = len) -> Iter
     Preparations belong to it, since they would disturb another one. `wait` is the value of --wait,
     and `say` is told what it waits for.
     """
+    from duetbench.host.machine import measuring
+
     with interruptible(), measuring(budget_seconds(wait, "--wait") or 0.0, say):
         yield
 
@@ -142,8 +144,10 @@ def resumable() -> Iterator[None]:
         raise
 
 
-def repository(console: Console) -> Project:
+def repository(console: Console) -> "Project":
     """Find the repository to measure, and print its path; UsageError if there is none."""
+    from duetbench.project.project import Project
+
     project = Project.here(stand_in=False)
     console.say(f"repository: {project.root}")
     return project
@@ -171,6 +175,8 @@ def console_for(targets: Mapping[str, Path | None]) -> Console:
 
     Raises UsageError if a path can be no file, and RecordError if it cannot be written.
     """
+    from duetbench.store import files
+
     for option, path in targets.items():
         if path is None or path == _STANDARD:
             continue

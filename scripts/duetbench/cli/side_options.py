@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from typer import Option
 
 from duetbench.cli.options import day
 from duetbench.core.errors import UsageError
 from duetbench.host.console import Narrator
-from duetbench.judge import deployment, revisions
-from duetbench.project import tools
-from duetbench.project.project import Project
-from duetbench.project.subject import Subject
+
+if TYPE_CHECKING:
+    from duetbench.project.project import Project
+    from duetbench.project.subject import Subject
 
 AS_LOCKED: Final = "locked"
 """Means the locks, in place of a date."""
@@ -45,11 +45,14 @@ def days(texts: Sequence[str]) -> tuple[date | None, date | None] | None:
 
 
 @contextmanager
-def deploy(project: Project, narrator: Narrator) -> Iterator[Subject]:
+def deploy(project: "Project", narrator: Narrator) -> "Iterator[Subject]":
     """Provide, for a while, a copy of a project in which its target can be measured.
 
     It needs no earlier set-up. Raises SetupError if something cannot be installed here.
     """
+    from duetbench.judge import deployment, revisions
+    from duetbench.project import tools
+
     tools.ensure_oha(project.configuration.oha, narrator)
     with revisions.copies() as copies:
         yield deployment.working(project, narrator, copies)

@@ -4,60 +4,41 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Annotated, Any, Final, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import BeforeValidator
 from typer import Context, Exit, Option
+from typer.core import TyperCommand
 
-from duetbench.cli.verbs import APPLICATION, PAGE, BriefCommand, hook
+from duetbench.cli.verbs import hook
 from duetbench.core.errors import UsageError
 from duetbench.core.text import TO_REPEAT
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.project import setting, target
-from duetbench.project.project import Project
-from duetbench.project.servers import SERVERS
-from duetbench.project.setting import OPTIONS, Setting
-from duetbench.project.subject import Subject
-from duetbench.project.target import Target
+from duetbench.project.setting import Setting
+from duetbench.project.target import OPTIONS
 
-_OF_KEY: Final = {"requests": ("path", "request"), "headers": ("header",)}
-"""Key → the options that give its values one by one, if they have other names."""
-
-_METAVARS: Final = {
-    "app": "MODULE:ATTRIBUTE",
-    "path": "PATH",
-    "request": "LINE",
-    "header": "'NAME: VALUE'",
-    "server": f"<{'|'.join(SERVERS)}>",
-    "env": "NAME[=VALUE]",
-    "env_file": "FILE",
-    "before": "COMMAND",
-    "after": "COMMAND",
-    "ready_timeout": "TIME",
-    "interface": "<asgi|wsgi>",
-    "expect_status": "STATUS",
-    "workers": "N",
-    "threads": "N",
-    "loop": "<asyncio|uvloop|rloop|zuvloop|gevent>",
-    "connections": "N",
-    "rate": "NUMBER",
-    "packages": "FILE",
-    "groups": "GROUP",
-    "extras": "EXTRA",
-}
-
-_HELP: Final = {"path": "Path to GET, e.g. /items/7 (/). Repeat it: each is a case."}
-"""Help of options that `Target` does not describe."""
-
-_COMMANDS: Final = ("env-file", "before", "after")
-"""Keys that read a private file or run commands: not to be copied from an untrusted report."""
+if TYPE_CHECKING:
+    from duetbench.project.project import Project
+    from duetbench.project.subject import Subject
 
 _SECRET: Final = re.compile(r"auth|cookie|key|token|secret|session|passw", re.IGNORECASE)
 """Names of headers with confidential values, unless a variable takes the value's place."""
+
+APPLICATION: Final = "The application; each option is also a key of tool.duetbench"
+"""The panel of options that several commands share."""
+
+_PAGE: Final = "duetbench.page"
+"""Key in a context: the panel to which a help is narrowed."""
+
+_PAGE_HELP: Final = "Describes what is measured and how; docs/applications.md has examples."
+
+_BRIEF: Final = ("app", "path", "help_app")
+"""What a command's help shows of that panel."""
+
 
 Options = Mapping[str, Any]
 """Options that describe a target, spelled as the keys of `[tool.duetbench]` are."""
@@ -75,79 +56,57 @@ PythonOption = Annotated[
 
 def _page(context: Context, is_set: bool) -> None:
     if is_set:
-        context.meta[PAGE] = APPLICATION
+        context.meta[_PAGE] = APPLICATION
         context.command.get_help(context)
         raise Exit
 
 
-def _parameters() -> Iterator[inspect.Parameter]:
-    """Yield the options as typer's parameters: one or two for each key of a `Target`."""
-    for key, field in Target.model_fields.items():
-        kind: Any = field.annotation
-        if get_origin(kind) in {tuple, dict}:
-            kind = list[str]
-        elif any(isinstance(part, BeforeValidator) for part in field.metadata):
-            kind = str  # the field parses a text itself
-        for name in _OF_KEY.get(key, (key,)) if field.description else ():
-            option = Option(
-                f"--{name.replace('_', '-')}",
-                metavar=_METAVARS.get(name),
-                help=_HELP.get(name, field.description),
+def _parameter(name: str, kind: Any, option: Any) -> inspect.Parameter:
+    """Create a parameter of a command's function, from which typer creates an option."""
+    return inspect.Parameter(
+        name.replace("-", "_"),
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False if kind is bool else None,
+        annotation=Annotated[kind if kind is bool else kind | None, option],
+    )
+
+
+def _offered(*, compares: bool) -> Iterator[inspect.Parameter]:
+    """Yield a target's options; of a command that compares, also those of each side."""
+    for name, option in OPTIONS.items():
+        by_side = compares and option.by_side
+        text = f"{option.help} Two values: BASE HEAD." if by_side else option.help
+        yield _parameter(
+            name,
+            list[str] if by_side else option.kind,
+            Option(
+                f"--{name}",
+                metavar=option.metavar or None,
+                help=text,
                 rich_help_panel=APPLICATION,
                 show_default=False,
-            )
-            yield inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=False if kind is bool else None,
-                annotation=Annotated[kind if kind is bool else kind | None, option],
-            )
+            ),
+        )
+    for name in _VARIABLES if compares else ():
+        text = f"A variable of {name[:4]}'s servers, which reports show. Repeatable."
+        option = Option(f"--{name}", metavar="NAME=VALUE", help=text, show_default=False)
+        yield _parameter(name, list[str], option)
 
 
-_PARAMETERS: Final = {parameter.name: parameter for parameter in _parameters()}
+_VARIABLES: Final = ("base-env", "head-env")
 
-_HELP_APP: Final = inspect.Parameter(
-    "help_app",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=False,
-    annotation=Annotated[
-        bool,
-        Option(
-            "--help-app",
-            callback=_page,
-            is_eager=True,
-            help="Show all options of an application: requests, server, environment, commands.",
-            rich_help_panel=APPLICATION,
-        ),
-    ],
+_HELP_APP: Final = _parameter(
+    "help-app",
+    bool,
+    Option(
+        "--help-app",
+        callback=_page,
+        is_eager=True,
+        help="Show all options of an application: requests, server, environment, commands.",
+        rich_help_panel=APPLICATION,
+    ),
 )
 
-
-def _of_sides() -> Iterator[inspect.Parameter]:
-    """Yield the options of settings for a command that compares two."""
-    for name in OPTIONS:
-        usual, option = get_args(_PARAMETERS[name].annotation)
-        kind: Any = list[get_args(usual)[0]]  # type: ignore[misc]
-        text = f"{option.help} Two values: BASE HEAD."
-        option = Option(
-            f"--{name}", metavar=option.metavar, help=text, rich_help_panel=APPLICATION,
-            show_default=False,
-        )  # fmt: skip
-        yield _PARAMETERS[name].replace(annotation=Annotated[kind | None, option])
-    for name, side in (("base_env", "base"), ("head_env", "head")):
-        option = Option(
-            f"--{name.replace('_', '-')}", metavar="NAME=VALUE", show_default=False,
-            help=f"A variable of {side}'s servers, which reports show. Repeatable.",
-        )  # fmt: skip
-        yield inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[list[str] | None, option],
-        )
-
-
-_OF_SIDES: Final = {parameter.name: parameter for parameter in _of_sides()}
 _INTERPRETER: Final = re.compile(r"3\.\d\d(\.\d+)?t?(-jit)?")
 
 
@@ -158,7 +117,7 @@ def split_values(words: Sequence[str]) -> list[str]:
         result.append(rest.pop(0))
         option, sign, _ = result[-1].partition("=")
         name = option.removeprefix("--")
-        if not option.startswith("--") or name not in {*OPTIONS, "python"}:
+        if not option.startswith("--") or name not in {*setting.OPTIONS, "python"}:
             continue
         if not sign and rest:
             result.append(rest.pop(0))
@@ -171,8 +130,20 @@ def _fits(name: str, word: str) -> bool:
     return bool(_INTERPRETER.fullmatch(word)) if name == "python" else setting.fits(name, word)
 
 
-class TargetCommand(BriefCommand):
-    """A command with the options of a target; only one that compares takes two values."""
+class TargetCommand(TyperCommand):
+    """A command with the options of a target; only one that compares takes two values.
+
+    Its help leaves most of these options to a page of their own.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        if page := ctx.meta.get(_PAGE):
+            self.help = _PAGE_HELP
+        for param in self.params:
+            panel = getattr(param, "rich_help_panel", None)
+            elsewhere = panel == APPLICATION and param.name not in _BRIEF
+            param.hidden = panel != page if page else elsewhere  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         words = split_values(args)
@@ -192,8 +163,9 @@ def _choice(options: dict[str, Any]) -> tuple[Setting, Setting]:
 
     Raises UsageError if a value is invalid, or both sides have the same.
     """
-    sides: tuple[dict[str, Any], dict[str, Any]] = ({"env": {}}, {"env": {}})
-    for name in OPTIONS:
+    values: tuple[dict[str, str | int], ...] = ({}, {})
+    variables: tuple[dict[str, str], ...] = ({}, {})
+    for name in setting.OPTIONS:
         texts = [str(value) for value in options.pop(name) or ()]
         if len(texts) > 2 or len(texts) != len({*texts}):
             problem = f"expected one value, or two different ones, found {' '.join(texts)}"
@@ -203,16 +175,15 @@ def _choice(options: dict[str, Any]) -> tuple[Setting, Setting]:
         options[name] = None
         if len(texts) == 1:
             options[name] = setting.value(name, texts[0])
-        for side, text in zip(sides, texts[: 2 * (len(texts) == 2)], strict=False):
+        for side, text in zip(values, texts if len(texts) == 2 else (), strict=False):
             side[name] = setting.value(name, text)
-    for side, name in zip(sides, ("base_env", "head_env"), strict=True):
-        for text in options.pop(name) or ():
+    for side_variables, option in zip(variables, _VARIABLES, strict=True):
+        for text in options.pop(option.replace("-", "_")) or ():
             variable, sign, value = text.partition("=")
             if not sign or not variable.isidentifier():
-                option = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{option} {text}: expected NAME=VALUE, which reports show")
-            side["env"][variable] = value
-    base, head = Setting(**sides[0]), Setting(**sides[1])
+                raise UsageError(f"--{option} {text}: expected NAME=VALUE, which reports show")
+            side_variables[variable] = value
+    base, head = map(Setting, values, variables)
     if base == head and base:
         raise UsageError(f"--base-env and --head-env: expected two different, found {base.env}")
     return base, head
@@ -220,16 +191,13 @@ def _choice(options: dict[str, Any]) -> tuple[Setting, Setting]:
 
 def _read(values: dict[str, Any]) -> Options:
     """Read the options into keys; UsageError if a header or variable is invalid."""
-    lists = {name: tuple(values.pop(name) or ()) for name in ("path", "request", "header", "env")}
-    return {
-        **{
-            key.replace("_", "-"): tuple(value) if isinstance(value, list) else value
-            for key, value in values.items()
-        },
-        "requests": (*lists["path"], *lists["request"]),
-        "headers": dict(_pair("--header", text, ":") for text in lists["header"]),
-        "env": dict(map(_variable, lists["env"])),
-    }
+    keys: dict[str, Any] = {}
+    for option in OPTIONS.values():
+        value = values[option.name.replace("-", "_")]
+        several = option.kind == list[str]
+        keys[option.key] = (*keys.get(option.key, ()), *(value or ())) if several else value
+    headers = dict(_pair("--header", text, ":") for text in keys["headers"])
+    return {**keys, "headers": headers, "env": dict(map(_variable, keys["env"]))}
 
 
 def _pair(option: str, text: str, sign: str) -> tuple[str, str]:
@@ -253,25 +221,25 @@ def with_target(verb: Callable[..., None]) -> Callable[..., None]:
     """
     signature = inspect.signature(verb)
     compares = "choice" in signature.parameters
-    offered = {**_PARAMETERS, **(_OF_SIDES if compares else {})}
-    parameters = [p for n, p in signature.parameters.items() if n not in {"options", "choice"}]
+    offered = list(_offered(compares=compares))
+    own = [p for name, p in signature.parameters.items() if name not in {"options", "choice"}]
 
     @functools.wraps(verb)
     def wrapped(**values: Any) -> None:
         del values["help_app"]
-        options = {name: values.pop(name) for name in offered}
+        options = {parameter.name: values.pop(parameter.name) for parameter in offered}
         if compares:
             values["choice"] = _choice(options)
         verb(**values, options=_read(options))
 
-    parameters += [*offered.values(), _HELP_APP]
+    parameters = [*own, *offered, _HELP_APP]
     wrapped.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined] # for typer
     wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
     wrapped.command = TargetCommand  # type: ignore[attr-defined] # for verbs.Verb
     return wrapped
 
 
-def with_options(project: Project, options: Options, pythons: Sequence[str] = ()) -> Project:
+def with_options(project: "Project", options: Options, pythons: Sequence[str] = ()) -> "Project":
     """Return a repository with its target, from its keys and options; experiments have none.
 
     `pythons`: its interpreter, or two to compare. Without experiments, or with --app, a repository
@@ -303,26 +271,18 @@ def repetition(options: Options, pythons: Sequence[str], *, commands: bool = Fal
     With `commands`, also those that only their author should run again.
     """
     words: list[str] = []
-    for key, value in options.items():
-        if key == "requests":
-            words += _each("--request", value)
-        elif key == "headers":
-            lines = (f"{name}: {text}" for name, text in value.items() if not _hidden(name, text))
-            words += _each("--header", lines)
-        elif key == "env":
-            words += _each("--env", value)
-        elif key in _COMMANDS:
-            values = [value] if isinstance(value, str) else value or ()
-            words += _each(f"--{key}", values if commands else ())
-        elif isinstance(value, tuple):
-            words += _each(f"--{key}", value)
-        elif target.was_given(value):
-            words += [f"--{key}"] if value is True else [f"--{key}", f"{value}"]
+    of_keys = {option.key: option for option in OPTIONS.values()}
+    headers = [f"{n}: {text}" for n, text in options["headers"].items() if not _hidden(n, text)]
+    for key, value in {**options, "headers": headers}.items():
+        option = of_keys[key]
+        if not target.was_given(value) or (option.private and not commands):
+            continue
+        if option.kind is bool:
+            words.append(f"--{option.name}")
+        else:
+            texts = value if option.kind == list[str] else [f"{value}"]
+            words += [word for text in texts for word in (f"--{option.name}", text)]
     return [*words, *(["--python", pythons[0]] if len(pythons) == 1 else [])]
-
-
-def _each(option: str, values: Iterable[str]) -> list[str]:
-    return [word for value in values for word in (option, value)]
 
 
 def _hidden(name: str, text: str) -> bool:
@@ -330,15 +290,16 @@ def _hidden(name: str, text: str) -> bool:
 
 
 def left_out(options: Options, *, commands: bool = False) -> tuple[str, ...]:
-    """Return sentences on what `repeated` leaves out, if anything."""
-    names = [f"--{key}" for key in _COMMANDS if options[key] and not commands]
+    """Return sentences on what `repetition` leaves out, if anything."""
+    private = (option for option in OPTIONS.values() if option.private and not commands)
+    names = [f"--{option.name}" for option in private if options[option.key]]
     names += [f"--header '{n}: …'" for n, text in options["headers"].items() if _hidden(n, text)]
     add = f"{TO_REPEAT}add {', '.join(names)} again: the command omits that"
     unset = f"{TO_REPEAT}set {', '.join(options['env'])}: values of variables are never recorded"
     return (*([add] if names else []), *([unset] if options["env"] else []))
 
 
-def deploy(project: Project, narrator: Narrator) -> AbstractContextManager[Subject]:
+def deploy(project: "Project", narrator: Narrator) -> "AbstractContextManager[Subject]":
     """Provide a project as it is, or for a while a copy in which its target can be measured."""
     if project.target is None:
         return nullcontext(project)

@@ -1,7 +1,7 @@
 """The commands, each in a module that is imported only when it is called.
 
-`duetbench --help` and completion print the table below and import none of them, so a command's
-module can import all it needs at its top.
+`duetbench --help` and completion print the table below and import none of them. What only a call of
+a command needs is imported in its function, if that is slow: a command's `--help` imports the rest.
 """
 
 import inspect
@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-from typer.main import get_group
+from typer.main import get_command_from_info, get_group
+from typer.models import CommandInfo
 
 Table = Mapping[str, tuple[str, str]]
 
@@ -50,17 +51,6 @@ CI: Final[Table] = {
 }
 """The commands of `duetbench ci`."""
 
-APPLICATION: Final = "The application; each option is also a key of tool.duetbench"
-"""The panel of options that several commands share."""
-
-PAGE: Final = "duetbench.page"
-"""Key in a context: the panel to which a help is narrowed."""
-
-_PAGE_HELP: Final = "Describes what is measured and how; docs/applications.md has examples."
-
-_BRIEF: Final = ("app", "path", "help_app")
-"""What a command's help shows of that panel."""
-
 
 def hook(place: str) -> Any:
     """Import another command's function, `MODULE:NAME`, only when it is needed."""
@@ -76,36 +66,26 @@ class Verb(TyperCommand):
 
     def load(self) -> Any:
         """Import the command, and create it as typer does for registered functions and groups."""
-        module, alone = import_module(self.module), typer.Typer()
+        module = import_module(self.module)
         if (group := getattr(module, f"{self.name}_app", None)) is not None:
-            alone.add_typer(group, name=self.name)
+            command: Any = get_group(group)
+            command.name = self.name
         else:
             function = getattr(module, f"{self.name}_command")
-            alone.command(self.name, cls=getattr(function, "command", BriefCommand))(function)
-        command = get_group(alone).commands[str(self.name)]
+            info = CommandInfo(self.name, cls=getattr(function, "command", None), callback=function)
+            command = get_command_from_info(
+                info, pretty_exceptions_short=True, rich_markup_mode="rich"
+            )
         _lay_out(command)
         return command
 
 
-class BriefCommand(TyperCommand):
-    """A command whose help leaves most options of an application to a separate page."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        if page := ctx.meta.get(PAGE):
-            self.help = _PAGE_HELP
-        for param in self.params:
-            panel = getattr(param, "rich_help_panel", None)
-            elsewhere = panel == APPLICATION and param.name not in _BRIEF
-            param.hidden = panel != page if page else elsewhere  # type: ignore[attr-defined]
-        super().format_help(ctx, formatter)
-
-
-class _Group(TyperGroup):
-    """A group of commands from a table."""
+class VerbGroup(TyperGroup):
+    """A group of commands from a table, with modules in a package; a subclass names them."""
 
     listed: ClassVar[Table]
-    package: ClassVar[str]
-    panels: ClassVar[Mapping[str, Sequence[str]]]
+    package: ClassVar[str] = __package__
+    panels: ClassVar[Mapping[str, Sequence[str]]] = {}
 
     def __init__(self, **settings: Any) -> None:
         panel_of = {verb: panel for panel, verbs in self.panels.items() for verb in verbs}
@@ -123,18 +103,12 @@ class _Group(TyperGroup):
         name, verb, rest = super().resolve_command(ctx, args)
         return name, verb.load() if isinstance(verb, Verb) else verb, rest
 
-    def list_commands(self, ctx: object) -> list[str]:  # noqa: ARG002 - typer's signature
-        return list(self.listed)
+
+class _WorkflowVerbs(VerbGroup):
+    listed = CI
 
 
-def group_of(
-    listed: Table, panels: Mapping[str, Sequence[str]], package: str = __package__
-) -> type[TyperGroup]:
-    """Return the class of a group with a table's commands, from modules of a package."""
-    return type("VerbGroup", (_Group,), {"listed": listed, "panels": panels, "package": package})
-
-
-ci_app = typer.Typer(cls=group_of(CI, {}), no_args_is_help=True, help=VERBS["ci"][1])
+ci_app = typer.Typer(cls=_WorkflowVerbs, no_args_is_help=True, help=VERBS["ci"][1])
 
 
 def _lay_out(application: Any) -> None:

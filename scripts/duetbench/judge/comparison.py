@@ -28,6 +28,7 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, Starts
 from duetbench.judge.pairs import Sides, starting
 from duetbench.judge.preparation import Scope
+from duetbench.judge.repetition import command
 from duetbench.judge.session import Question, empty_comparison
 from duetbench.measure.instructions import counting
 from duetbench.project import configuration, setting
@@ -36,7 +37,7 @@ from duetbench.project.project import Project
 from duetbench.project.setting import AS_DECLARED, SERVED, Setting
 from duetbench.project.subject import Subject
 from duetbench.project.target import STACK
-from duetbench.store.comparison import Comparison, command
+from duetbench.store.comparison import Comparison
 
 DEFAULT_SEED: Final = 1
 

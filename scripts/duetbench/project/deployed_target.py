@@ -70,7 +70,7 @@ class DeployedTarget(Subject):
             self.target.model_copy(update=setting.values),
             self.origin,
             interface=case.endpoint.interface,
-            server=setting.server or case.server,
+            server=str(setting.values.get("server", case.server)),
             pythons=tuple(self.interpreters),
         )
         return tuple(setting.apply(case) for case in cases[profile])

@@ -180,6 +180,9 @@ SERVERS: Final[dict[str, Server]] = {
     )
 }
 
+LOOPS: Final = tuple(sorted({loop for server in SERVERS.values() for loop in server.loops}))
+"""The event loops of any of them."""
+
 
 def blocks(interface: Interface, loop: str) -> bool:
     """Whether a server uses blocking threads for an interface, on a loop."""

@@ -5,30 +5,30 @@ Options name a server, an event loop, or numbers; variables are those of the ser
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Final, Self
+from dataclasses import dataclass, field
+from typing import Final, Self
 
 from duetbench.core.model import Case
 from duetbench.core.units import count
-from duetbench.project.servers import SERVERS
+from duetbench.project import target
 
 _VARIABLE: Final = "env."  # prefix of the names of variables in records
 _COUNT: Final = re.compile(r"[1-9]\d{0,4}")
-_WORDS: Final = {
-    "server": SERVERS.keys(),
-    "loop": frozenset().union(*(server.loops for server in SERVERS.values())),
+
+_DIFFERING: Final = (option for option in target.OPTIONS.values() if option.by_side)
+
+OPTIONS: Final = {
+    option.name: option for option in sorted(_DIFFERING, key=lambda option: not option.choices)
 }
+"""Options whose values may differ, names before numbers, as labels have them. Each sets the field
+of that name, of a case or of its load."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What differs from the declaration; None: nothing. `env` has variables of the server."""
+    """What differs from the declaration: values of options by name, and variables of the server."""
 
-    server: str | None = None
-    loop: str | None = None
-    workers: int | None = None
-    threads: int | None = None
-    connections: int | None = None
+    values: Mapping[str, str | int] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -39,8 +39,7 @@ class Setting:
             for name, text in record.items()
             if name.startswith(_VARIABLE)
         }
-        values: dict[str, Any] = {n: value(n, t) for n, t in record.items() if n in OPTIONS}
-        return cls(env=variables, **values)
+        return cls({n: value(n, record[n]) for n in OPTIONS if n in record}, variables)
 
     def record(self) -> dict[str, str]:
         """Return the setting as records have it."""
@@ -49,12 +48,6 @@ class Setting:
 
     def __bool__(self) -> bool:
         return bool(self.values or self.env)
-
-    @property
-    def values(self) -> dict[str, str | int]:
-        """The values of options, by name."""
-        pairs = {name: getattr(self, name) for name in OPTIONS}
-        return {name: value for name, value in pairs.items() if value is not None}
 
     def apply(self, case: Case) -> Case:
         """Return a case with the setting's variables, which override private ones."""
@@ -75,10 +68,7 @@ class Setting:
             yield f"{name}={self.env[name]}" if name in self.env else f"no {name}"
 
 
-OPTIONS: Final = tuple(entry.name for entry in fields(Setting) if entry.name != "env")
-"""Names of options; each sets the field of that name, of a case or of its load."""
-
-_PLACES: Final = {name: name for name in OPTIONS} | {"connections": "load.connections"}
+_PLACES: Final = {name: name if name in Case.model_fields else f"load.{name}" for name in OPTIONS}
 
 SERVED: Final = frozenset(_PLACES.values())
 """Fields that say how an application is served, which do not change what a request executes."""
@@ -88,17 +78,19 @@ AS_DECLARED: Final = Setting()
 
 def allowed_values(name: str) -> str:
     """Describe the allowed values of an option."""
-    return f"one of {', '.join(sorted(_WORDS[name]))}" if name in _WORDS else "a number from 1 on"
+    choices = OPTIONS[name].choices
+    return f"one of {', '.join(sorted(choices))}" if choices else "a number from 1 on"
 
 
 def fits(name: str, text: str) -> bool:
     """Whether a text is a valid value of an option."""
-    return text in _WORDS[name] if name in _WORDS else bool(_COUNT.fullmatch(text))
+    choices = OPTIONS[name].choices
+    return text in choices if choices else bool(_COUNT.fullmatch(text))
 
 
 def value(name: str, text: str) -> str | int:
     """Return an option's value: a name, or a number."""
-    return text if name in _WORDS else int(text)
+    return text if OPTIONS[name].choices else int(text)
 
 
 def options(*sides: Setting) -> tuple[str, ...]:

@@ -5,9 +5,10 @@ takes precedence. Command-line options with the same names override them.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args, get_origin
 
 from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
 
@@ -25,7 +26,7 @@ from duetbench.project.schema import (
     mistake,
     validate,
 )
-from duetbench.project.servers import SERVERS
+from duetbench.project.servers import LOOPS, SERVERS
 
 STACK: Final = "project"
 """Name of the stack with the packages of a target."""
@@ -42,72 +43,173 @@ def _seconds(value: object) -> object:
     return (read_time(value) or value) if isinstance(value, str) else value
 
 
+WORD: Final = re.compile(r"\w[\w.:+-]{0,199}", re.ASCII)
+"""A name or a number that is no option."""
+
+LINE: Final = re.compile("[!-,.-~][ -~]{0,999}")
+"""A text on one line that is no option."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOption:
+    """How the command line gives a value of a target's key.
+
+    Attributes:
+        metavar: The value, as a help shows it.
+        choices: The only values, if there are few; they are the metavar.
+        name: The option's name without dashes; default: the key.
+        help: Default: the key's description.
+        by_side: Whether `compare` takes two values, of base and of head. The field of that name, of
+            a case or of its load, has the side's value.
+        private: Whether it reads a private file, or runs a command.
+        safe: Whole values that may be copied from an untrusted report; None: none may.
+        key: The key, as `Target` completes it.
+        kind: The type of a value, as `Target` completes it; of a flag bool.
+    """
+
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
+    name: str = ""
+    help: str = ""
+    by_side: bool = False
+    private: bool = False
+    safe: re.Pattern[str] | None = None
+    key: str = ""
+    kind: Any = str
+
+
 class Target(Frozen):
     """An application and how to measure it; missing values are detected, or have defaults.
 
-    Each key with a description is also an option of the commands that measure, with the same name.
+    A key with a `CommandOption` is also an option of the commands that measure.
     """
 
-    app: Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")] = Field(
-        description="ASGI or WSGI application, e.g. shop.main:app."
+    app: Annotated[
+        str,
+        StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$"),
+        CommandOption("MODULE:ATTRIBUTE", safe=WORD),
+    ] = Field(description="ASGI or WSGI application, e.g. shop.main:app.")
+    factory: Annotated[bool, CommandOption(safe=WORD)] = Field(
+        False, description="The attribute is a function that returns the app."
     )
-    factory: bool = Field(False, description="The attribute is a function that returns the app.")
-    interface: Interface | None = Field(None, description="Default: detected by importing it.")
-    requests: Several = Field(
+    interface: Annotated[
+        Interface | None, CommandOption(choices=get_args(Interface), safe=WORD)
+    ] = Field(None, description="Default: detected by importing it.")
+    requests: Annotated[
+        Several,
+        CommandOption(
+            "PATH",
+            name="path",
+            help="Path to GET, e.g. /items/7 (/). Repeat it: each is a case.",
+            safe=LINE,
+        ),
+        CommandOption("LINE", name="request", safe=LINE),
+    ] = Field(
         ("GET /",),
         description="A request: 'POST /orders @order.json'. Or several paths with their shares: "
         "'GET /items/{1..100} 3 /search?q={@words.txt} 1'. Each is a case.",
     )
-    headers: dict[HeaderName, HeaderText] = Field(
+    headers: Annotated[
+        dict[HeaderName, HeaderText],
+        CommandOption(
+            "'NAME: VALUE'", name="header", safe=re.compile(r"[A-Za-z0-9-]{1,60}: [ -~]{0,300}")
+        ),
+    ] = Field(
         {},
         description="Header of every request, e.g. 'Authorization: Bearer {TOKEN}', with the "
         "private value of TOKEN; repeatable.",
     )
-    expect_status: int = Field(
+    expect_status: Annotated[int, CommandOption("STATUS", safe=WORD)] = Field(
         200,
         ge=100,
         le=599,
         alias="expect-status",
         description="Status that every response must have (200).",
     )
-    server: str | None = Field(
-        None, description="Default: the one that the project has locked, or granian."
+    server: Annotated[
+        str | None, CommandOption(choices=tuple(SERVERS), by_side=True, safe=WORD)
+    ] = Field(None, description="Default: the one that the project has locked, or granian.")
+    workers: Annotated[int, CommandOption("N", by_side=True, safe=WORD)] = Field(
+        1, gt=0, description="Worker processes of the server (1)."
     )
-    workers: int = Field(1, gt=0, description="Worker processes of the server (1).")
-    threads: int | None = Field(None, gt=0, description="Blocking threads per worker (WSGI: 8).")
-    loop: Text = Field("asyncio", description="Event loop (asyncio).")
-    connections: int = Field(64, gt=0, description="Connections that send without pause (64).")
-    rate: float | None = Field(
+    threads: Annotated[int | None, CommandOption("N", by_side=True, safe=WORD)] = Field(
+        None, gt=0, description="Blocking threads per worker (WSGI: 8)."
+    )
+    loop: Annotated[Text, CommandOption(choices=LOOPS, by_side=True, safe=WORD)] = Field(
+        "asyncio", description="Event loop (asyncio)."
+    )
+    connections: Annotated[int, CommandOption("N", by_side=True, safe=WORD)] = Field(
+        64, gt=0, description="Connections that send without pause (64)."
+    )
+    rate: Annotated[float | None, CommandOption("NUMBER", safe=WORD)] = Field(
         None, gt=0, description="Requests per second; default: as fast as connections allow."
     )
-    env: dict[EnvName, str] = Field(
+    env: Annotated[
+        dict[EnvName, str],
+        CommandOption("NAME[=VALUE]", safe=re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")),
+    ] = Field(
         {},
         description="Variable of the server; its value is never recorded. {tmp} is a fresh folder "
         "per launch. Without a value, the current one is used. Repeatable.",
     )
-    env_file: Several = Field(
+    env_file: Annotated[Several, CommandOption("FILE", private=True)] = Field(
         (), alias="env-file", description="File with lines NAME=VALUE, as private as --env."
     )
-    before: Several = Field(
+    before: Annotated[Several, CommandOption("COMMAND", private=True)] = Field(
         (), description="Command before each start of the server, e.g. 'python -m shop.seed'."
     )
-    after: Several = Field((), description="Command after each stop of the server.")
+    after: Annotated[Several, CommandOption("COMMAND", private=True)] = Field(
+        (), description="Command after each stop of the server."
+    )
     # None: see `target_python`. Two only where it is compared.
     python: Annotated[Several, Field(max_length=1)] = Field((), title="Interpreter, e.g. 3.13t.")
-    packages: Text | None = Field(
+    packages: Annotated[
+        Text | None,
+        CommandOption("FILE", safe=re.compile(r"(?!.*\.\.)\w[\w./-]{0,199}", re.ASCII)),
+    ] = Field(
         None, description="File with the packages, e.g. requirements/web.txt; default: detected."
     )
-    ready_timeout: Annotated[float, BeforeValidator(_seconds)] = Field(
-        30.0,
-        gt=0,
-        le=3600,
-        alias="ready-timeout",
-        description="Time that the server may take to start, e.g. 90s or 2m (30s).",
+    ready_timeout: Annotated[float, BeforeValidator(_seconds), CommandOption("TIME", safe=WORD)] = (
+        Field(
+            30.0,
+            gt=0,
+            le=3600,
+            alias="ready-timeout",
+            description="Time that the server may take to start, e.g. 90s or 2m (30s).",
+        )
     )
-    groups: Several = Field((), description="Dependency group that the app needs; repeatable.")
-    extras: Several = Field((), description="Extra of the project that it needs; repeatable.")
+    groups: Annotated[Several, CommandOption("GROUP")] = Field(
+        (), description="Dependency group that the app needs; repeatable."
+    )
+    extras: Annotated[Several, CommandOption("EXTRA")] = Field(
+        (), description="Extra of the project that it needs; repeatable."
+    )
     results: Text | None = Field(None, title="Folder of the repository for results.")
 
+
+def _options() -> Iterator[CommandOption]:
+    for name, field in Target.model_fields.items():
+        key, kind = field.alias or name, field.annotation
+        if type(None) in get_args(kind):
+            kind = get_args(kind)[0]
+        if get_origin(kind) in {tuple, dict}:
+            kind = list[str]
+        elif any(isinstance(part, BeforeValidator) for part in field.metadata):
+            kind = str  # the key reads a text itself
+        for option in field.metadata:
+            if isinstance(option, CommandOption):
+                yield replace(
+                    option,
+                    metavar=f"<{'|'.join(option.choices)}>" if option.choices else option.metavar,
+                    name=option.name or key,
+                    help=option.help or field.description or "",
+                    key=key,
+                    kind=kind,
+                )
+
+
+OPTIONS: Final = {option.name: option for option in _options()}
+"""The options of a target, by name."""
 
 KEYS: Final = frozenset(info.alias or name for name, info in Target.model_fields.items())
 """The keys of a target in `[tool.duetbench]`."""
@@ -152,8 +254,9 @@ def was_given(value: object) -> bool:
 
 
 def option(key: str) -> str:
-    """Spell a key as its command-line option."""
-    return {"requests": "--path or --request", "headers": "--header"}.get(key, f"--{key}")
+    """Spell a key as its command-line options."""
+    names = [f"--{option.name}" for option in OPTIONS.values() if option.key == key]
+    return " or ".join(names) or f"--{key}"
 
 
 def private(target: Target, folder: Path) -> dict[str, str]:

@@ -195,7 +195,7 @@ def as_markdown(
     parts = [
         f"### {formats.escape(answer.verdict)}",
         *lead,
-        formats.grid(head, ["---", "---:", "---"], cells) if cells else "",
+        _unbroken(formats.grid(head, ["---", "---:", "---"], cells)) if cells else "",
         *(_code(cause) for cause in answer.causes if not (lead and cause.startswith("package"))),
         formats.escape(". ".join(filter(None, (answer.sure, answer.advice)))),
     ]
@@ -219,7 +219,7 @@ def _narrow(
         figures, change, ends, verdict = row[start:]
         within = f"({ends})" if ends else ""
         last = " ".join(filter(None, (verdict, change, within)))
-        cells.append((", ".join(row[:start]), *map(_unbroken, (figures, last))))
+        cells.append((", ".join(row[:start]), figures, last))
     return (", ".join(head[:start]), HEAD[0], "change"), cells
 
 

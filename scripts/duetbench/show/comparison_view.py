@@ -10,6 +10,7 @@ from duetbench.core import units
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, WAKE_UPS, WORK
 from duetbench.core.model import Verdict
 from duetbench.core.text import TO_REPEAT, some
+from duetbench.judge.repetition import rebuilt
 from duetbench.project import case_names
 from duetbench.show import effects, formats
 from duetbench.show.conclusion import (
@@ -34,7 +35,6 @@ from duetbench.store.comparison import (
     SideName,
     SideRecord,
     acted_on,
-    rebuilt,
 )
 
 BESIDE: Final = "Work and wake-ups"

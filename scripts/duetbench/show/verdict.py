@@ -14,6 +14,7 @@ from duetbench.core import units
 from duetbench.core.metrics import CPU, INSTRUCTIONS
 from duetbench.core.model import Verdict
 from duetbench.core.text import short, some
+from duetbench.judge.repetition import rebuilt, why_command
 from duetbench.project import case_names
 from duetbench.show import effects, formats
 from duetbench.show.conclusion import (
@@ -36,9 +37,7 @@ from duetbench.store.comparison import (
     Judgement,
     acted_on,
     executes,
-    rebuilt,
     weight,
-    why_command,
 )
 
 MOST: Final = 5

@@ -7,7 +7,7 @@ import typer
 
 from duetbench.cli import EPILOG, VersionOption
 from duetbench.cli import main as run
-from duetbench.cli.verbs import Table, group_of
+from duetbench.cli.verbs import Table, VerbGroup
 
 VERBS: Final[Table] = {
     "plan": ("night", "Divide a night's cases among the machines that measure them."),
@@ -40,8 +40,13 @@ PANELS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The groups of the list."""
 
+
+class _ObservatoryVerbs(VerbGroup):
+    listed, panels, package = VERBS, PANELS, __package__
+
+
 app = typer.Typer(
-    cls=group_of(VERBS, PANELS, __package__),
+    cls=_ObservatoryVerbs,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     epilog=EPILOG,

@@ -13,7 +13,8 @@ from typer.main import get_group
 
 from duetbench.cli import app
 from duetbench.cli.options import put
-from duetbench.cli.verbs import APPLICATION, Verb
+from duetbench.cli.target_options import APPLICATION
+from duetbench.cli.verbs import Verb
 from duetbench.core.errors import EXIT_CODES, FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Artefact, Run

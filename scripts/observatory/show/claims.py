@@ -221,7 +221,7 @@ def _cell(case: Case) -> Hashable:
 
 def _as_base(comparison: Comparison, case: Case) -> Case:
     """Return a comparison's case, which is as head serves it, as base does."""
-    fields = Setting.read(comparison.base.settings).values
+    fields = dict(Setting.read(comparison.base.settings).values)
     load = {"connections": fields.pop("connections", case.load.connections)}
     if comparison.base.kind == "interpreter":
         fields["python"] = next((python.name for python in comparison.base.interpreters), "")
