@@ -137,7 +137,7 @@ def _effects(case: CaseComparison, title: str) -> Iterator[list[str]]:
     kinds = {row[0]: row for row in reversed([*rows])}
     for name, old, new, text in [*kinds.values()][::-1][:_EXACT]:
         figures = f"{old} → {new}" if old or new else ""
-        yield [title, name, figures, "", "", f"≠ {short(text, _DETAIL)}"]
+        yield [title, name, figures, "", "", f"≠ {short(text, _DETAIL) or 'differs'}"]
 
 
 def _counts(
