@@ -21,7 +21,7 @@ _MODULES: Final = sorted(
 )
 
 STATEMENTS: Final = {
-    "scripts/duetbench": 21_000,
+    "scripts/duetbench": 21_250,
     "scripts/observatory": 6_500,
     "benchmarks": 800,
     "tests": 20_500,
@@ -30,8 +30,8 @@ STATEMENTS: Final = {
 raises it by 250, in a commit of its own."""
 PAGES: Final = 2_750
 """Upper bound of lines of the pages' scripts, styles and templates."""
-MODULES: Final = {"duetbench": 171, "observatory": 68}
-REACH: Final = {"run": (74, 9_250), "compare": (128, 16_600)}
+MODULES: Final = {"duetbench": 174, "observatory": 68}
+REACH: Final = {"run": (74, 9_250), "compare": (131, 17_250)}
 """Modules and statements that a verb's module imports, directly or not."""
 CHAIN: Final = 17
 """Modules in the longest chain of imports."""

@@ -31,7 +31,9 @@ MORE = {
     ),
     "a connection per request": (
         f"{SERVER}port = server.getsockname()[1]",
-        PLAIN, "socket.create_connection(('127.0.0.1', port)).close()", "connect",
+        PLAIN,
+        "socket.create_connection(('127.0.0.1', port)).close()\nserver.accept()[0].close()",
+        "connect",
     ),
     "fork": (
         "import os", PLAIN,

@@ -266,9 +266,9 @@ def test_reports_go_where_they_are_asked_for(bench: Bench, monkeypatch: pytest.M
     played = _Played(comparison(Verdict.NO_CHANGE))
     done = play(bench, monkeypatch, played, "--json", "--html", str(page))
     assert json.loads(done.out)["status"] == "complete"
-    assert "No change in 1 of 1 cases" in " ".join(done.err.split())  # as wide as it may be
-    assert "No change in 1 of 1 cases." in summary.read_text().partition("\n")[0]
-    assert "No change in 1 of 1 cases" in page.read_text()
+    assert "= no change: " in " ".join(done.err.split())  # as wide as it may be
+    assert "= no change: " in summary.read_text().partition("\n")[0]
+    assert "= no change: " in page.read_text()
 
 
 @pytest.mark.real
@@ -287,5 +287,5 @@ def test_a_file_that_cannot_be_written_hides_nothing(
 
     played = Removing(comparison(Verdict.NO_CHANGE))
     done = play(bench, monkeypatch, played, "-o", str(folder / "c.json"))
-    assert (done.code, " ".join(done.out.split()).count("No change in 1 of 1 cases")) == (4, 1)
+    assert (done.code, " ".join(done.out.split()).count("= no change: ")) == (4, 1)
     assert "No such file or directory; check whether the folder is writable" in done.err

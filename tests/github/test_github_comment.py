@@ -62,13 +62,11 @@ def test_a_comment_grows_from_placeholder_to_report(step: Step) -> None:
     assert done.out.startswith("updated https://")
     (body,) = step.ours()
     lines = body.splitlines()
-    assert lines[1] == (
-        "## Worse in 1 of 1 cases: x/a/py3.14 needs 2.00 % more CPU per request (1.50…2.50 %)."
-    )
+    assert lines[1] == "### ▼ slower: x/a/py3.14 needs 2.00 % more CPU per request"
     assert lines[-1].startswith(
         f"<sub>`{HEAD[:12]}` · [the run, with all figures]({RUN}) · {WORDS}."
     )
-    assert step.summary.startswith("## Worse in 1 of 1 cases")
+    assert step.summary.startswith("### ▼ slower: x/a/py3.14")
     assert step.requests("POST") == ["/issues/12/comments"]
     patched = step.requests("PATCH")
     assert told(step).out.startswith("unchanged")
@@ -178,10 +176,11 @@ def test_the_first_rows_of_an_attribution_stand_below_the_headline(step: Step) -
         assert told(step).code == code
         if not code:
             (body,) = step.ours()
-            headline, code_line = body.splitlines()[1], body.splitlines()[3]
-            assert headline.startswith("## ")
-            assert code_line.startswith("**Which code it is**: a/b executes 15.0 % more instructi")
-            assert "+9.0 %" in body
+            assert body.splitlines()[1].startswith("### ▼ slower")
+            visible, _, folded = body.partition("<details>")
+            assert "code: 56 % of it is " in visible
+            assert "**Which code it is**: a/b executes 15.0 % more instructi" in folded
+            assert "+9.0 %" in folded
             assert "@everyone" not in body
 
 
@@ -192,7 +191,7 @@ def test_a_report_always_fits() -> None:
     text = comments.report(compared(cases=group, planned=2000))
     message = comments.sign(text, HEAD, RUN, f"{SITE}method/")
     assert len(message) <= comments.LIMIT
-    assert message.startswith("## Worse in 1 of 2000 cases")
+    assert message.startswith("### ▼ slower in 1 of 2000 cases")
     assert "the rest did not fit" in message
     assert message.endswith("</sub>\n")
 

@@ -23,7 +23,7 @@ SERIES = SeriesName(machine="cloud-2c-1a2b", case=CASE, metric="server_cpu_per_r
 
 
 def record(name: str = "one", **more: Any) -> Change:
-    """A change of +3.10 % that granian 2.8.7 has caused."""
+    """A change of +3.1 % that granian 2.8.7 has caused."""
     fields: dict[str, Any] = {
         "series": SERIES,
         "before_run": "20261119T020000Z-nightly-aaaaaaaa",
@@ -56,16 +56,17 @@ def test_a_change_becomes_one_issue_and_is_never_announced_twice(step: Step) -> 
     (issue,) = step.github.state.issues
     assert line == f"one: opened {issue['html_url']}"
     assert issue["title"] == (
-        "granian 2.8.6 → 2.8.7: FastAPI's JSON needs 3.10 % more CPU per request (2.50…3.70 %)"
+        "granian 2.8.6 → 2.8.7: A JSON response from FastAPI needs 3.1 % more CPU per request "
+        "(2.5…3.7 %)"
     )
     assert [label["name"] for label in issue["labels"]] == ["duetbench", "slower"]
     lines = issue["body"].splitlines()
     assert lines[1:15] == [
-        "**FastAPI's JSON needs 3.10 % more CPU per request (2.50…3.70 %)**, for good.",
+        "**A JSON response from FastAPI needs 3.1 % more CPU per request (2.5…3.7 %)**, for good.",
         "",
-        "- **change**: +3.10 % (+2.50…+3.70 %, 95 % interval): slower",
+        "- **change**: +3.1 % (+2.5…+3.7 %, 95 % interval): slower",
         (
-            "- **what**: FastAPI's JSON on Granian, Python 3.14t (free-threaded), "
+            "- **what**: A JSON response from FastAPI on Granian, Python 3.14t (free-threaded), "
             "2 workers, 256 connections"
         ),
         f"- **case**: {CASE}",
@@ -96,13 +97,13 @@ def test_what_becomes_known_is_added(state: str, step: Step) -> None:
     """
     tell(step, record(culprit=None))
     (issue,) = step.github.state.issues
-    assert issue["title"].startswith("Unknown cause: FastAPI's JSON needs")
+    assert issue["title"].startswith("Unknown cause: A JSON response from FastAPI needs")
     assert "not known yet; this issue will name it" in issue["body"]
     issue["state"] = state
     (line,) = tell(step, record())
     assert line.startswith("one: updated")
     assert step.github.state.issues == [issue]
-    assert issue["title"].startswith("granian 2.8.6 → 2.8.7: FastAPI's JSON needs")
+    assert issue["title"].startswith("granian 2.8.6 → 2.8.7: A JSON response from FastAPI needs")
     assert issue["state"] == state
 
 

@@ -8,21 +8,22 @@ import zipfile
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import pytest
 
-from attributing import attribution
+from attributing import attribution, row
 from bench import Done
-from comparing import SLOWER
+from comparing import SAME, SLOWER
 from duetbench.cli import pull_request
 from duetbench.core.errors import UsageError
-from duetbench.github import actions, event, proposals
+from duetbench.github import actions, comments, event, proposals
 from duetbench.github.event import NONE
 from duetbench.github.proposals import Upgrade
 from duetbench.judge.repetition import rebuilt
 from duetbench.store import files
-from duetbench.store.attribution import Attribution
+from duetbench.store.attribution import APPLICATION, Attribution, Function
 from duetbench.store.change import Cause, Effect, Release, Share
-from duetbench.store.comparison import Comparison, PackageChange
+from duetbench.store.comparison import Comparison, Coverage, PackageChange
 from foreign import BASE, HEAD, comparison
 from repos import commit, git
 from steps import Step
@@ -177,13 +178,12 @@ def test_sides_are_fetched_into_a_shallow_clone(
 
 
 LEAD: Final = """\
-## Worse in 1 of 1 cases: asgi-wsgi/e/py3.14/w1/c128 needs 2.13 % more CPU per request \
-(1.61…2.65 %).
+### ▼ slower: asgi-wsgi/e/py3.14/w1/c128 needs 2.1 % more CPU per request
 
 **Upgrade**: only locks differ: httpx 0.27.0 → 0.28.1, pydantic 2.13.0 → 2.14.3.
 
-**Cause**: pydantic 2.13.0 → 2.14.3: +2.09 % (+1.50…+2.70 %, 14 duets) alone; \
-all packages that moved, together: +2.13 % (+1.60…+2.65 %, 9 duets).
+**Cause**: pydantic 2.13.0 → 2.14.3: +2.1 % (+1.5…+2.7 %, 14 duets) alone; \
+all packages that moved, together: +2.1 % (+1.6…+2.6 %, 9 duets).
 
 """
 
@@ -218,13 +218,85 @@ def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(ended: Step)
     (body,) = ended.ours()
     text = body.partition("\n")[2]
     assert text[: len(LEAD)] == LEAD
-    assert text[len(LEAD) :].startswith("- **base**")
+    assert text[len(LEAD) :].startswith("| metric | before → after | change |\n")
+    assert len(text.partition("<details>")[0].splitlines()) < 16, "with the blank lines"
     assert "- **noise**: CPU/request of base against itself scatters by 1.3 % from duet to" in text
-    assert "- **could see**: CPU/request 0.62 %: a change of one figure alone would have" in text
+    assert "- **would have been seen**: CPU/request 0.62 %: a change of one figure alone" in text
     assert f"[what the words mean]({words})" in text
     assert "/actions/runs/5)" in body
     # Whoever says it again changes nothing.
     assert ended("report", "--words", words).out.startswith("unchanged")
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_a_comment_begins_only_where_something_changed_if_so_asked(
+    changed: bool, ended: Step
+) -> None:
+    """A comment that is there is renewed, so it never says what is no longer true."""
+    calm = comparison().cases[0].model_copy(update={"judgements": (SAME,)})
+    sent = compared() if changed else compared(cases=(calm,))
+    ended.github.leave(5, pull_request.ARTIFACT, packed(sent))
+    done = ended("report", "--only-if-changed")
+    assert done.code == 0
+    assert len(ended.ours()) == changed
+    assert done.out.startswith("created" if changed else "nothing to say: nothing changed")
+    if changed:
+        ended.github.leave(5, pull_request.ARTIFACT, packed(compared(cases=(calm,))))
+        assert ended("report", "--only-if-changed").out.startswith("updated")
+        assert "### = no change" in ended.ours()[0]
+
+
+def test_an_address_gets_the_verdict_and_a_link(
+    ended: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[dict[str, Any]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(json.loads(request.content))
+        return httpx.Response(200 if len(sent) == 1 else 500)
+
+    transport = httpx.MockTransport(answer)
+
+    def post(address: str, **more: Any) -> httpx.Response:
+        with httpx.Client(transport=transport) as client:
+            return client.post(address, **more)
+
+    monkeypatch.setattr(httpx, "post", post)
+    ended.set(DUETBENCH_WEBHOOK="https://chat.example/secret")
+    assert report(ended, compared()).code == 0
+    verdict = "▼ slower: asgi-wsgi/e/py3.14/w1/c128 needs 2.1 % more CPU per request"
+    (content,) = sent
+    assert (content["verdict"], content["pull"]) == (verdict, 12)
+    assert content["text"].startswith("owner/name#12: ▼ slower: ")
+    assert content["link"].startswith("https://")
+    # That it failed is said, without the address, and changes nothing.
+    done = ended("report")
+    assert (done.code, done.err) == (0, "note: DUETBENCH_WEBHOOK: it answered 500\n")
+    ended.set(DUETBENCH_WEBHOOK="http://chat.example/secret")
+    assert ended("report").err == "note: DUETBENCH_WEBHOOK: expected https://…\n"
+    assert len(sent) == 2
+
+
+def test_functions_behind_a_change_are_marked_at_their_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = Function(name="item", file="shop/main.py", line=17, package=APPLICATION)
+    other = Function(name="get", file="fastapi/routing.py", line=3, package="fastapi")
+    code = explained(rows=(row(other, 0, 9_000), row(own, 0, 3_000)))
+    ((level, text, file, line),) = comments.annotations(compared(), code)
+    assert (level, file, line) == ("warning", "shop/main.py", 17)
+    assert text.startswith("▼ slower: asgi-wsgi/e/py3.14/w1/c128 needs 2.1 %")
+    # Without an attribution: what differs and is called.
+    covered = Coverage(differ=1, entered=1, cases={}, functions=("item, shop/a,b.py:5",))
+    ((_, text, file, line),) = comments.annotations(compared(coverage=covered), None)
+    assert text.endswith("; item differs and is called")
+    calm = comparison().cases[0].model_copy(update={"judgements": (SAME,)})
+    assert not [*comments.annotations(compared(cases=(calm,), coverage=covered), code)]
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    actions.annotate("warning", "10 %\nmore", file, line)
+    assert capsys.readouterr().out == (
+        "::warning title=duetbench,file=shop/a%2Cb.py,line=5::10 %25%0Amore\n"
+    )
 
 
 def explained(**changes: Any) -> Attribution:
@@ -340,7 +412,8 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
     assert files.read(Upgrade, to / "report" / "upgrade.json").cause == CAUSE
     rest = to / "results" / "comparisons" / f"{compared().id}.json"
     assert files.read(Comparison, rest) == compared()
-    assert step.summary.startswith(f"{LEAD}**Which code it is**: ")
+    assert step.summary.startswith(f"{LEAD}| metric | ")
+    assert "**Which code it is**: " in step.summary.partition("<details>")[2]
 
 
 def test_who_starts_others_code_has_none_of_the_jobs_tokens(

@@ -75,6 +75,23 @@ def test_a_validation_error_is_quoted_without_what_was_given() -> None:
 SyntaxError: '(' was never closed""",
             "SyntaxError: '(' was never closed (/srv/a.py, line 3)",
         ),
+        # People know neither our copy of their files, nor the standard library's.
+        (
+            """Traceback (most recent call last):
+  File "/usr/lib/python3.14/importlib/__init__.py", line 88, in import_module
+  File "/tmp/duetbench-launch-x1/copy/web/main.py", line 3, in <module>
+ImportError: cannot import name 'x' from 'web' (/tmp/tmpwq12ab/copy/web/__init__.py)""",
+            (
+                "ImportError: cannot import name 'x' from 'web' (web/__init__.py) (web/main.py, "
+                "line 3)"
+            ),
+        ),
+        (
+            """Traceback (most recent call last):
+  File "/usr/lib/python3.14/importlib/__init__.py", line 88, in import_module
+ModuleNotFoundError: No module named 'web'""",
+            "ModuleNotFoundError: No module named 'web'",
+        ),
         (f"{UNSET}[INFO] Shutting down granian\n", last_words(UNSET)),
         ("Listening at 8000\nno such loop: rloop\n", "Listening at 8000 / no such loop: rloop"),
         ("one  two\n\n" * 75 + "the end\n", "… / " + "one two / " * 59 + "the end"),

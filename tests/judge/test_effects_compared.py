@@ -115,8 +115,16 @@ def test_a_report_says_answers_first_then_leaks_then_effects() -> None:
         "does different work: head answers 0 rows instead of 20",
         "leaks: head keeps 2.1 kB for every request (shop/main.py:12)",
         "sends 21 SQL statements instead of 2",
-        "no change in 1 of 1 cases",
+        "= no change: x/a/py3.14, 0.81 % of CPU per request would have been seen",
     )
+    assert view.headline.startswith("≠ other answers: ")
+    assert view.answer.rows[0] == [
+        "SQL statements",
+        "2 → 21",
+        "",
+        "",
+        "≠ +20 × SELECT … FROM book WHERE author_i…",
+    ]
     places = [view.headline.index(part) for part in parts]
     assert places == sorted(places)
     (section,) = (part for part in view.sections if part.title == "What one request does")

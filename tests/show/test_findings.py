@@ -386,5 +386,5 @@ def test_the_command_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyP
             assert shape.statement.replace("_", "\\_").replace("*", "\\*") in text
     assert "(runs/xeon-2c-a70dae/2026/20261120T110053Z-published-316bba91.json)" in text
     plain = text.replace("\N{NO-BREAK SPACE}", " ")
-    assert "uvicorn 0.54.0 → hypercorn 0.18.0 | 316 µs → 754 µs, ▼ slower 2.39× (" in plain
+    assert "uvicorn 0.54.0 → hypercorn 0.18.0 | 316 µs → 754 µs, ▼ slower 2.4× (" in plain
     assert "(comparisons/20261126T170043Z-compare-43f0f453.json)" in text

@@ -155,6 +155,7 @@ def test_json_is_for_programs() -> None:
     assert found["coverage"] == {"measured": 3, "expected": 6}
 
 
+@pytest.mark.usefixtures("state_home")
 def test_the_command_prints_the_latest_run_and_that_one_is_partial(checkout: Path) -> None:
     whole = called(["show"])
     for part in (
@@ -178,6 +179,7 @@ def refused(error: type[Exception], match: str, *words: str | Path) -> None:
         called(list(map(str, words)))
 
 
+@pytest.mark.usefixtures("state_home")
 def test_wrong_calls_are_refused_with_what_there_is(checkout: Path) -> None:
     refused(UsageError, "no result has the name 'tomorrow'", "show", "tomorrow")
     none = r"no case of run .* matches nothing/at-all; its cases: demo"
@@ -198,7 +200,7 @@ def test_a_stored_comparison_is_shown_as_it_was(tmp_path: Path) -> None:
     found, stream = a_comparison(), io.StringIO()
     path = save_comparison(found, tmp_path)
     print_comparison(Console(file=stream, width=120, highlight=False), found)
-    assert "Worse in 1 of 2 cases" in stream.getvalue()
+    assert "▼ slower in 1 of 2 cases" in stream.getvalue()
     assert called(["show", str(path)]) == stream.getvalue()
     assert called(["show", str(path), "--markdown", "-"]) == report(found)
     assert Comparison.model_validate_json(called(["show", str(path), "--json"])) == found
@@ -249,7 +251,9 @@ def test_comparisons_go_by_their_ids(checkout: Path) -> None:
     save_comparison(a_comparison(id=interrupted, status="partial"))
     assert "Partial: " not in called(["show", COMPARED])
     assert "Partial: " in called(["show", "Z-compare-ccc"])
-    assert "Run 20261120T090000Z-nightly-3f2a9c17" in called(["show"])
+    # The newest of any kind is the latest; --select is for runs.
+    assert called(["show"]) == called(["show", interrupted])
+    assert "Run 20261120T090000Z-nightly-3f2a9c17" in called(["show", "--select", "demo/*"])
     any_of = f"could be any of .*{COMPARED}.*; be more specific"
     refused(UsageError, any_of, "show", "Z-compare-")
     refused(UsageError, f"no result has the name 'x'.*{COMPARED}", "show", "x")

@@ -143,8 +143,10 @@ def test_a_mark_has_the_size_that_the_evidence_has_of_its_own_series(tmp_path: P
         return [(mark["short"], mark["tone"], mark["label"]) for mark in found["changes"]]
 
     because = "granian 2.8.6 → 2.8.7"
-    assert marks(JSON) == [("▼ +3.10 %", "worse", f"slower +3.10 % (+2.50…+3.70 %), {because}")]
+    assert marks(JSON) == [("▼ +3.1 %", "worse", f"slower +3.1 % (+2.5…+3.7 %), {because}")]
     known, unknown = marks(OTHER)
-    assert known == ("▲ −3.00 %", "better", f"faster −3.00 % (−4.00…−2.00 %), {because}")
+    assert known == ("▲ −3.0 %", "better", f"faster −3.0 % (−4.0…−2.0 %), {because}")
     assert unknown[:2] == ("▼", "worse"), "no duet says how much"
-    assert unknown[2].startswith("together with: FastAPI's JSON needs 3.10 % more CPU per request")
+    assert unknown[2].startswith(
+        "together with: A JSON response from FastAPI needs 3.1 % more CPU per request"
+    )

@@ -98,7 +98,7 @@ def test_a_change_has_none_in_the_middle_and_an_interval_that_goes_on_has_an_arr
     title, *found = rows(forest(ABOUT, CHANGE, {"all": every}))
     assert texts(title) == ["all"]
     assert found[0].get("class") == "worse"
-    assert texts(found[0])[2:] == ["▼ slower", "+2.00 %", "+1.00…+3.00 %"]
+    assert texts(found[0])[2:] == ["▼ slower", "+2.0 %", "+1.0…+3.0 %"]
     assert len(marked(found[-1], "whisker")) == 3, "a line and two arrows"
     assert scale_of(CHANGE, dots(value(1.001))) == Scale(0.99, 1.01, 1.0)
 

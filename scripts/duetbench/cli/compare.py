@@ -34,13 +34,14 @@ from duetbench.cli.verbs import hook
 from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
-from duetbench.host.console import Console
+from duetbench.host.console import Console, errors
 from duetbench.project.setting import Setting
 
 if TYPE_CHECKING:
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.pairs import Sides
     from duetbench.judge.session import Question
+    from duetbench.store.attribution import Attribution
     from duetbench.store.comparison import Comparison
 
 _SIZES: Final = ", ".join(f"{name}={100 * size:g}%" for name, size in MATERIAL.items())
@@ -93,6 +94,9 @@ def compare_command(
         Option("--results", metavar="FOLDER", help="Keep the comparison here, for the site."),
     ] = None,
     details: DetailsOption = False,
+    oneline: Annotated[
+        bool, Option("--oneline", help="Print the verdict alone, on one line.")
+    ] = False,
     fail_on: Annotated[
         Literal["undecided", "slower", "instructions", "sql"],
         Option(
@@ -142,7 +146,7 @@ def compare_command(
     from duetbench.judge.comparison import Contrast, Extent, compare, require_code
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.session import InterruptedComparison
-    from duetbench.show.comparison_text import as_markdown, print_comparison
+    from duetbench.show.comparison_text import as_markdown
     from duetbench.show.conclusion import exit_code
 
     pythons = python or []
@@ -171,6 +175,8 @@ def compare_command(
     console = console_for(
         {"--output": output, "--markdown": markdown, "--html": html, "--why": why}
     )
+    if oneline:
+        console = errors()
     project = repository(console)
     clean_up(console)
     project = with_options(project, options, pythons)
@@ -209,7 +215,7 @@ def compare_command(
         except InterruptedComparison as problem:
             comparison, interruption = problem.comparison, problem
     try:
-        text = as_markdown(comparison)
+        text = as_markdown(comparison, code=attribution)
         actions.summary(text)  # for the page of the job, in GitHub Actions
         put(text, markdown)
         put(comparison.model_dump_json(indent=1) + "\n", output)
@@ -217,10 +223,7 @@ def compare_command(
         if attribution is not None:
             put(attribution.model_dump_json() + "\n", why)
     finally:
-        print_comparison(console, comparison, details=details)
-        if attribution is not None:
-            console.say("")
-            hook("why:print_attribution")(console, attribution)
+        _print(console, comparison, attribution, details=details, oneline=oneline)
         _keep(comparison, results, console)
     if interruption is not None:
         raise interruption
@@ -234,6 +237,27 @@ def compare_command(
         raise Exit(code)
 
 
+def _print(
+    console: Console,
+    comparison: "Comparison",
+    attribution: "Attribution | None",
+    *,
+    details: bool,
+    oneline: bool,
+) -> None:
+    """Print the report, or the verdict alone on standard output."""
+    from duetbench.show.comparison_text import print_comparison
+    from duetbench.show.comparison_view import make_view
+
+    if oneline:
+        Console().say(make_view(comparison).headline)
+        return
+    print_comparison(console, comparison, details=details, code=attribution)
+    if attribution is not None and details:
+        console.say("")
+        hook("why:print_attribution")(console, attribution)
+
+
 def _keep(comparison: "Comparison", results: Path | None, console: Console) -> None:
     """Save a complete comparison in `results`, if that is given, and print where it is."""
     from duetbench.store import files
@@ -243,7 +267,7 @@ def _keep(comparison: "Comparison", results: Path | None, console: Console) -> N
         console.say(f"\nsaved: {files.save(results, comparison)}")
     # In a job or a sandbox the folder may be gone when somebody reads this.
     elif console.is_terminal and comparison_file(comparison).is_file():
-        console.say(f"\nSaved; the whole report: duetbench show {comparison.id}")
+        console.say("\nSaved; the whole report: duetbench show latest")
 
 
 def _sizes(texts: Sequence[str]) -> dict[Concern, float]:

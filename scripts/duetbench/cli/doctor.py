@@ -4,11 +4,11 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from rich.table import Table
 from rich.text import Text
-from typer import Exit
+from typer import Exit, Option
 
 from duetbench.cli.options import JsonOption
 from duetbench.core import units
@@ -47,24 +47,31 @@ class Diagnosis(Frozen):
 
 def doctor_command(
     as_json: JsonOption = False,
+    details: Annotated[bool, Option("--details", help="Print all facts of this machine.")] = False,
 ) -> None:
-    """Show interpreters, tools, stacks, cores, and other conditions that affect figures.
+    """Say whether this machine is ready to measure, and what is missing.
+
+    With --details, show interpreters, tools, stacks, cores, and what else affects figures.
 
     $ duetbench doctor
+    $ duetbench doctor --details
     $ duetbench doctor --json
 
     Exit code 0: everything needed is here. 1: something is missing or wrong, with advice.
     """
     project = Project.here()
-    report(diagnose(project), "run `duetbench setup`", as_json=as_json)
+    report(diagnose(project), "run `duetbench setup`", as_json=as_json, details=details)
 
 
-def report(diagnosis: Diagnosis, remedy: str, *, as_json: bool) -> None:
-    """Print a diagnosis; raises Exit if something is lacking."""
+def report(diagnosis: Diagnosis, remedy: str, *, as_json: bool, details: bool = True) -> None:
+    """Print a diagnosis, whether it is ready first; raises Exit if something is lacking."""
     console = Console()
     if as_json:
         print_json(diagnosis.model_dump(mode="json"))
     else:
+        not_ready = f"Not ready to measure: {', '.join(diagnosis.lacking)}; {remedy}"
+        console.say(not_ready if diagnosis.lacking else "Ready to measure")
+    if details and not as_json:
         tables: dict[str, list[tuple[str, ...]]] = {
             f"Machine {diagnosis.machine.id}": [(), *diagnosis.conditions.items()],
             "What measuring needs": [
@@ -77,8 +84,12 @@ def report(diagnosis: Diagnosis, remedy: str, *, as_json: bool) -> None:
             for row in rows:  # as plain text: no mark-up, and checksums and paths are not cut
                 table.add_row(*(Text(cell, _STYLES.get(cell, ""), overflow="fold") for cell in row))
             console.print(table)
-        not_ready = f"Not ready to measure: {', '.join(diagnosis.lacking)}; {remedy}"
-        console.say(not_ready if diagnosis.lacking else "Ready to measure")
+    elif not as_json:
+        lacking = [finding for finding in diagnosis.findings if finding.what in diagnosis.lacking]
+        for finding in lacking:
+            console.say(f"  {finding.what}: {finding.state}: {finding.detail}")
+        conditions = diagnosis.conditions
+        console.say(f"  {conditions['CPU']}, cores {conditions['cores']}; more: --details")
     if diagnosis.lacking:
         raise Exit(1)
 

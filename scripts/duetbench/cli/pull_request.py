@@ -23,7 +23,8 @@ from duetbench.github.api import GitHub
 from duetbench.github.event import MeasuringRun
 from duetbench.github.proposals import Upgrade
 from duetbench.host import git
-from duetbench.host.console import Console
+from duetbench.host.console import Console, errors
+from duetbench.show.comparison_view import make_view
 from duetbench.show.conclusion import UNDECIDED
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
@@ -177,6 +178,9 @@ def compare_command(
         files.write(report / proposals.UPGRADE, cause)
     attribution = files.read(Attribution, code_file) if code_file.is_file() else None
     actions.summary(comments.report(comparison, cause, attribution))
+    prefix = git.ask(Path.cwd(), "rev-parse", "--show-prefix")
+    for level, text, file_name, line in comments.annotations(comparison, attribution):
+        actions.annotate(level, text, f"{prefix}{file_name}", line)
     if keep:
         files.save(results, comparison)
         # Without a valid launch the trend gets no point; the comparison is valid all the same.
@@ -237,6 +241,9 @@ def report_command(
     ] = None,
     base: BaseOption = "",
     words: Annotated[str, Option("--words", metavar="URL", help="Address of the glossary.")] = "",
+    only_if_changed: Annotated[
+        bool, Option("--only-if-changed", help="Begin no comment if nothing changed.")
+    ] = False,
 ) -> None:
     """Comment on a pull request with the results, in place of the comment before.
 
@@ -248,6 +255,9 @@ def report_command(
     measured commit. The data is untrusted, and is shown only if it compares that commit with the
     one where it left its base. A named application has its own comment.
 
+    If DUETBENCH_WEBHOOK is an address, it gets the verdict and a link as JSON, for those who read
+    elsewhere.
+
     Needs GITHUB_TOKEN with pull-requests: write, contents: read, and to fetch, actions: read. Exit
     code 0: commented, or nothing to say; 4: the result cannot be shown, or GitHub was not reached.
     """
@@ -256,32 +266,50 @@ def report_command(
     with GitHub(Context.of(os.environ)) as github:
         if source is not None and pull is not None and head is not None:
             sides = commit("--base", base), commit("--head", head)
-            _report_here(github, source, pull, *sides)
+            _report_here(github, source, pull, *sides, only_if_changed)
         else:
             safe = actions.URL.fullmatch(words) and "//" not in words.partition("://")[2]
             run = MeasuringRun.of(github.context.event())
-            _report_run(github, run, base, words if safe else "")
+            _report_run(github, run, base, words if safe else "", only_if_changed)
 
 
-def _report_here(github: GitHub, source: Path, pull: int, base: str, head: str) -> None:
+def _report_here(
+    github: GitHub, source: Path, pull: int, base: str, head: str, only_if_changed: bool
+) -> None:
     """Comment with the result of an earlier job of this run, or the reason for none."""
     context = github.context
     try:
         words = f"{context.site_url}method/"
-        body = _report(source, base, head, context.run_url, words)
+        verdict, body = _report(source, base, head, context.run_url, words)
     except (ArtifactError, RecordError) as error:
         _publish(github, pull, comments.failed(head, context.run_url, str(error)))
         raise
-    _publish(github, pull, body)
+    _publish(github, pull, body, verdict=verdict, only_if_changed=only_if_changed)
 
 
-def _publish(github: GitHub, pull: int, body: str, name: str = "") -> None:
+def _publish(
+    github: GitHub,
+    pull: int,
+    body: str,
+    name: str = "",
+    *,
+    verdict: str = "",
+    only_if_changed: bool = False,
+) -> None:
     title = f"### duetbench: {name}\n\n" if name else ""
-    Console().say(comments.publish(github, pull, comments.KIND, title + body, name))
+    begin = not only_if_changed or not verdict or comments.is_news(verdict)
+    result = comments.publish(github, pull, comments.KIND, title + body, name, begin=begin)
+    Console().say(result)
     actions.summary(title + body)
+    if verdict and (address := os.environ.get(comments.WEBHOOK)):
+        link = result.split()[-1] if "https://" in result else github.context.run_url
+        if problem := comments.notify(address, github.context.repository, pull, verdict, link):
+            errors().say(f"note: {comments.WEBHOOK}: {problem}")
 
 
-def _report_run(github: GitHub, run: MeasuringRun, base: str, words: str) -> None:
+def _report_run(
+    github: GitHub, run: MeasuringRun, base: str, words: str, only_if_changed: bool
+) -> None:
     """Fetch the result of another workflow's run, check it, and comment with it."""
     url = f"{github.context.run_url.rpartition('/')[0]}/{run.id}"
     with tempfile.TemporaryDirectory(prefix="duetbench-report-") as place:
@@ -294,23 +322,27 @@ def _report_run(github: GitHub, run: MeasuringRun, base: str, words: str) -> Non
         problems = [f"artifact {entry}: {reason}" for entry, reason in fetched.refused.items()]
         for (pull, start), (artifact, name) in product(pulls, sorted(applications.items())):
             try:
-                body = _report(Path(place) / artifact, start, run.head, url, words)
+                verdict, body = _report(Path(place) / artifact, start, run.head, url, words)
             except (ArtifactError, RecordError) as error:
                 problems.append(f"artifact '{artifact}': {error}")
             else:
-                _publish(github, pull, body, name)
+                _publish(github, pull, body, name, verdict=verdict, only_if_changed=only_if_changed)
     if problems:
         raise ArtifactError("; ".join(problems))
     if not pulls:
         Console().say("nothing to say: no open pull request, or no comparison of it")
 
 
-def _report(source: Path, base: str, head: str, url: str, words: str) -> str:
-    """Return the checked comparison of two commits as a comment; ArtifactError or RecordError."""
+def _report(source: Path, base: str, head: str, url: str, words: str) -> tuple[str, str]:
+    """Return the verdict on two commits, and their checked comparison as a comment.
+
+    Raises ArtifactError or RecordError.
+    """
     if not source.exists():
         raise ArtifactError("no comparison has arrived")
-    body = comments.report(*proposals.proposal(source, base, head))
-    return comments.sign(body, head, url, words)
+    comparison, upgrade, code = proposals.proposal(source, base, head)
+    body = comments.report(comparison, upgrade, code)
+    return make_view(comparison).headline, comments.sign(body, head, url, words)
 
 
 def _artifact(name: str) -> str:

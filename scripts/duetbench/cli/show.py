@@ -47,7 +47,7 @@ def show_command(
     html: HtmlOption = None,
     results: ResultsOption = None,
 ) -> None:
-    """Show a run, a comparison, or anchored points.
+    """Show a run, a comparison, or anchored points; 'latest' is the newest of them.
 
     $ duetbench show latest
     $ duetbench show COMPARISON --html report.html
@@ -58,7 +58,10 @@ def show_command(
     if as_json_ and markdown:
         raise UsageError("--json and --markdown were both given; choose one")
     results = results or Project.here().results
-    path = result_files.find(run, results)
+    if run == "latest" and not select:  # which is for runs
+        path = result_files.newest(results)
+    else:
+        path = result_files.find(run, results)
     kind = result_files.type_of(path)
     options = {"--select": select, "--markdown": markdown, "--html": html}
     if stray := [name for name, value in options.items() if value and kind not in _OF[name]]:

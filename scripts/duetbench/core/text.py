@@ -26,7 +26,7 @@ TOO_SMALL: Final = "the budget is too small for two"
 
 ASCII: Final = str.maketrans(
     dict(zip("−▼▲✕×—µ·\u2019\u00a0●├┤─┼│┊◄►", "-v^xx-u*' o[]-+|:<>", strict=True))
-    | {"…": "..", "→": "->", "±": "+/-", "≥": ">=", "≤": "<="}
+    | {"…": "..", "→": "->", "±": "+/-", "≠": "!=", "≥": ">=", "≤": "<="}
 )
 """Replacements for our typography if only ASCII can be shown."""
 

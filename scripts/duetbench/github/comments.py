@@ -19,20 +19,26 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import httpx
+
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Verdict
 from duetbench.core.text import short, some
 from duetbench.github.actions import BOT
 from duetbench.github.api import Comment, GitHub
 from duetbench.github.proposals import Upgrade
-from duetbench.show.change import brief, cause_lines
+from duetbench.show.change import AttributionText, cause_lines
 from duetbench.show.comparison_text import as_markdown
+from duetbench.show.comparison_view import make_view
 from duetbench.show.formats import escape
-from duetbench.store.attribution import Attribution
+from duetbench.store.attribution import APPLICATION, Attribution
 from duetbench.store.comparison import Comparison
 
 DIGITS: Final = 12
 """Digits of a commit that readers see."""
+
+WEBHOOK: Final = "DUETBENCH_WEBHOOK"
+"""Variable with an address that gets verdicts."""
 
 LIMIT: Final = 60_000
 """Characters of a comment or issue. GitHub refuses more than 65,536."""
@@ -40,11 +46,11 @@ LIMIT: Final = 60_000
 KIND: Final = "comparison"
 ANSWER: Final = "answer"
 _NAMED: Final = 8  # packages and series that a sentence names
+_NEWS: Final = "▼▲✕≠"  # marks of verdicts that say that something changed
+_ANNOTATED: Final = 3  # functions
+_PATIENCE_S: Final = 10.0
 _ROOM: Final = 2_000  # characters for the text around the report
-_ADVISORY: Final = (
-    "Advisory: this does not block anything. Measured on one machine, base and head together; a "
-    "change below what the table says it could see may have been missed."
-)
+_ADVISORY: Final = "Advisory: it blocks nothing. Smaller changes may have been missed."
 _ACTIVE: Final = re.compile(
     r"@(?=\w)"  # mentions, and mail addresses
     r"|\#(?=\d)|\bGH-(?=\d)"  # references to issues
@@ -99,13 +105,17 @@ def marker_values(kind: str, body: str | None) -> dict[str, Any] | None:
     return values
 
 
-def publish(github: GitHub, pull: int, kind: str, body: str, name: str = "") -> str:
+def publish(
+    github: GitHub, pull: int, kind: str, body: str, name: str = "", *, begin: bool = True
+) -> str:
     """Write the comment of a kind and name in place of its old text; return what was done.
 
-    Raises ServiceError.
+    Without `begin`, only an existing comment is written. Raises ServiceError.
     """
     body = cut(f"{marker(kind, {'name': name} if name else {})}\n{body.rstrip()}")
     old = _own(github, pull, kind, name)
+    if not (old or begin):
+        return "nothing to say: nothing changed"
     new = None if old else github.add_comment(pull, body)
     # A lost answer may have left a second one.
     _remove(github, (_own(github, pull, kind, name) if new else old)[1:])
@@ -170,15 +180,13 @@ def refused(reason: str, head: str | None) -> str:
 def report(
     comparison: Comparison, upgrade: Upgrade | None = None, code: Attribution | None = None
 ) -> str:
-    """Return a comparison as text without effects, with its upgrade and attribution on top.
+    """Return a comparison as text without effects, with its upgrade and the functions behind it.
 
     Raises RecordError if the comparison has values that cannot be shown.
     """
     try:
-        paragraphs = [*_upgrade(comparison, upgrade)] if upgrade is not None else []
-        paragraphs += [brief(code)] if code is not None else []
-        lead = "".join(f"{paragraph}\n\n" for paragraph in paragraphs)
-        body = as_markdown(comparison, lead=lead, end="")
+        lead = tuple(_upgrade(comparison, upgrade)) if upgrade is not None else ()
+        body = as_markdown(comparison, lead=lead, end="", code=code)
     except Exception as error:  # strange values raise many kinds of errors
         name = (comparison.head.commit or comparison.id)[:DIGITS]
         raise RecordError(
@@ -186,6 +194,49 @@ def report(
             f"({type(error).__name__}: {short(str(error), 100)})"
         ) from error
     return cut(inert(body), LIMIT - _ROOM)
+
+
+def is_news(verdict: str) -> bool:
+    """Whether a verdict says that something changed or broke."""
+    return verdict.removeprefix("Partial: ")[:1] in _NEWS
+
+
+def notify(address: str, repository: str, pull: int, verdict: str, link: str) -> str:
+    """Send a verdict to an address, as chats and others read it; return what went wrong, if any."""
+    if not address.startswith("https://"):
+        return "expected https://…"
+    text = f"{repository}#{pull}: {plain(verdict)} {link}"
+    content = {"text": text, "verdict": verdict, "link": link, "pull": pull}
+    try:
+        httpx.post(address, json=content, timeout=_PATIENCE_S).raise_for_status()
+    except httpx.HTTPStatusError as error:
+        return f"it answered {error.response.status_code}"
+    except httpx.HTTPError as error:  # its text may have the address, which is a secret
+        return type(error).__name__
+    return ""
+
+
+def annotations(
+    comparison: Comparison, code: Attribution | None
+) -> Iterator[tuple[str, str, str, int]]:
+    """Yield a level, a text, a file and a line for functions of the application behind a change.
+
+    They are those that an attribution names, or else those that differ and are called.
+    """
+    verdict = make_view(comparison).headline
+    if not is_news(verdict):
+        return
+    level = "notice" if verdict.startswith("▲") else "warning"
+    rows = AttributionText(code).rows if code is not None else ()
+    own = [row for row in rows if row.row.function.package == APPLICATION]
+    places = [(f"{verdict}; {row.share} of it is {row.function}", row.where) for row in own]
+    if not places and comparison.coverage:
+        named = (text.rpartition(", ") for text in comparison.coverage.functions)
+        places = [(f"{verdict}; {name} differs and is called", where) for name, _, where in named]
+    for text, where in places[:_ANNOTATED]:
+        file, _, line = where.rpartition(":")
+        if file and line.isdecimal():
+            yield level, text, file, int(line)
 
 
 def sign(text: str, head: str, url: str, words: str) -> str:

@@ -63,6 +63,7 @@ _TRACEBACK: Final = "Traceback (most recent call last):\n"
 _EDGE: Final = re.compile(r"^ *[|+] ?", re.MULTILINE)  # the frame of an exception group
 _FRAME: Final = re.compile(r'^ +File "([^"<]+)", line (\d+)', re.MULTILINE)
 _FOREIGN: Final = re.compile(r"/(site-packages|lib/python3[^/]*)/")
+_COPY: Final = re.compile(r"/[^\s()'\"]*/(?:tmp|duetbench)[\w.-]*/copy/")
 _OURS: Final = re.compile(r"/duetbench_\w+\.py$")
 _OTHER: Final = re.compile(
     r"\s*$|[-=]{3}|(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|\[(\d|[A-Z]+\])|Traceback \("
@@ -253,9 +254,11 @@ def last_words(text: str) -> str:
     message = message if len(message) <= MOST else f"{message[:MOST]} …"
     frames = _FRAME.findall(_EDGE.sub("", text).rpartition(_TRACEBACK)[2])
     frames = [frame for frame in frames if not _OURS.search(frame[0])]
-    own = [frame for frame in frames if not _FOREIGN.search(frame[0])] or frames
+    own = [frame for frame in frames if not _FOREIGN.search(frame[0])]
+    # Of the standard library and of temporary copies, people have no use for the path.
+    own = own or [frame for frame in frames if "/site-packages/" in frame[0]]
     place = " ({}, line {})".format(*own[-1]) if own else ""
-    return f"{message}{place}"
+    return _COPY.sub("", f"{message}{place}")
 
 
 def _last_lines(text: str) -> str:

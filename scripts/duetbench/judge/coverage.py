@@ -17,7 +17,7 @@ from duetbench.measure.effects.observation import Name
 from duetbench.store.comparison import Coverage
 
 MISSED: Final = 20
-"""Most functions entered by no request that the record names."""
+"""Most functions that the record names, of those entered and of the others."""
 
 _OUTSIDE: Final = ""
 """Stands for the code outside of all functions, instead of a function's name."""
@@ -43,6 +43,7 @@ def find(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> Co
         return None
     cases = {case: len(functions & names) for case, names in entered.items() if functions}
     reached = functions & {f for names in entered.values() for f in names}
+    called = sorted(_place(path, name, sides) for path, name in reached)
     missed = sorted(f"{name} in {path}" for path, name in functions - reached)
     alone = not (outside or diff.packages or diff.interpreters or len(readable) > len(files))
     return Coverage(
@@ -50,9 +51,25 @@ def find(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> Co
         entered=len(reached),
         cases=cases,
         missed=tuple(missed[:MISSED]),
+        functions=tuple(called[:MISSED]),
         outside=len(outside),
         alone=alone and len(cases) == len(sides.pairs),
     )
+
+
+def _place(path: str, name: str, sides: Sides) -> str:
+    """Describe a function by its line on the side that has it: `item, shop/main.py:17`."""
+    for root in (sides.head.root, sides.base.root):
+        if (root / path).is_file() and (line := lines((root / path).read_bytes()).get(name)):
+            return f"{name}, {path}:{line}"
+    return f"{name}, {path}"
+
+
+def lines(source: bytes) -> dict[str, int]:
+    """List the line of each function of a module, by its qualified name."""
+    cutter = _Cutter()
+    cutter.visit(affected.parse(source))
+    return cutter.lines
 
 
 def differing(path: str, base: Path, head: Path) -> set[Name]:
@@ -80,6 +97,7 @@ class _Cutter(ast.NodeTransformer):
 
     def __init__(self) -> None:
         self.functions: dict[str, str] = {}
+        self.lines: dict[str, int] = {}
         self._place = ""
 
     def visit(self, node: ast.AST) -> ast.AST | None:
@@ -94,6 +112,7 @@ class _Cutter(ast.NodeTransformer):
         self._place = f"{name}.<locals>."
         body = [part for child in node.body if (part := self.visit(child)) is not None]
         self._place = around
+        self.lines.setdefault(name, node.lineno)
         parts = (type(node).__name__, *map(ast.dump, (node.args, *body)))
         # Setters have the same name as their property.
         self.functions[name] = "\n".join((self.functions.get(name, ""), *parts))

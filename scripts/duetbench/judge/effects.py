@@ -118,8 +118,8 @@ def _observe(pairs: Sequence[Pair]) -> list[tuple[Effects, frozenset[Name]] | st
             if not isinstance(outcome, str)
         }
         doubtful = [index for index, effects in found.items() if not effects.same]
-        # Three numbers of requests have confirmed a leak already.
-        memory = any(_MEASURED & found[index].moved for index in doubtful)
+        # Memory is measured again where it differs: another process need not keep it.
+        memory = any(found[i].leaks or _MEASURED & found[i].moved for i in doubtful)
         again = [pairs[index] for index in doubtful]
         for index, second in zip(doubtful, both(again, _MEMORY * memory) if again else (),
                                  strict=True):  # fmt: skip

@@ -72,6 +72,29 @@ def rebuilt(comparison: Comparison) -> str | None:
     return command(comparison.base, comparison.head, options)
 
 
+_NOT_OF_WHY: Final = frozenset(
+    {"--profile", "--seed", "--budget", "--material", "--all", "--counts-only", "--select"}
+)
+
+
+def why_command(comparison: Comparison, case: str = "") -> str | None:
+    """The command that ranks the functions behind a change; None if both sides run the same code.
+
+    `case` is one of several cases.
+    """
+    again = rebuilt(comparison)
+    kinds = {comparison.base.kind, comparison.head.kind}
+    words = iter(shlex.split(again or "")[2:])
+    if again is None or not kinds <= {"revision", "stack"} or "--stack-as-of" in again:
+        return None
+    chosen: list[str] = []
+    for word in words:
+        several = [] if word in _FLAGS or not word.startswith("--") else [next(words)]
+        if word not in _NOT_OF_WHY or (word == "--select" and not case):
+            chosen += [word, *several]
+    return shlex.join(["duetbench", "why", *chosen, *(["--select", case] if case else [])])
+
+
 def _sides(base: SideRecord, head: SideRecord) -> list[str] | None:
     """The words that name two sides, even after branches and locks have moved."""
     labels = [base.label, head.label]

@@ -84,12 +84,12 @@ def describe(record: Change) -> ChangeText:
         word = formats.verdict(metric, record.verdict).partition(" ")[2]
     several = len(record.parts) > 1
     cause = ", ".join(
-        release_names(share) + (f": {formats.percent(share.ratio)}" if several else "")
+        release_names(share) + (f": {formats.change(share.interval)}" if several else "")
         for share in record.parts
     )
     if not cause and record.culprit:
         cause = _release(record.culprit)
-    change, interval = formats.percent(record.ratio), formats.ends(record.interval)
+    change, interval = formats.change(record.interval), formats.ends(record.interval)
     name = case_names.name(record.series.case)
     sentence = f"{name.what} {formats.effect(metric, record.interval)}"
     return ChangeText(
@@ -155,7 +155,7 @@ def share_effect(share: Share) -> str:
 def narrowed_line(search: Narrowed) -> str:
     """Describe the effects of releases that were compared with an anchor one by one."""
     steps = "; ".join(
-        f"{release_names(step)} {formats.percent(step.ratio)} ({formats.ends(step.interval)})"
+        f"{release_names(step)} {formats.change(step.interval)} ({formats.ends(step.interval)})"
         for step in search.steps
     )
     left = "" if search.complete else "; others between these were not measured"
@@ -165,7 +165,7 @@ def narrowed_line(search: Narrowed) -> str:
 
 def _effect(effect: Effect) -> str:
     within = formats.ends(effect.interval)
-    return f"{formats.percent(effect.ratio)} ({within}, {effect.duets} duets)"
+    return f"{formats.change(effect.interval)} ({within}, {effect.duets} duets)"
 
 
 def commands(record: Change) -> tuple[tuple[str, str], ...]:

@@ -4,6 +4,7 @@ It needs a terminal of at least 100 columns.
 """
 
 import math
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,12 +14,13 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from duetbench.core.text import some, visible
+from duetbench.core.text import visible
 from duetbench.project import case_names
 from duetbench.show import formats
-from duetbench.show.comparison_view import BESIDE, COUNTS, Section, make_view
+from duetbench.show.comparison_view import Section, make_view
 from duetbench.show.conclusion import ViewRow
-from duetbench.show.effects import TITLE
+from duetbench.show.verdict import HEAD, Answer, lines, with_code
+from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 
@@ -27,40 +29,45 @@ _NARROWEST: Final = 15
 """Columns of the axis: an odd number, whose middle means no change."""
 
 _LEAST: Final = 0.01  # smallest reach of the axis to both sides
-_NAMED: Final = 6  # packages named in place of a longer list
-_BRIEF: Final = frozenset({BESIDE, "Next", "Reproduce"})
-"""Sections of a comparison that are printed even without its details."""
+_ROWS: Final = 4  # of an answer in Markdown
+_PLAIN: Final = re.compile(r"[\w.<>:/ +-]{1,200}", re.ASCII)
+_UNIT: Final = re.compile(r"(?<=\d) (?=[%µa-zA-Z])")
 
 
-def print_comparison(console: Console, comparison: Comparison, *, details: bool = True) -> None:
-    """Print all of a comparison; without details its rows on one axis, and the next steps."""
+def print_comparison(
+    console: Console,
+    comparison: Comparison,
+    *,
+    details: bool = True,
+    code: Attribution | None = None,
+) -> None:
+    """Print the answer; with details, all rows on one axis and all sections below it."""
     view = make_view(comparison)
-    console.print(Text(view.headline, style="bold"))
+    _print_answer(console, with_code(view.answer, code))
     if not details:
-        for section in view.sections:
-            if section.title in {TITLE, COUNTS} and not section.folded:
-                _print_section(console, section)
+        return
+    if shown := [row for row in view.rows[: formats.MOST] if row.group != "broken"]:
         requests = case_names.requests(row.case for row in comparison.cases)
-        # The rows without change come last.
-        shown = [
-            replace(row, case=requests.get(row.case, row.case))
-            for place, row in enumerate(view.rows)
-            if place < formats.MOST or row.group not in {"unchanged", "unawaited"}
-        ]
-        if shown:
-            console.print()
-            _print_drawn(console, shown)
-        if left := len(view.rows) - len(shown):
-            more = formats.quantity(left, "more row")
-            console.print(Text(f"  … and {more} without change", style="dim"))
-        if packages := tuple(dict.fromkeys(map(str, comparison.packages))):
-            text = f"  packages that differ: {some(packages, _NAMED)}"
-            console.print(Text(text), soft_wrap=True)
+        console.print()
+        drawn = [replace(row, case=requests.get(row.case, row.case)) for row in shown]
+        _print_drawn(console, drawn)
     for section in view.sections:
-        if details or section.title in _BRIEF:
-            _print_section(console, section)
-    if details:
-        console.print(formats.GLOSSARY)
+        _print_section(console, section)
+    console.print(formats.GLOSSARY)
+
+
+def _print_answer(console: Console, answer: Answer) -> None:
+    style = formats.style_of(answer.verdict)
+    console.print(Text(answer.verdict, style=f"bold {style}"), soft_wrap=True)
+    if answer.rows:
+        console.print()
+        formats.print_rows(console, answer.head, answer.rows)
+    console.print()
+    for line in lines(answer):
+        # Names and commands are copied, so lines must not be broken.
+        console.print(Text(f"  {line}"), soft_wrap=True)
+    if answer.command:
+        console.print(Text(f"  next: {answer.command}"), soft_wrap=True)
 
 
 def _print_section(console: Console, section: Section) -> None:
@@ -115,7 +122,7 @@ def _print_drawn(console: Console, rows: Sequence[ViewRow]) -> None:
         hidden = not row.judgement.ratio or row.vague
         line[-1] += f": {row.why}" if hidden or row.judgement.reason else ""
     formats.print_rows(console, head, lines)
-    text = "●: head over base, within its 95 % interval; ┊: relevance floor"
+    text = "●: head over base, within its 95 % interval; ┊: what is between counts as none"
     console.print(Text(f"  {text}", style="dim"))
 
 
@@ -170,11 +177,66 @@ def _column(ratio: float, far: float, half: int) -> int:
     return int(math.copysign(max(1, round(half * abs(change) / far)), change))
 
 
-def as_markdown(comparison: Comparison, *, lead: str = "", end: str = formats.WORDS) -> str:
-    """Write a comparison as Markdown, with paragraphs below its headline and at its end."""
+def as_markdown(
+    comparison: Comparison,
+    *,
+    lead: Sequence[str] = (),
+    end: str = formats.WORDS,
+    code: Attribution | None = None,
+) -> str:
+    """Write a comparison as Markdown: what people need fits a dozen lines, the rest is folded.
+
+    `lead` are paragraphs above the table, which name the packages that differ.
+    """
     view = make_view(comparison)
-    headline = f"## {formats.escape(view.headline)}\n\n"
-    return headline + lead + "".join(map(_section, view.sections)) + end
+    answer = with_code(view.answer, code)
+    rows, more = answer.rows[:_ROWS], answer.more + len(answer.rows[_ROWS:])
+    head, cells = _narrow(answer.head, rows)
+    parts = [
+        f"### {formats.escape(answer.verdict)}",
+        *lead,
+        _unbroken(formats.grid(head, ["---", "---:", "---"], cells)) if cells else "",
+        *(_code(cause) for cause in answer.causes if not (lead and cause.startswith("package"))),
+        formats.escape(". ".join(filter(None, (answer.sure, answer.advice)))),
+    ]
+    summary = f"All figures{f' ({more} more)' if more > 0 else ''} · method · repeat it"
+    folded = "".join(map(_section, view.sections))
+    if code is not None:
+        from duetbench.show.change import brief  # noqa: PLC0415 - few reports have one
+
+        folded = f"{brief(code)}\n\n{folded}"
+    body = "\n\n".join(filter(None, parts))
+    return f"{body}\n\n<details><summary>{summary}</summary>\n\n{folded}</details>\n\n{end}"
+
+
+def _narrow(
+    head: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Merge an answer's columns to three, which a phone shows without a scroll bar."""
+    start = len(head) - len(HEAD)
+    cells: list[Sequence[str]] = []
+    for row in rows:
+        figures, change, ends, verdict = row[start:]
+        within = f"({ends})" if ends else ""
+        last = " ".join(filter(None, (verdict, change, within)))
+        cells.append((", ".join(row[:start]), figures, last))
+    return (", ".join(head[:start]), HEAD[0], "change"), cells
+
+
+def _unbroken(text: str) -> str:
+    """Keep numbers and their units on one line."""
+    return _UNIT.sub("\u00a0", text)
+
+
+def _code(cause: str) -> str:
+    """Write what differs: plain names in backticks are code, as everywhere in Markdown."""
+    parts = cause.split("`")
+    if not all(map(_PLAIN.fullmatch, parts[1::2])):
+        return formats.escape(cause)
+    # Between dots, a text keeps its outer spaces.
+    texts = [formats.escape(f".{part}.")[1:-1] for part in parts[::2]]
+    parts[::2] = texts
+    return "`".join(parts)
 
 
 def _section(section: Section) -> str:
@@ -188,4 +250,4 @@ def _section(section: Section) -> str:
     body = "\n\n".join(filter(None, parts))
     if section.folded:
         return f"<details><summary>{section.title}</summary>\n\n{body}\n\n</details>\n\n"
-    return f"### {section.title}\n\n{body}\n\n" if section.title else f"{body}\n\n"
+    return f"#### {section.title}\n\n{body}\n\n" if section.title else f"{body}\n\n"

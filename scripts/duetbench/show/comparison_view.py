@@ -1,7 +1,6 @@
-"""A comparison as every format shows it: a headline, rows, and sections. Pure."""
+"""A comparison as every format shows it: an answer, all rows, and sections. Pure."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from typing import Final, Literal
 from duetbench.core import units
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, WAKE_UPS, WORK
 from duetbench.core.model import Verdict
-from duetbench.core.text import TO_REPEAT, TOO_SMALL, some
+from duetbench.core.text import TO_REPEAT, some
 from duetbench.judge.repetition import rebuilt
 from duetbench.project import case_names
 from duetbench.show import effects, formats
@@ -21,11 +20,11 @@ from duetbench.show.conclusion import (
     ViewRow,
     disagreements,
     figures_of,
-    headline,
-    number_of,
     of_groups,
     rows_of,
 )
+from duetbench.show.next_steps import next_steps, sample_of
+from duetbench.show.verdict import Answer, make_answer
 from duetbench.store.comparison import (
     SIDES,
     CaseComparison,
@@ -52,9 +51,9 @@ _ROW: Final = (
     "change and interval are of {}; base → head is base's mean figure, and that times the change"
 )
 
-_COULD_SEE: Final = (
-    "a change of one figure alone would have been detected in 4 of 5 comparisons like this; "
-    "smaller changes may exist"
+_SEEN: Final = (
+    "a change of one figure alone would have been seen in 4 of 5 comparisons like this; smaller "
+    "changes may exist"
 )
 
 COUNTS: Final = "Instructions per request, without a server"
@@ -110,24 +109,30 @@ class Section:
 class View:
     """A comparison, ready to be written in any format: what matters most comes first."""
 
-    headline: str
+    answer: Answer
     rows: tuple[ViewRow, ...]
     sections: tuple[Section, ...]
+
+    @property
+    def headline(self) -> str:
+        return self.answer.verdict
 
 
 def make_view(comparison: Comparison) -> View:
     """Arrange a comparison for reading, without empty sections."""
     rows = rows_of(comparison)
-    sentence = headline(comparison, rows)
-    sections = _sections(comparison, rows, sentence)
+    answer = make_answer(comparison, rows)
+    sections = _sections(comparison, rows, answer.verdict)
     filled = (section for section in sections if section.lines or section.rows or section.command)
-    return View(sentence, rows, tuple(filled))
+    return View(answer, rows, tuple(filled))
 
 
 def _beside(comparison: Comparison) -> list[ViewRow]:
     """Make the rows of metrics that explain others, the largest move first."""
     rows = [
-        ViewRow(case.case.id, w.metric, w, str(case_names.of(case.case)), figures_of(case, w))
+        ViewRow(
+            case.case.id, w.metric, w, str(case_names.of(case.case)), figures=figures_of(case, w)
+        )
         for case in comparison.cases
         for w in case.witnesses
     ]
@@ -161,7 +166,7 @@ _COLUMNS: Final[dict[str, Callable[[ViewRow], str]]] = {
     "verdict": lambda row: row.verdict,
     "change": lambda row: row.change,
     "95 % interval": lambda row: row.interval,
-    "could see": lambda row: formats.size(row.judgement.detectable),
+    formats.SEEN: lambda row: formats.size(row.judgement.detectable),
     "base → head": lambda row: row.figures or formats.MISSING,
     "samples": lambda row: f"{row.judgement.duets}{' by turns' if row.judgement.alone else ''}",
     "why": lambda row: row.why,
@@ -203,7 +208,7 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
     yield _table(TITLES["undecided"], of_groups(rows, "undecided"), "verdict", "base → head")
     unjudged = ((row.why, row.case) for row in of_groups(rows, "unjudged"))
     yield Section(TITLES["unjudged"], _by_reason(unjudged))
-    yield Section("Next", _plain(_steps(comparison, rows)))
+    yield Section("Next", _plain(next_steps(comparison, rows)))
 
     same = of_groups(rows, "unchanged")
     sizes = _sizes(comparison, same, "tolerance")
@@ -272,9 +277,12 @@ def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
     judged = [case.judgements for case in comparison.cases if case.judgements]
     if unused := sum(judgements[0].excluded for judgements in judged):
         used = sum(max(judgement.duets for judgement in judgements) for judgements in judged)
-        yield f"{_sample(rows)}s", f"{used} usable, {unused} not: disturbed or failed"
+        yield f"{sample_of(rows)}s", f"{used} usable, {unused} not: disturbed or failed"
     if noisy := sum(duet.kept for case in comparison.cases for duet in case.duets):
-        yield "noise", f"affected both sides of {noisy} of the {_sample(rows)}s used: see the flags"
+        yield (
+            "noise",
+            f"affected both sides of {noisy} of the {sample_of(rows)}s used: see the flags",
+        )
     if comparison.noise is not None:
         scatter = f"of base against itself scatters by {formats.size(comparison.noise)}"
         yield "noise", f"{formats.title(CPU)} {scatter} from duet to duet (standard deviation)"
@@ -316,14 +324,14 @@ def _sight(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
             largest[row.label] = max(largest.get(row.label, 0.0), row.judgement.detectable)
     if largest:
         sizes = ", ".join(f"{label} {formats.size(size)}" for label, size in largest.items())
-        yield "could see", f"{sizes}: {_COULD_SEE}"
+        yield formats.SEEN, f"{sizes}: {_SEEN}"
     judged = of_groups(rows, *MOVED, "slight", "undecided", "unchanged")
     sizes_of = {row.label: acted_on(row.metric, comparison.method) for row in judged}
     if sizes_of:
         sizes = ", ".join(f"{label} {100 * size:g} %" for label, size in sizes_of.items())
-        yield "acted on", f"{sizes}: smaller changes are shown, and fail nothing (--material)"
+        yield formats.SMALL, f"below {sizes}: such changes are shown, and fail nothing (--material)"
     if floors := _sizes(comparison, judged, "floor"):
-        yield "relevance floor", f"{floors}: smaller changes count as none, however certain"
+        yield "counts as none", f"below {floors}, however certain"
 
 
 def _coverage(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
@@ -354,118 +362,12 @@ def _by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     ]
 
 
-def _steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
-    """Say what to do next."""
-    yield from _growing(comparison)
-    lacking: dict[str, list[ViewRow]] = {"time": [], "quiet": [], "steady": [], "nothing": []}
-    for row in of_groups(rows, "undecided", "unjudged"):
-        lacking[_lacks(comparison, row)].append(row)
-    if too_small := [note for note in comparison.notes if note.startswith(TOO_SMALL)]:
-        note = f"{too_small[0][0].upper()}{too_small[0][1:]}."
-        yield note + _turn(comparison, lacking["time"])
-    elif short_of_time := lacking["time"]:
-        seconds = sufficient_budget(comparison, short_of_time)
-        about = f" (about {units.write_time(seconds)})" if seconds else ""
-        yield (
-            f"Too little time for {number_of(short_of_time, comparison)}: a larger --budget{about} "
-            f"or fewer cases (--select) would decide.{_turn(comparison, short_of_time)}"
-        )
-    if noisy := lacking["quiet"]:
-        cases = {row.case for row in noisy}
-        duets = (duet for case in comparison.cases if case.case.id in cases for duet in case.duets)
-        flags = sorted({flag for duet in duets for flag in duet.disturbed})
-        yield (
-            f"Too few {_sample(noisy)}s were usable in {number_of(noisy, comparison)}: "
-            f"{', '.join(flags)}. Fix what these flags report; more time on this machine may not "
-            "help."
-        )
-    if drifting := lacking["steady"]:
-        yield (
-            f"Still changing under load in {number_of(drifting, comparison)}: more time does not "
-            "help. Prefer requests that do the same work each time, and leave no state behind."
-        )
-    if sampled := lacking["nothing"]:
-        yield (
-            "Not decided with all the samples that a comparison takes: "
-            f"{number_of(sampled, comparison)}. Any change is too small or too unsteady for this "
-            "machine; more time does not help."
-        )
-
-
 def _cell(case: CaseComparison, side: SideName) -> str:
     growth = case.growth.get(side)
     if growth is None:
         return formats.MISSING
     source = f"{growth.course} in a soak of" if growth.curve else "in the second halves of"
     return f"{growth.words}; {source} {units.count(growth.requests)} requests"
-
-
-def _growing(comparison: Comparison) -> Iterator[str]:
-    """Name sides that keep memory for every request, if only one of them was loaded alone."""
-    for case in comparison.cases:
-        leaks = any(growth.course == "constant" for growth in case.growth.values())
-        if leaks and len({growth.curve is not None for growth in case.growth.values()}) > 1:
-            yield (
-                f"{case.case.id}: there was no time to load the other side alone: a larger "
-                "--budget tells whether the change did it."
-            )
-
-
-def _lacks(comparison: Comparison, row: ViewRow) -> Literal["time", "quiet", "steady", "nothing"]:
-    """Return what a row lacks for an answer."""
-    if row.judgement.reason.startswith("not steady"):
-        return "steady"
-    if row.group == "unjudged":
-        return "quiet" if row.judgement.excluded else "time"
-    # After the last look no samples are added; it is infinite if it is not recorded.
-    method, most = comparison.method, max(_looks(comparison), default=math.inf)
-    unlimited = comparison.budget_seconds is None and comparison.status == "complete"
-    if unlimited or row.judgement.duets >= most:
-        return "nothing"
-    # A case is given up if too many of its duets were unusable.
-    duets = next((case.duets for case in comparison.cases if case.case.id == row.case), ())
-    return "quiet" if len(duets) >= most * float(method.get("patience", math.inf)) else "time"
-
-
-def _looks(comparison: Comparison) -> list[int]:
-    """Read the numbers of samples at which a comparison looks: `2 duets: 2%, 3 duets: 2%`."""
-    return [int(n) for n in re.findall(r"(\d+) duets", str(comparison.method.get("looks", "")))]
-
-
-_FIRST: Final = 4
-"""Samples of a case that `session` plans for a first answer."""
-
-_LARGER: Final = 1.25
-"""Least ratio of a proposed budget to one that was too small."""
-
-
-def sufficient_budget(comparison: Comparison, rows: Sequence[ViewRow]) -> float | None:
-    """Estimate the budget that decides these rows, s; None without a duet that shows its time.
-
-    Beyond the relevance threshold, a detectable change shrinks with the root of the samples. A row
-    is decided as soon as its change is detectable, or would be if it were larger than the margin.
-    """
-    duets = [duet for case in comparison.cases for duet in case.duets]
-    if not duets:
-        return None
-    usual, wanted = sum(duet.seconds for duet in duets) / len(duets), dict[str, float]()
-    played = {case.case.id: case.duets for case in comparison.cases if case.duets}
-    looks = _looks(comparison) or [_FIRST]
-    for row in rows:
-        if not row.metric:
-            continue  # instructions: they are counted once
-        scale, judgement, samples = METRICS[row.metric], row.judgement, float(_FIRST)
-        if judgement.ratio is not None and judgement.detectable is not None:
-            floor, size = math.log1p(scale.floor), abs(math.log(judgement.ratio))
-            gap = max(size - floor, math.log1p(scale.tolerance) - size)
-            samples = judgement.duets * ((math.log1p(judgement.detectable) - floor) / gap) ** 2
-        more = [look for look in looks if look >= samples and look > judgement.duets]
-        own = played.get(row.case, ())
-        seconds = sum(duet.seconds for duet in own) / max(1, judgement.duets) if own else usual
-        missing = max(0, min(more, default=looks[-1]) - judgement.duets)
-        wanted[row.case] = max(wanted.get(row.case, 0.0), seconds * missing)
-    total = comparison.wall_seconds + sum(wanted.values())
-    return max(total, _LARGER * (comparison.budget_seconds or 0.0))
 
 
 def _sizes(
@@ -557,20 +459,6 @@ def _verdict(count: Judgement | None) -> tuple[str, ...]:
     return formats.ends(count.interval), formats.verdict(INSTRUCTIONS, count.verdict)
 
 
-def _sample(rows: Iterable[ViewRow]) -> Literal["turn", "duet"]:
-    """Name what rows are judged by: launches of each side alone, in turn, or duets."""
-    return "turn" if {row.judgement.alone for row in rows if row.metric} == {True} else "duet"
-
-
-def _turn(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
-    """Say how long turns take: two launches, one after the other, with a load each."""
-    alone = {row.case for row in rows if row.judgement.alone}
-    duets = (duet for case in comparison.cases if case.case.id in alone for duet in case.duets)
-    longest = max((duet.seconds for duet in duets), default=0)
-    took = f" took up to {formats.duration(longest)}, and" if longest else ""
-    return f" A turn launches each side alone: it{took} is needed twice or more." if alone else ""
-
-
 def _flags(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[str, str]]:
     counts = Counter(
         name
@@ -579,4 +467,4 @@ def _flags(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
         for name in {flag.name: None for flag in (*duet.flags_base, *duet.flags_head)}
     )
     for name, times in counts.most_common():
-        yield f"{name} in {formats.quantity(times, _sample(rows))}", name.meaning
+        yield f"{name} in {formats.quantity(times, sample_of(rows))}", name.meaning

@@ -1,6 +1,7 @@
-"""What a comparison says: its rows, the largest change first, its headline, its exit code. Pure."""
+"""What a comparison says: its rows, the largest change first, and its exit code. Pure."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -13,7 +14,6 @@ from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import effects, formats
 from duetbench.store.comparison import (
-    SAME,
     CaseComparison,
     Comparison,
     Course,
@@ -22,7 +22,6 @@ from duetbench.store.comparison import (
     Judgement,
     MicroComparison,
     acted_on,
-    executes,
     weight,
 )
 
@@ -42,7 +41,7 @@ Unawaited: an undecided tail, for which no more duets run.
 TITLES: Final[dict[Group, str]] = {
     "worse": "Worse",
     "better": "Better",
-    "slight": "Shown, but below what you would act on",
+    "slight": "Too small to matter",
     "broken": "Not comparable",
     "undecided": "Not decided",
     "unjudged": "Not judged",
@@ -72,19 +71,19 @@ class ViewRow:
     """One case, or in-process benchmark (which has a unit and no metric), and metric.
 
     `figures` are base's mean, and that times the ratio, so that they agree with `change`. `name` is
-    the case in words. `weight` is the change over the size to act on. `awaited`: duets go on until
-    the row is decided. `work` is the ratio of work in it.
+    the case in words, `title` only what is served, if no other case serves it. `weight` is the
+    change over the size to act on. `awaited`: duets go on until the row is decided.
     """
 
     case: str
     metric: str
     judgement: Judgement
     name: str = ""
+    title: str = ""
     figures: str = ""
     unit: str = ""
     weight: float = 0.0
     awaited: bool = True
-    work: float | None = None
 
     @property
     def vague(self) -> bool:
@@ -108,19 +107,43 @@ class ViewRow:
         return _GROUP_OF[self.judgement.verdict]
 
     @property
+    def noun(self) -> str:
+        """What was measured, in words: `CPU per request`."""
+        return formats.noun(self.metric) if self.metric else self.label
+
+    @property
     def label(self) -> str:
         if self.metric:
             return formats.title(self.metric)
         return "instructions in process" if self.unit == INSTRUCTIONS else "time in process"
 
     @property
-    def effect(self) -> str:
-        """The effect in plain words: `needs 2.13 % more CPU per request (1.61…2.65 %)`."""
-        text = formats.effect(self.metric or self.unit, self.judgement.interval or Interval(1.0))
-        if self.figures and row_of(self.metric).concern == "latency":
-            return f"{text}, {self.figures}"
-        work = f"; work alone: {formats.percent(self.work)})" if self.work else ""
-        return text.removesuffix(")") + work if work else text
+    def movement(self) -> str:
+        """The change in plain words: `needs 2.1 % more CPU per request`, `needs 2.3× the CPU …`."""
+        ratio = self.judgement.interval or Interval(1.0)
+        return formats.movement(self.metric or self.unit, ratio).replace(" times the ", "× the ", 1)
+
+    @property
+    def explained(self) -> bool:
+        """Whether counts of a request's instructions may say which code it is."""
+        row = row_of(self.metric)
+        return bool(self.metric) and row.unit != "B" and row.concern != "start"
+
+    def surely_small(self, size: float) -> bool:
+        """Whether its whole interval is within a relative size."""
+        interval = self.judgement.interval
+        ends = (interval and interval.ends) or (math.inf, math.inf)
+        return max(abs(math.log(end)) for end in ends) <= math.log1p(size) + 1e-9
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it did not change, and its interval is within the equivalence margin."""
+        no_change = self.judgement.verdict is Verdict.NO_CHANGE
+        return no_change and self.surely_small(self._margin)
+
+    @property
+    def _margin(self) -> float:
+        return row_of(CPU if self.unit == INSTRUCTIONS else self.metric).tolerance
 
     @property
     def worse(self) -> bool:
@@ -128,11 +151,14 @@ class ViewRow:
 
     @property
     def verdict(self) -> str:
+        """The verdict with its mark; for no change, what its interval excludes."""
+        if self.bounded:
+            return f"{formats.MARKS[Verdict.NO_CHANGE]} below {100 * self._margin:g} %"
         return formats.verdict(self.metric, self.judgement.verdict)
 
     @property
     def change(self) -> str:
-        return formats.percent(None if self.vague else self.judgement.ratio)
+        return formats.change(None if self.vague else self.judgement.interval)
 
     @property
     def interval(self) -> str:
@@ -160,16 +186,17 @@ class ViewRow:
 
 def rows_of(comparison: Comparison) -> tuple[ViewRow, ...]:
     """Make all rows, group by group; within a group the largest weight first."""
+    titles = case_titles(comparison)
     rows = [
         ViewRow(
             case.case.id,
             judgement.metric,
             judgement,
             str(case_names.of(case.case)),
+            titles[case.case.id],
             figures_of(case, judgement),
             weight=weight(judgement, comparison.method),
             awaited=_awaited(judgement, comparison),
-            work=_work(case) if judgement.metric == CPU else None,
         )
         for case in comparison.cases
         for judgement in _judgements(case)
@@ -178,7 +205,7 @@ def rows_of(comparison: Comparison) -> tuple[ViewRow, ...]:
     for micro in comparison.micro:
         name = benchmark_name(micro)
         heavy = weight(micro.judgement, comparison.method)
-        rows.append(ViewRow(name, "", micro.judgement, name, unit=micro.unit, weight=heavy))
+        rows.append(ViewRow(name, "", micro.judgement, name, name, unit=micro.unit, weight=heavy))
     return tuple(sorted(rows, key=lambda row: (_GROUPS.index(row.group), -row.weight)))
 
 
@@ -198,8 +225,11 @@ def _awaited(judgement: Judgement, comparison: Comparison) -> bool:
     return judgement.metric not in TAILS and not imports
 
 
-def _work(case: CaseComparison) -> float | None:
-    return next((witness.ratio for witness in case.witnesses if witness.metric == WORK), None)
+def case_titles(comparison: Comparison) -> dict[str, str]:
+    """Name each case by what is served, and in full if another case serves the same."""
+    cases = {case.case.id: case_names.of(case.case) for case in comparison.cases}
+    served = Counter(name.what for name in cases.values())
+    return {id_: n.what if served[n.what] == 1 else str(n) for id_, n in cases.items()}
 
 
 def benchmark_name(micro: MicroComparison) -> str:
@@ -299,9 +329,7 @@ def _code_of_effects(comparison: Comparison, *, same: bool, sql: bool) -> int | 
     return 0 if len(known) == len(comparison.cases) else UNDECIDED
 
 
-_NOTHING: Final = "Nothing to judge"
-
-_LABELS: Final = 3  # metrics named
+_LABELS: Final = 3  # functions named
 
 _ELSEWHERE: Final = (
     "CPU time also has what these instructions have not: the server, the kernel, memory, and how "
@@ -309,42 +337,6 @@ _ELSEWHERE: Final = (
 )
 
 _PART: Final = "these instructions are a part of the CPU time; server and kernel have the rest"
-
-
-def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
-    """Write the sentence above a comparison: this function decides what it says, in which order."""
-    if not (comparison.planned or comparison.micro):
-        notes = (note for note in comparison.notes if note.startswith(_NOTHING))
-        return next(notes, f"{_NOTHING}: the change cannot have touched any measured case.")
-    parts = [
-        *effects.excess(comparison),
-        *effects.news(comparison),
-        *_leaks(comparison),
-        *_news(comparison, rows),
-        *_executed(comparison),
-    ]
-    if broken := of_groups(rows, "broken"):
-        parts.append(f"not comparable in {number_of(broken, comparison)}")
-    # A case with one open metric is not 'no change'.
-    doubtful = {row.case for row in of_groups(rows, *OPEN)}
-    clean = [row for row in of_groups(rows, "unchanged") if row.case not in doubtful]
-    if clean and not of_groups(rows, *MOVED, "slight"):
-        parts.append(f"no change in {number_of(clean, comparison)}{_could_see(clean)}")
-    if undecided := of_groups(rows, "undecided"):
-        labels = some(tuple(dict.fromkeys(row.label for row in undecided)), _LABELS)
-        parts.append(f"not decided in {number_of(undecided, comparison)} ({labels})")
-    # Cases that should have been judged and have no row at all.
-    lost = max(0, comparison.planned - len({row.case for row in rows if row.metric}))
-    if comparison.counts_only:  # without duets
-        lost = sum(case.count is None for case in comparison.cases)
-    if (unjudged := of_groups(rows, "unjudged")) or lost:
-        parts.append(f"not judged in {number_of(unjudged, comparison, more=lost)}")
-    sentence = "; ".join(parts)
-    if comparison.cross:
-        sentence = f"{comparison.head.label} against {comparison.base.label}: {sentence}"
-    partial = "Partial: " if comparison.status == "partial" else ""
-    before = f"{covers(comparison.coverage)}. " if comparison.coverage else ""
-    return f"{before}{partial}{sentence[0].upper()}{sentence[1:]}."
 
 
 def covers(coverage: Coverage) -> str:
@@ -362,24 +354,6 @@ def covers(coverage: Coverage) -> str:
     return f"{differ}, and these requests enter none of them ({missed}){proof}{outside}"
 
 
-def _executed(comparison: Comparison) -> Iterator[str]:
-    """Describe the counts: the largest change, or that there is none; and conflicts with duets."""
-    planned, method = comparison.planned, comparison.method
-    counts = [(case, count) for case in comparison.cases if (count := case.count) is not None]
-    sure = [pair for pair in counts if pair[1].verdict is not Verdict.INCONCLUSIVE]
-    moved = [pair for pair in sure if weight(pair[1], method) >= 1]
-    if moved or len(sure) == 1:
-        case, top = max(moved or sure, key=lambda pair: weight(pair[1], method))
-        others = f"; {len(moved)} of {planned} cases moved so" if len(moved) > 1 else ""
-        yield f"{case_names.of(case.case).what} {executes(top)}{others}"
-    elif sure:
-        most = max(abs((count.ratio or 1.0) - 1) for _, count in sure)
-        size = f"moved by at most {formats.size(most)}" if most > SAME else "are the same"
-        yield f"instructions per request {size} in {len(sure)} of {planned} cases"
-    if disputes := sum(is_news for is_news, *_ in disagreements(comparison)):
-        yield f"instructions and CPU/request disagree in {disputes} of {planned} cases"
-
-
 def disagreements(comparison: Comparison) -> Iterator[tuple[bool, str, str]]:
     """Yield cases whose counts and CPU per request disagree, if both are sure: is it news, why.
 
@@ -393,31 +367,19 @@ def disagreements(comparison: Comparison) -> Iterator[tuple[bool, str, str]]:
         least, most = (judgement.interval or Interval(1.0) for judgement in both)
         if (
             any(not (j.moved or j.verdict is Verdict.NO_CHANGE) for j in both)
+            or count.verdict is cpu.verdict is Verdict.NO_CHANGE
             or max(weight(judgement, comparison.method) for judgement in both) < 1
             or least.ends is None
             or most.ends is None
             or max(least.ends[0], most.ends[0]) <= min(least.ends[1], most.ends[1])
         ):
             continue
-        of_all = math.log(most.estimate) / (math.log(least.estimate) or math.inf)
-        part = cpu.moved and 0 < of_all < 1
+        # Instructions are a part of the CPU time: other sizes in the same direction are no news.
+        part = count.verdict is cpu.verdict
         time = formats.percent(most.estimate) if cpu.moved else "unchanged"
         words = f"instructions {formats.percent(least.estimate)}, CPU/request {time}"
         reason = _PART if part else _ELSEWHERE
         yield not part, case.case.id, f"{words} ({formats.ends(most)}): {reason}"
-
-
-def _leaks(comparison: Comparison) -> Iterator[str]:
-    """Name a side that keeps memory for every request, whatever else moved."""
-    leaking = [
-        (max(sizes), case)
-        for case in comparison.cases
-        if (sizes := [side.estimate for side in case.growth.values() if side.course == "constant"])
-    ]
-    if leaking:
-        _, worst = max(leaking, key=lambda leak: leak[0])
-        several = f"memory leaks in {len(leaking)} of {comparison.planned} cases, most of all in "
-        yield f"{several}{worst.case.id}: " * (len(leaking) > 1) + memory_of(worst)
 
 
 def memory_of(case: CaseComparison) -> str:
@@ -439,68 +401,6 @@ _COURSES: Final[dict[Course, str]] = {
     "none": "{}",
     "undecided": "is not decided",
 }
-
-
-def _news(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
-    """Describe changes of a size to act on: the largest first, and a trade as one."""
-    material = of_groups(rows, *MOVED)
-    sides = {group: {row.case for row in material if row.group == group} for group in MOVED}
-    trades = sides["worse"] & sides["better"]
-    parts: dict[str, list[ViewRow]] = {}
-    for row in material:
-        parts.setdefault("a trade" if row.case in trades else row.group, []).append(row)
-    leads = [(_lead(moved), name, moved) for name, moved in parts.items()]
-    for top, name, moved in sorted(leads, key=lambda lead: _rank(lead[0]), reverse=True):
-        others = [row for row in of_groups(rows, *MOVED, "slight") if row.case == top.case]
-        against = [row for row in others if row.worse != top.worse]
-        price = ""
-        if against:
-            verb, _, rest = _lead(against).effect.partition(" ")
-            price = f", and {rest}" if top.effect.startswith(f"{verb} ") else f", and {verb} {rest}"
-        several = len({row.case for row in moved}) > 1
-        most = ", most of all {}, which {}" if several else ": {} {}"
-        yield f"{name} in {number_of(moved, comparison)}{most.format(top.name, top.effect + price)}"
-    joint = joint_event(comparison)
-    if joint is not None and not material:
-        group = "worse" if joint.verdict is Verdict.SLOWER else "better"
-        amount = formats.effect(joint.metric, joint.interval)
-        yield f"{group} in {len(joint.cases)} cases tested as one: head {amount}"
-    elif (slight := of_groups(rows, "slight")) and not material:
-        where = number_of(slight, comparison)
-        yield f"nothing that you would act on; smaller changes are shown in {where}"
-
-
-def _lead(rows: Sequence[ViewRow]) -> ViewRow:
-    """Return the largest of these changes, but CPU per request if its throughput follows from it.
-
-    It follows if the requests per second moved as the inverse of the CPU that each needs.
-    """
-    top = max(rows, key=_rank)
-    cpu = [row for row in rows if (row.case, row.metric, row.worse) == (top.case, CPU, top.worse)]
-    return cpu[0] if cpu and top.metric == "throughput" and _follows(top, cpu[0]) else top
-
-
-def _follows(throughput: ViewRow, cpu: ViewRow) -> bool:
-    """Whether a throughput moved by no more than the CPU per request explains."""
-    ends = [row.judgement.interval and row.judgement.interval.ends for row in (throughput, cpu)]
-    served, needed = ([abs(math.log(end)) for end in pair or (0.0, 0.0)] for pair in ends)
-    return None in ends or min(served) <= max(needed)
-
-
-def _rank(row: ViewRow) -> tuple[bool, float]:
-    """Rank cases above in-process benchmarks, which time only a part of what a request does."""
-    return bool(row.metric), row.weight
-
-
-def _could_see(rows: Sequence[ViewRow]) -> str:
-    """Name the smallest change that all these rows would have shown, in the metric of all cases."""
-    leading = [row for row in rows if row.metric == CPU] or rows
-    sizes = [row.judgement.detectable for row in leading if row.judgement.detectable is not None]
-    if not sizes:
-        return ""
-    return (
-        f"; changes of {leading[0].label} from {formats.size(max(sizes))} on could have been seen"
-    )
 
 
 def number_of(rows: Sequence[ViewRow], comparison: Comparison, *, more: int = 0) -> str:

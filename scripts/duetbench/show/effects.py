@@ -51,15 +51,21 @@ _SHOWN: Final = 3  # details of one kind
 _KEEPS: Final = "keeps {} for every request{}"
 
 
-def news(comparison: Comparison) -> Iterator[str]:
-    """Say what differs, in the order of importance: answers, memory that is kept, effects."""
+LEAKS: Final = "▼ leaks"
+LEAST: Final = "≠ effects"
+"""Marks of what differs exactly."""
+
+
+def news(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """Yield what differs with its mark, in the order of importance: answers, memory, effects."""
+    yield from (("✗ over the limit", text) for text in excess(comparison))
     cases = [(case_names.of(c.case).what, c.effects) for c in comparison.cases if c.effects]
-    for say in (_answers, _leak, _lead):
+    for mark, say in (("≠ other answers", _answers), (LEAKS, _leak), (LEAST, _lead)):
         told = [(name, text) for name, effects in cases if (text := say(effects))]
         if told:
             more = f"; so do {len(told) - 1} other cases" if told[2:] else ""
             more = "; so does another case" if len(told) == 2 else more
-            yield f"{told[0][0]} {told[0][1]}{more}"
+            yield mark, f"{told[0][0]} {told[0][1]}{more}"
 
 
 def excess(comparison: Comparison) -> Iterator[str]:

@@ -21,8 +21,6 @@ from duetbench.core.model import Verdict
 from duetbench.core.text import ASCII, visible
 from duetbench.core.units import Interval
 
-_GLOSSARY: Final = "docs/glossary.md"
-
 MISSING: Final = "—"
 MARKS: Final = {
     Verdict.SLOWER: "▼",
@@ -33,7 +31,14 @@ MARKS: Final = {
 }
 """A mark beside each word: neither a colour nor a sign alone says which is better."""
 
+SAME: Final = f"{MARKS[Verdict.NO_CHANGE]} {Verdict.NO_CHANGE.value}"
+SMALL: Final = "too small to matter"
+"""Of changes below the size to act on. The same words are everywhere, as are those below."""
+SEEN: Final = "would have been seen"
+"""Of the smallest change that 4 of 5 comparisons like this one would detect."""
+
 _DOUBLED: Final = 2.0  # ratios from here on are written as factors
+_COARSE: Final = 0.01 + 1e-9  # width of an interval that allows two digits
 _WIDE: Final = 100.0  # ends of an interval that are so many times apart say nothing
 _BEYOND: Final = 10.0  # what can be seen only beyond this factor has no useful size
 _SYMMETRIC: Final = 0.25  # up to this spread both halves of an interval are nearly equal
@@ -121,6 +126,35 @@ def percent(ratio: float | None) -> str:
     return MISSING if ratio is None else f"{_signed(ratio)} %"
 
 
+def change(ratio: Interval | None) -> str:
+    """Format a ratio as `percent` does, with no more digits than its interval has."""
+    if ratio is None or ratio.estimate >= _DOUBLED:
+        return MISSING if ratio is None else f"{_factor(ratio, ratio.estimate)}×"
+    return f"{_signed(ratio.estimate, _decimals(ratio))} %"
+
+
+def _decimals(ratio: Interval) -> int | None:
+    """Return the decimals of a change in per cent, and of its ends; None: as `percent` does.
+
+    If the interval is wider than 1 %, the largest of them has two significant digits. More are
+    shown only if a change that the interval proves would otherwise round to none.
+    """
+    if ratio.ends is None or ratio.ends[1] - ratio.ends[0] <= _COARSE:
+        return None
+    changes = [100 * (end - 1) for end in (ratio.estimate, *ratio.ends)]
+    decimals = max(0, 1 - math.floor(math.log10(max(map(abs, changes)))))
+    while ratio.excludes(1) and decimals < 2 and not all(round(end, decimals) for end in changes):
+        decimals += 1
+    return decimals
+
+
+def _factor(ratio: Interval, end: float) -> str:
+    """Format an end of a ratio as a factor; no end that excludes 1 rounds to it."""
+    wide = ratio.ends is not None and ratio.ends[1] - ratio.ends[0] > _COARSE
+    text = units.significant(end, 2 if wide else 3)
+    return units.significant(end) if text == "1.0" else text
+
+
 def ends(ratio: Interval | None) -> str:
     """Format a ratio's interval as a change, `+0.9…+1.5 %`, or as factors; empty without one."""
     if ratio is None or ratio.ends is None:
@@ -129,8 +163,8 @@ def ends(ratio: Interval | None) -> str:
     if high > _WIDE * low:  # two loud samples bound nothing: their ends are no figures
         return f"wider than a factor of {_WIDE:g}"
     if ratio.estimate >= _DOUBLED:
-        return f"{'…'.join(map(units.significant, ratio.ends))}×"
-    return f"{'…'.join(map(_signed, ratio.ends))} %"
+        return f"{'…'.join(_factor(ratio, end) for end in ratio.ends)}×"
+    return f"{'…'.join(_signed(end, _decimals(ratio)) for end in ratio.ends)} %"
 
 
 def reach(ratios: Iterable[Interval]) -> float:
@@ -146,38 +180,43 @@ def reach(ratios: Iterable[Interval]) -> float:
 
 
 def effect(metric: str, ratio: Interval) -> str:
-    """Say how much a case moved: `needs 22.0 % more CPU per request (20.7…24.0 %)`.
+    """Say how much a case moved: `needs 22 % more CPU per request (21…24 %)`.
 
-    From doubling on: `needs 31.5 times the CPU per request (27.2…36.0 times)`. `metric` is one of
-    the registry, or asv's unit of an in-process benchmark.
+    From doubling on: `needs 31 times the CPU per request (27…36 times)`. `metric` is one of the
+    registry, or asv's unit of an in-process benchmark.
     A size without an interval was counted and cannot scatter; the text says so.
     """
-    rose = ratio.estimate >= 1
-    factor = ratio.estimate >= _DOUBLED
     if ratio.ends is None:
         within = "counted"
-    elif factor:
+    elif ratio.estimate >= _DOUBLED:
         within = ends(ratio).replace("×", " times")
     elif ratio.excludes(1):
         near, far = sorted(ratio.ends, key=lambda end: abs(end - 1))
-        within = f"{_plain(near)}…{_plain(far)} %"
+        within = "…".join(_signed(end, _decimals(ratio)).lstrip("+−") for end in (near, far)) + " %"
     else:
         within = ends(ratio)  # the signs show that either direction is possible
-    size = f"{units.significant(ratio.estimate)} times" if factor else f"{_plain(ratio.estimate)} %"
+    return f"{movement(metric, ratio)} ({within})"
+
+
+def movement(metric: str, ratio: Interval) -> str:
+    """Say the same without the interval: `needs 22 % more CPU per request`."""
+    size = change(ratio).lstrip("+−").replace("×", " times")
     row = row_of(metric)
     if metric == INSTRUCTIONS:
         row = replace(row, moves="takes {} more|fewer instructions in process")
-    return f"{row.effect(size, rose=rose)} ({within})"
+    return row.effect(size, rose=ratio.estimate >= 1)
+
+
+def noun(metric: str) -> str:
+    """Return what a metric measures, in its sentence's words: `CPU per request`, `memory`."""
+    row = row_of(metric)
+    return row.moves.partition("|")[2].partition(" ")[2] or row.title
 
 
 def direction(metric: str, ratio: Interval) -> str:
     """Return a text of `effect` without its verb and figures: `more CPU per request`."""
     words = effect(metric, ratio).partition(" (")[0]
     return words.partition(" % ")[2] or f"times{words.partition(' times')[2]}"
-
-
-def _plain(ratio: float) -> str:
-    return _signed(ratio).lstrip("+−")
 
 
 def size(change: float | None) -> str:
@@ -209,19 +248,19 @@ def quantity(number: int, singular: str, plural: str = "") -> str:
     return f"{units.count(number)} {singular if number == 1 else plural or f'{singular}s'}"
 
 
-def _signed(ratio: float) -> str:
+def _signed(ratio: float, decimals: int | None = None) -> str:
     change = 100 * (ratio - 1)
-    digits = 2 if round(abs(change), 2) < 10 else 1
-    text = f"{change:+.{digits}f}"
+    digits = decimals if decimals is not None else 2 if round(abs(change), 2) < 10 else 1
+    text = f"{change:+,.{digits}f}"
     # A typographic minus, and no sign if it rounds to zero.
     return text.replace("-", "−") if float(text) else f"{0:.{digits}f}"
 
 
-WORDS: Final = f"<sub>What the words mean: `{_GLOSSARY}` of duetbench.</sub>\n"
+WORDS: Final = "<sub>What the words mean: `duetbench explain WORD`.</sub>\n"
 """The end of a report if the site's address is unknown."""
 
 _WORDS: Final = (
-    "case metric verdict why stack package base head note state function effect difference"
+    "case metric subject verdict why stack package base head note state function effect difference"
 )
 WORDY: Final = frozenset(_WORDS.split())
 """Columns of words; the others have figures."""
@@ -257,13 +296,18 @@ def bullets(notes: Iterable[str]) -> str:
 MOST: Final = 40
 """Rows shown; rows without change beyond them are only counted."""
 
-GLOSSARY: Final = Text(f"\nwhat the words mean: {_GLOSSARY}", style="dim")
+GLOSSARY: Final = Text("\nwhat the words mean: duetbench explain WORD", style="dim")
 _LAST: Final = 16  # columns of text in the last cell that names must leave free
 _STYLES: Final = {
     MARKS[Verdict.SLOWER]: "bold dark_orange",
     MARKS[Verdict.FASTER]: "bold dodger_blue1",
     MARKS[Verdict.NOT_COMPARABLE]: "bold",
 }
+
+
+def style_of(text: str) -> str:
+    """Return the terminal's style of a text that begins with a verdict's mark."""
+    return _STYLES.get(text[:1], "")
 
 
 def print_rows(console: Console, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -290,6 +334,6 @@ def print_rows(console: Console, head: Sequence[str], rows: Iterable[Sequence[st
         for column, cell, width in zip(head[1:], cells, widths[1:], strict=True):
             room = " " * (width - cell_len(cell))
             aligned = cell + room if column in WORDY else room + cell
-            text.append(f"{aligned}  ", "dim" if line is lines[0] else _STYLES.get(cell[:1], ""))
+            text.append(f"{aligned}  ", "dim" if line is lines[0] else style_of(cell))
         text.rstrip()
         console.print(text, soft_wrap=True)

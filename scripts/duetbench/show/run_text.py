@@ -9,6 +9,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.project import case_names
 from duetbench.show import formats
@@ -44,7 +45,10 @@ def _figure(case: CaseSummary, metric: str) -> str:
 def _state(case: CaseSummary) -> str:
     if case.failures:
         return f"✕ {len(case.failures)} of {case.expected} failed: {case.failures[0].reason}"
-    warned = ", ".join(flag.name for flag in case.warnings)
+    # One launch is what was asked for: its figures have no interval, which shows.
+    flags = [flag.name for flag in case.warnings]
+    asked = {FlagName.FEW_LAUNCHES} if case.expected == 1 else set()
+    warned = ", ".join(flag for flag in flags if flag not in asked)
     return f"{case.status} ({warned})" if warned else case.status
 
 

@@ -388,6 +388,9 @@ class Coverage(Frozen):
     entered: int = Field(ge=0, description="Functions that requests of any case enter.")
     cases: dict[str, int] = Field(description="How many the requests of each case enter.")
     missed: tuple[str, ...] = Field(default=(), description="Some that no request enters.")
+    functions: tuple[str, ...] = Field(
+        default=(), description="Some that requests enter: `item, shop/main.py:17`."
+    )
     outside: int = Field(
         default=0,
         ge=0,

@@ -27,6 +27,16 @@ def find(name: str, results: Path) -> Path:
     return run_files.find(results, name, {**of_points, **comparisons_by_id(results)})
 
 
+def newest(results: Path) -> Path:
+    """The newest result of any kind; RecordError if there is none. Names begin with their time."""
+    points = {path.stem: path for path in files.paths(Points, results)}
+    others = {**points, **comparisons_by_id(results)}
+    if not others or run_files.runs(results):
+        run = run_files.find(results, "latest")
+        others[run.name.removesuffix(".json")] = run
+    return others[max(others)]
+
+
 def load(name: str | Path, results: Path) -> Run | Comparison | Points:
     """Read a result by its file, its id, part of its id, or `latest`; errors as of `find`."""
     path = find(str(name), results)

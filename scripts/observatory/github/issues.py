@@ -128,7 +128,7 @@ def of_changes(
 
 
 def change_title(record: Change) -> str:
-    """`granian 2.8.7: FastAPI's JSON needs 2.1 % more memory (1.6…2.6 %), and 3 more`."""
+    """`granian 2.8.7: a JSON response needs 2.1 % more memory (1.6…2.6 %), and 3 more`."""
     summary = describe(record)
     more = f", and {len(record.others)} more" if record.others else ""
     return f"{summary.releases or 'Unknown cause'}: {summary.sentence}{more}"

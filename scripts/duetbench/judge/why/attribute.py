@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -122,12 +123,14 @@ def attribute(
     began, when = time.monotonic(), datetime.now(UTC)
     start = head.job == counted.IMPORT
     both = _timed(base, head) if start else None
-    plain = _totals(base, head, both)
+    with _step(narrator, "counting", "the instructions of a request on both sides"):
+        plain = _totals(base, head, both)
     if isinstance(plain, str) and not start:
         raise CountError(plain)
     if narrator and isinstance(plain, Instructions):
-        narrator.say(f"{plain.base:.0f} → {plain.head:.0f} instructions; function by function …")
-    both = both or _counted(base, head, runs or RUNS)
+        narrator.say(f"{plain.base:,.0f} → {plain.head:,.0f} instructions")
+    with _step(narrator, "profiling", "function by function, up to a minute") as show:
+        both = both or _counted(base, head, runs or RUNS, show)
     before, after = both.base, both.head
     calls = _calls(base, before, both.facts[0]), _calls(head, after, both.facts[1])
     ranked = ranking.rank(
@@ -178,6 +181,12 @@ def attribute(
     )
 
 
+def _step(
+    narrator: Narrator | None, what: str, why: str
+) -> AbstractContextManager[Callable[[str], object]]:
+    return narrator.step(what, why) if narrator else nullcontext(len)
+
+
 def _totals(base: SideCase, head: SideCase, timed: _Functions | None) -> Instructions | str:
     """Count plainly, or say why not: imports that were timed only if they are short enough."""
     if timed is None:
@@ -188,8 +197,10 @@ def _totals(base: SideCase, head: SideCase, timed: _Functions | None) -> Instruc
     return counted.instructions([(base, head)], IMPORT_SECONDS)[0]
 
 
-def _counted(base: SideCase, head: SideCase, runs: int) -> _Functions:
-    """Count instructions by function, and entries."""
+def _counted(
+    base: SideCase, head: SideCase, runs: int, show: Callable[[str], object]
+) -> _Functions:
+    """Count instructions by function, and entries; `show` is told the progress."""
     with ThreadPoolExecutor(2) as pool:  # each waits for a process of its own
         turns = [
             (pool.submit(_profile, base, run), pool.submit(_profile, head, run))
@@ -197,7 +208,10 @@ def _counted(base: SideCase, head: SideCase, runs: int) -> _Functions:
         ]
         entries = pool.submit(_entries, base), pool.submit(_entries, head)
         try:
-            results = [(one.result(), other.result()) for one, other in turns]
+            results = []
+            for done, (one, other) in enumerate(turns):
+                show(f"{done} of {runs} runs of each side")
+                results.append((one.result(), other.result()))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)  # else all others are waited for
             counting.Process.end_all()

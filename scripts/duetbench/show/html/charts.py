@@ -66,6 +66,10 @@ class Quantity:
         row = METRICS[metric]
         return cls(row.title, row.format, row.format.name)
 
+    def figure(self, figure: Interval) -> str:
+        """Write a figure, with no more digits than its interval has."""
+        return formats.change(figure) if self is CHANGE else self.format(figure.estimate)
+
     def interval(self, figure: Interval | None) -> str:
         """Write an interval: `±1.2 %`, or `lo…hi` if it is wide; empty if there is none."""
         return formats.ends(figure) if self is CHANGE else formats.spread(self.format, figure)
@@ -174,7 +178,7 @@ def forest(
                 dot,
                 TONES.get(dot.verdict, "open") if dot.verdict else f"s{style[dot.series]}",
                 _picture(dot, scale, style[dot.series]) if scale else "",
-                quantity.format(dot.value.figure.estimate) if dot.value.figure else "—",
+                quantity.figure(dot.value.figure) if dot.value.figure else "—",
                 quantity.interval(dot.value.figure),
                 further(quantity, dot.value),
             )

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from duetbench.core import __version__
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.project import case_names
-from duetbench.show import formats
+from duetbench.show import formats, verdict
 from duetbench.show.comparison_view import Section, View, make_view
 from duetbench.show.conclusion import TITLES, benchmark_name
 from duetbench.show.formats import WORDY
@@ -62,6 +62,7 @@ def content(
     return {
         "comparison": comparison,
         "view": view,
+        "answer_lines": [*verdict.lines(view.answer)],
         "wordy": WORDY,
         "kinds": _KINDS,
         "forest": forest(about, CHANGE, dots) if dots else None,

@@ -272,7 +272,7 @@ def _marks(
     largest = {result.head.version: (result, effect) for result, effect in reversed(effects)}
     for version, (result, effect) in largest.items():
         verdict = effect.verdict or Verdict.INCONCLUSIVE
-        size = formats.percent(effect.ratio.estimate)
+        size = formats.change(effect.ratio)
         yield {
             "x": versions.index(version),
             "kind": "change",
@@ -368,7 +368,7 @@ def _card(axis: ReleaseAxis, result: Result) -> Card | None:
         when=day(result.head.when),
         what=name.what,
         variant=name.variant if name.known else "",
-        figure=formats.percent(effect.ratio.estimate),
+        figure=formats.change(effect.ratio),
         verdict=formats.direction(effect.metric, effect.ratio),
         tone=charts.TONES[effect.verdict or Verdict.INCONCLUSIVE],
         sure=f"95 % interval {formats.ends(effect.ratio)} on {axis.machine.cpu}",

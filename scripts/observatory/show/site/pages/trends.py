@@ -260,13 +260,13 @@ def _change(site: Site, record: Change, name: SeriesName) -> dict[str, Any]:
     verdict, size = (seen or record).verdict, seen and seen.interval
     mark = formats.MARKS[verdict]
     word = formats.verdict(name.metric if name.metric in METRICS else "", verdict)
-    effect = f"{word} {formats.percent(size.estimate)} ({formats.ends(size)})" if size else ""
+    effect = f"{word} {formats.change(size)} ({formats.ends(size)})" if size else ""
     parts = (effect.removeprefix(f"{mark} ") or f"together with: {change.sentence}", change.cause)
     return {
         "metric": name.metric,
         "time": int(record.when.timestamp()),
         "tone": TONES.get(verdict, "open"),
-        "short": f"{mark} {formats.percent(size.estimate)}" if size else mark,
+        "short": f"{mark} {formats.change(size)}" if size else mark,
         "by": change.release,
         "label": ", ".join(filter(None, parts)),
         "href": addresses.change(record.id),

@@ -1,0 +1,62 @@
+"""`duetbench explain`: what a word of the reports means."""
+
+import difflib
+import re
+from pathlib import Path
+from typing import Annotated, Final
+
+from typer import Argument
+
+from duetbench.core.errors import FlagName, UsageError
+from duetbench.core.metrics import METRICS
+from duetbench.host.console import Console
+
+_PACKAGE: Final = Path(__file__).parents[1]
+_PLACES: Final = (
+    _PACKAGE / "glossary.md",  # in a wheel
+    _PACKAGE.parents[1] / "docs" / "glossary.md",  # in a checkout
+)
+
+_LINK: Final = re.compile(r"\[([^]]*)\]\([^)]*\)")
+
+
+def explain_command(
+    word: Annotated[list[str] | None, Argument(help="A word of a report.")] = None,
+) -> None:
+    """Explain a word of the reports, a flag, or a metric; without one, list the words.
+
+    $ duetbench explain host_noise
+    $ duetbench explain too small to matter
+    """
+    console, known = Console(), meanings()
+    if not word:
+        console.say(", ".join(known))
+        return
+    name = " ".join(word).lower()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+        near = near or [other for other in known if name in other][:3]
+        hint = f"did you mean {' or '.join(near)}?" if near else "without a word, all are listed"
+        raise UsageError(f"explain {name}: no word of duetbench; {hint}")
+    console.say(f"{name}: {known[name]}")
+
+
+def meanings() -> dict[str, str]:
+    """Return what the words of the glossary, flags and metrics mean, by the word."""
+    text = next(place for place in _PLACES if place.is_file()).read_text("utf-8")
+    entries = (part.partition("\n") for part in text.split("\n## ")[1:])
+    words = {name.lower(): _plain(meaning) for name, _, meaning in entries}
+    for name in [*words]:
+        for part in name.split(", "):
+            words.setdefault(part, words[name])
+    flags = {flag.value: f"{flag.meaning}." for flag in FlagName}
+    metrics = {
+        key.lower(): row.meaning for row in METRICS.values() for key in (row.name, row.title)
+    }
+    return {**metrics, **flags, **words}
+
+
+def _plain(markdown: str) -> str:
+    """Return a text without links and line breaks."""
+    paragraphs = _LINK.sub(r"\1", markdown).strip().split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()).replace("*", "") for paragraph in paragraphs)
