@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -134,6 +135,34 @@ def test_counts_name_the_commit_in_the_working_directory(
     assert cause["trait"]["metric"] == "instructions"
     assert [commit["subject"] for commit in cause["commits"]] == ["Change 3"]
     assert cause["share"] == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.long
+@pytest.mark.real
+def test_the_tutorial_finds_what_it_says(
+    projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files, its commits, and its comparison, of which nobody waits for the load."""
+    page = (PROJECT / "docs" / "first.md").read_text("utf-8")
+    packages, before, after, said = re.findall(r"```(?:text|python)\n(.*?)```", page, re.DOTALL)
+    commands = re.findall(r"^\$ (duetbench .*)$", page, re.MULTILINE)
+    root = projects / "library"
+    root.mkdir(parents=True)
+    monkeypatch.chdir(root)
+    git(root, "init", "--quiet", "--initial-branch=main")
+    (root / "requirements.txt").write_text(packages)
+    (root / "library.py").write_text(before)
+    commit(root, "List authors")
+    (root / "library.py").write_text(before.partition("@app.get")[0] + after)
+    commit(root, "Look each book up")
+    done = bench(*shlex.split(commands[0])[1:], "--budget", "1s")
+    headline, statement = said.splitlines()
+    assert headline in done.out, done
+    for words in statement.split("  "):
+        assert words.strip() in done.out, (words, done.out)
+    done = bench(*shlex.split(commands[2])[1:])
+    assert done.code == 0, done
+    assert 'app = "library:app"' in (root / "duetbench.toml").read_text()
 
 
 @pytest.mark.real

@@ -246,3 +246,29 @@ def test_memory_that_one_side_keeps_is_no_news_without_the_other(
     said = " ".join(line for _, line in section.lines)
     assert words in said
     assert ("keeps" in said) is bool(words)
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "limit", "code", "sql"),
+    [
+        (2, 21, 10, 1, 1), (2, 10, 10, 0, 1), (2, 2, 10, 0, 0), (21, 11, 10, 1, 1),
+        (2, 3, None, 0, 1), (3, 2, None, 0, 0),
+    ],
+)  # fmt: skip
+def test_more_statements_than_declared_fail(
+    base: int, head: int, limit: float | None, code: int, sql: int
+) -> None:
+    effect = RequestEffect(kind="sql", text="SELECT ?", base=base, head=head)
+    seen = Effects(differ=(effect,), totals={"sql": (base, head)})
+    comparison = comparison_of(judged_case("x/a/py3.14", SAME, effects=seen))
+    limits = {"limit_sql": limit} if limit is not None else {}
+    comparison = comparison.model_copy(update={"method": {**comparison.method, **limits}})
+    assert (exit_code(comparison), exit_code(comparison, sql=True)) == (code, sql)
+    words = f"sends {head} SQL statements, more than the limit 10"
+    assert (words in make_view(comparison).headline) is bool(code)
+
+
+def test_statements_that_nobody_saw_are_undecided() -> None:
+    for seen in (None, Effects(unsteady={"sql": "1 to 3 in head"})):
+        comparison = comparison_of(judged_case("x/a/py3.14", SAME, effects=seen))
+        assert (exit_code(comparison), exit_code(comparison, sql=True)) == (0, 3)

@@ -6,9 +6,11 @@ from typing import Final
 
 import pytest
 
+from comparing import SAME, judged_case
 from duetbench.judge.effects import compare
 from duetbench.measure.effects.observation import Activity
 from duetbench.project.project import Project
+from duetbench.show.effects import announce
 from effects import WAYS, seen, source
 
 DATABASE: Final = """
@@ -165,6 +167,43 @@ def test_a_leak_has_its_size_and_its_line_and_a_cache_is_none(
     assert (fills.course, fills.place) == ("fills", "cache of page, 100000 at most")
     assert plain.kept is not None
     assert (plain.kept["course"], plain.kept["bytes"]) == ("none", 0)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_statement_with_many_values_counts_once(way: str, python: str, tmp_path: Path) -> None:
+    many = "executemany('update book set title = ? where id = ?', [('y', n) for n in {}])"
+    twice = f"db.{many.format('range(9)')}\ndb.cursor().{many.format('range(9)')}"
+    failing = f"try:\n    db.{many.format('(1, 2, {})')}\nexcept sqlite3.Error:\n    pass\n"
+    failing += "for n in range(3): db.execute('update book set title = ? where id = ?', ('y', n))"
+    once, fails = observe(tmp_path, way, python, DATABASE, twice, failing)
+    assert compare(once, fails).totals["sql"] == (2, 4)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("python", "unseen"), [("3.14", False), ("this", True)])
+def test_what_is_not_seen_and_not_measured_is_said(
+    python: str, unseen: bool, tmp_path: Path
+) -> None:
+    (side,) = observe(tmp_path, "wsgi", python, "", PLAIN, seconds=0)
+    effects = compare(side, side)
+    assert effects.unmeasured == "there was no time"
+    assert effects.unseen == (("exceptions (from Python 3.12 on)",) if unseen else ())
+    said = list(announce(judged_case("x/a/py3.14", SAME).case, effects))
+    assert "does the same" not in said[0]
+    assert said[1] == "  memory: not measured, there was no time"
+    assert len(said) == 2 + unseen
+
+
+@pytest.mark.real
+def test_memory_that_is_given_back_now_and_then_is_no_leak(tmp_path: Path) -> None:
+    """Each request leaves two objects in a table, which empties itself at 400 of them."""
+    work = "sum(range(100_000))\nSOME.extend([bytes(500), bytes(501)])\n"
+    work += "if len(SOME) >= 400: SOME.clear()"
+    (table,) = observe(tmp_path, "wsgi", "3.14", "SOME = []", work, seconds=0.3)
+    assert table.kept is not None
+    assert table.kept["course"] == "none"
 
 
 @pytest.mark.real

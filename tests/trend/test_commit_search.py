@@ -5,12 +5,13 @@ from typing import Final
 
 import pytest
 
-from comparing import CPU, comparison_of, judged_case
+from comparing import CPU, SAME, comparison_of, judged_case
 from duetbench.core.errors import SetupError
 from duetbench.core.model import Verdict
 from duetbench.show.change import commit_lines
 from duetbench.store.change import Commit, CommitCause
 from duetbench.store.comparison import Comparison, Judgement
+from duetbench.store.effects import Effects, KeptMemory, RequestEffect
 from duetbench.trend import commit_search
 
 COMMITS: Final = tuple(
@@ -31,9 +32,9 @@ def search(ratios: dict[int, float], half: float = 0.01) -> tuple[CommitCause | 
     """Search among forty commits; each multiplies the CPU from its number on by its ratio."""
     heard: list[str] = []
 
-    def look(commit: str, load: float | None) -> Comparison:
+    def look(commit: str, means: commit_search.Means) -> Comparison:
         number = int(commit, 16)
-        if load is None:  # counts of both are the same
+        if isinstance(means, str):  # a request does the same, and counts of both are the same
             return compared(1.0)
         if number in {20, 21}:
             raise SetupError("it does not start")
@@ -48,7 +49,7 @@ def test_the_commit_is_named(number: int) -> None:
     assert cause is not None
     assert [commit.subject for commit in cause.commits] == [f"change {number}"]
     assert cause.share == pytest.approx(1.0)
-    assert len(heard) <= 2 + 9  # of forty commits, of which two are skipped
+    assert len(heard) <= 3 + 9  # of forty commits, of which two are skipped
 
 
 def test_commits_that_do_not_start_are_not_told_apart() -> None:
@@ -77,3 +78,45 @@ def test_what_no_look_decides_is_skipped_and_what_never_moved_has_no_cause() -> 
     assert cause is not None
     assert any("undecided: " in line for line in heard)
     assert len(cause.commits) > 1
+
+
+def test_what_a_request_does_decides_first_and_exactly() -> None:
+    """Commits 7 and 31 send 4 and 15 statements more: 19 in all, of which 31 did 79 %."""
+    means: list[object] = []
+    heard: list[str] = []
+
+    def look(commit: str, how: commit_search.Means) -> Comparison:
+        means.append(how)
+        number = int(commit, 16)
+        total = 2 + 4 * (number >= 7) + 15 * (number >= 31)
+        effect = RequestEffect(kind="sql", text="SELECT ?", base=2, head=total)
+        seen = Effects(differ=(effect,) * (total > 2), totals={"sql": (2, total)})
+        return comparison_of(judged_case(CASE, SAME, effects=seen))
+
+    cause = commit_search.find(COMMITS, look, 600.0, heard.append)
+    assert cause is not None
+    assert set(means) == {"effects"}
+    assert len(means) <= 1 + 6
+    assert [commit.subject for commit in cause.commits] == ["change 31"]
+    assert cause.trait.effect == (2, 21)
+    lines = commit_lines(cause, "a", "b")
+    assert lines[0].endswith(f"change 31: {CASE}: SQL statements 2 → 17")
+    assert lines[1] == "that is 79% of the change; other commits did the rest"
+
+
+@pytest.mark.parametrize("kept", [0.0, 2_100.0])
+def test_a_leak_is_searched_by_the_bytes_that_a_request_keeps(kept: float) -> None:
+    heard: list[str] = []
+
+    def look(commit: str, _: commit_search.Means) -> Comparison:
+        leaks = int(commit, 16) >= 5 and kept > 0
+        head = KeptMemory(course="constant" if leaks else "none", bytes=kept * leaks, requests=9)
+        seen = Effects(kept_base=KeptMemory(course="none", requests=9), kept_head=head)
+        return comparison_of(judged_case(CASE, SAME, effects=seen))
+
+    cause = commit_search.find(COMMITS, look, 600.0, heard.append)
+    assert (cause is None) is (kept == 0)
+    if cause:
+        assert commit_lines(cause, "a", "b")[0].endswith(
+            f"change 5: {CASE}: memory kept for every request 0 kB → 2.1 kB"
+        )

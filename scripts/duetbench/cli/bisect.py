@@ -59,8 +59,9 @@ def bisect_command(
     $ duetbench bisect COMPARISON --budget 20m
     $ duetbench bisect v1.4 main --app shop.main:app --path /items/7
 
-    Between two commits, each look compares GOOD with one commit, each with its own lock: by counts
-    of instructions, or by duets if GOOD and BAD execute the same. A commit that does not start is
+    Between two commits, each look compares GOOD with one commit, each with its own lock: by what
+    a request does, by counts of instructions if it does the same at both ends, and by duets if
+    these execute the same. A commit that does not start is
     skipped. Of a branch that was merged, only the merge is looked at.
 
     Between two locks, if several packages changed at once, duets compare the stack before with a

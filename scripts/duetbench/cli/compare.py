@@ -98,10 +98,11 @@ def compare_command(
         bool, Option("--oneline", help="Print the verdict alone, on one line.")
     ] = False,
     fail_on: Annotated[
-        Literal["undecided", "slower", "instructions"],
+        Literal["undecided", "slower", "instructions", "sql"],
         Option(
             "--fail-on",
-            help="slower: undecided cases give 0 as well; instructions: only counts decide.",
+            help="slower: undecided cases give 0 as well; instructions: only counts decide; sql: "
+            "only SQL statements, of which HEAD may send no more.",
         ),
     ] = "undecided",
     same_answers: Annotated[
@@ -164,8 +165,8 @@ def compare_command(
         everything,
         start,
         counts_only,
-        _sizes(material or ()),
-        seed,
+        material=_sizes(material or ()),
+        seed=seed,
     )
     extent.require_sense(contrast)
     if why is not None:
@@ -231,6 +232,7 @@ def compare_command(
         lenient=fail_on == "slower",
         counts=fail_on == "instructions",
         same=same_answers,
+        sql=fail_on == "sql",
     ):
         raise Exit(code)
 

@@ -142,7 +142,7 @@ def compare_command(
         str, Option("--keep", metavar="TEXT", help="Not empty: launch head alone, too.")
     ] = "",
     fail_on: Annotated[
-        Literal["never", "slower", "instructions"],
+        Literal["never", "slower", "instructions", "sql"],
         Option("--fail-on", help="What gives exit code 1."),
     ] = "never",
 ) -> None:
@@ -155,8 +155,8 @@ def compare_command(
     all of it. The commands that start the application get none of the job's tokens.
 
     Exit code 0: compared, whatever the result; 1: with --fail-on slower, something got materially
-    slower or broke, with --fail-on instructions, executes materially more; others as for `duetbench
-    compare`, if nothing could be measured.
+    slower or broke, with --fail-on instructions, executes materially more, with --fail-on sql,
+    sends more SQL statements; others as for `duetbench compare`, if nothing could be measured.
     """
     target = _target(app, paths_, requests, args)
     limit = ["--budget", budget] if budget else []
@@ -168,7 +168,7 @@ def compare_command(
     file, code_file = report / proposals.COMPARISON, report / proposals.WHY
     sides = commit("BASE", base), commit("HEAD", head)
     output = ["--output", str(file), "--why", str(code_file)]
-    output += ["--fail-on", fail_on] if fail_on == "instructions" else []
+    output += ["--fail-on", fail_on] if fail_on in {"instructions", "sql"} else []
     code = _call("compare", *sides, *target, *limit, *output).returncode
     if code not in _JUDGED or not file.is_file():
         raise Exit(code)

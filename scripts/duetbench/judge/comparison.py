@@ -129,6 +129,7 @@ class Extent:
         everything: Cases that the change cannot affect, too.
         start: Compare how servers start, without load.
         counts_only: Count instructions, and load no server.
+        effects_only: Observe what a request does, and neither count nor load.
         material: Smallest sizes that somebody acts on, instead of the repository's.
         seed: Of the order of the duets.
     """
@@ -139,6 +140,7 @@ class Extent:
     everything: bool = False
     start: bool = False
     counts_only: bool = False
+    effects_only: bool = False
     material: Mapping[Concern, float] = field(default_factory=dict)
     seed: int = DEFAULT_SEED
 
@@ -203,13 +205,16 @@ def _question(project: Project, both: Sides, extent: Extent) -> Question:
     """Choose what can differ, and find how much of the change the requests enter."""
     diff = affected.difference(both)
     touched = affected.find(both, diff, everything=extent.everything)
-    material = {**configuration.load(project.root).material, **extent.material}
+    declared = configuration.load(project.root)
+    material = {**declared.material, **extent.material}
     if extent.start:
         touched = replace(touched, pairs=starting(touched.pairs))
         return Question(
             touched, (), extent.seconds, extent.seed, material, start=True, lanes=topology.here()
         )
     seen = effects.observe(touched.pairs)
+    if extent.effects_only:
+        return Question(touched, seen=seen, effects_only=True)
     executed = (pair.sides for pair in touched.pairs if not pair.executes_alike)
     return Question(
         touched,
@@ -218,6 +223,7 @@ def _question(project: Project, both: Sides, extent: Extent) -> Question:
         extent.seed,
         material,
         counts_only=extent.counts_only,
+        limits=declared.limits,
         lanes=topology.here(),
         coverage=coverage.find(touched, diff, seen.entered),
         seen=seen,

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
+from duetbench.core import units
 from duetbench.core.errors import CountError
 from duetbench.core.text import short
 from duetbench.judge import answers, counted
@@ -38,6 +39,7 @@ DETAILS: Final = 8
 
 _MEMORY: Final = 0.6  # seconds for the memory of a case
 _MEMORIES: Final = 10.0  # for those of all cases of one environment
+_BRIEF: Final = 0.03  # seconds of a request whose memory is always measured, if there is time
 _CALLS: Final = 0.02  # relative change of the function calls that is an effect
 _PEAK, _PEAK_ROOM = 0.1, 16_384  # relative change of the largest need of memory, and bytes
 _YOUNG, _YOUNG_ROOM = 0.1, 2  # relative change of the collections, and collections
@@ -74,6 +76,9 @@ def observe(pairs: Sequence[Pair]) -> Seen:
     for codes in groups.values():
         outcomes |= zip(codes, _observe([once[code] for code in codes]), strict=True)
     seen = {pair.case.id: outcomes[_code(pair)] for pair in pairs if _code(pair) in outcomes}
+    for pair in pairs:
+        if not pair.executes_alike and (takes := pair.case.endpoint.takes) > LONGEST:
+            seen[pair.case.id] = f"a request takes {units.seconds(takes)}"
     good = {case: outcome for case, outcome in seen.items() if not isinstance(outcome, str)}
     return Seen(
         {case: effects for case, (effects, _) in good.items()},
@@ -113,8 +118,8 @@ def _observe(pairs: Sequence[Pair]) -> list[tuple[Effects, frozenset[Name]] | st
             if not isinstance(outcome, str)
         }
         doubtful = [index for index, effects in found.items() if not effects.same]
-        # Three numbers of requests have confirmed a leak already.
-        memory = any(_MEASURED & _kinds(found[index]) for index in doubtful)
+        # Memory is measured again where it differs: another process need not keep it.
+        memory = any(found[i].leaks or _MEASURED & found[i].moved for i in doubtful)
         again = [pairs[index] for index in doubtful]
         for index, second in zip(doubtful, both(again, _MEMORY * memory) if again else (),
                                  strict=True):  # fmt: skip
@@ -217,11 +222,8 @@ def compare(base: Activity, head: Activity) -> Effects:
         kept_base=_kept(base),
         kept_head=_kept(head),
         unseen=tuple(sorted({*base.unseen, *head.unseen})),
+        unmeasured=_unmeasured(base, head),
     )
-
-
-def _kinds(effects: Effects) -> set[EffectKind]:
-    return {effect.kind for effect in effects.differ}
 
 
 def _counts(side: Activity) -> Mapping[EffectKind, Counts]:
@@ -307,6 +309,17 @@ def _measured(
     if any(base.peaks) and any(head.peaks):
         # The least of several: others have what only happened meanwhile.
         yield "peak", (min(base.peaks), min(head.peaks)), _PEAK_ROOM, _PEAK
+
+
+def _unmeasured(base: Activity, head: Activity) -> str:
+    """Say on which side no memory was measured, and how long a request takes there."""
+    lacking = [(n, side) for n, side in zip(SIDES, (base, head), strict=True) if side.kept is None]
+    if not lacking:
+        return ""
+    where = "" if len(lacking) == len(SIDES) else f" in {lacking[0][0]}"
+    if (takes := max(side.seconds for _, side in lacking)) < _BRIEF:
+        return f"there was no time{where}"
+    return f"a request{where} takes {units.seconds(takes)}"
 
 
 def _kept(side: Activity) -> KeptMemory | None:

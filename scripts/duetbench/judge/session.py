@@ -50,6 +50,7 @@ from duetbench.store.comparison import (
     executes,
     set_material,
 )
+from duetbench.store.effects import LIMIT, EffectKind
 
 COUNTING: Final = 0.15
 """Share of the budget that instruction counts may take before the first duet."""
@@ -80,9 +81,11 @@ class Question:
     seconds: float | None = None  # the time budget; None: until all cases are decided
     seed: int = 1  # of the order of the duets
     material: Mapping[Concern, float] = field(default_factory=dict)  # instead of `metrics.MATERIAL`
+    limits: Mapping[EffectKind, float] = field(default_factory=dict)  # of a request of head
     start: bool = False  # compare how servers start instead of requests: see `pairs.starting`
     reproduce: tuple[str, ...] = ()  # commands for a terminal
     counts_only: bool = False  # no duets: instructions alone
+    effects_only: bool = False  # neither: what a request does is the answer
     lanes: tuple[Cores, ...] = ()  # cores of parallel pairs: `topology.plan`
     coverage: Coverage | None = None  # how much of the changed code the requests enter
     seen: Seen = field(default_factory=Seen)  # what one request does
@@ -177,6 +180,8 @@ class _Session:
 
     def run(self) -> None:
         """Count instructions, then run duets."""
+        if self.question.effects_only:
+            return
         seconds = START_SECONDS + EACH_SECONDS * (len(self.candidates) + len(self.jobs))
         if self.pairs and not self.question.counts_only:
             seconds = self.first * self.loop.round_seconds(*self.pairs.values())
@@ -309,12 +314,13 @@ class _Session:
         judgements = judge(SequentialTest(left_out)) | judge(self.test)
         extras = explaining(self.test.samples, self.priors.slopes, cross=self.question.sides.cross)
         witnesses = judge_beside(self.test, extras)
-        if self.question.counts_only:
+        if self.question.counts_only or self.question.effects_only:
             judgements, witnesses = {}, {}
         method: dict[str, Any] = {
             **self.method.record(),
             "priors": str(self.priors),
             "seed": self.question.seed,
+            **{f"{LIMIT}{kind}": most for kind, most in self.question.limits.items()},
         }
         if self.jobs:
             method["inprocess_floor"] = counted.FLOOR
@@ -381,7 +387,9 @@ class _Session:
 
     def _uncounted(self, pair: Pair) -> bool:
         """Whether a case's counts do not matter: it starts, fails, or only its server differs."""
-        return bool(self.question.start or pair.executes_alike or pair.duets.void)
+        question = self.question
+        apart = question.start or question.effects_only
+        return bool(apart or pair.executes_alike or pair.duets.void)
 
     def _hint(self, pair: Pair) -> None:
         if differ(self.counts.of(pair.case.id)):

@@ -17,6 +17,7 @@ from duetbench.host import paths
 from duetbench.project.pyproject import read_table, read_toml
 from duetbench.project.schema import Digest, InterpreterSpec, OhaSpec, StackSpec, validate
 from duetbench.project.target import KEYS
+from duetbench.store.effects import EffectKind
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -56,6 +57,10 @@ class Configuration(Frozen):
     )
     material: dict[Concern, Annotated[float, BeforeValidator(read_share)]] = Field(
         default_factory=dict, description="Sizes from which a change is material: memory = '5%'."
+    )
+    limits: dict[EffectKind, Annotated[float, Field(ge=0)]] = Field(
+        default_factory=dict,
+        description="Most that a request of head may do, or the comparison fails: sql = 10.",
     )
 
     @property

@@ -14,7 +14,7 @@ from duetbench.core.text import short
 from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.project.case_names import CaseName
-from duetbench.show import formats
+from duetbench.show import effects, formats
 from duetbench.store.attribution import (
     APPLICATION,
     IMPORT_OF,
@@ -125,8 +125,13 @@ def commit_lines(cause: CommitCause | None, good: str, bad: str) -> tuple[str, .
     if cause is None:
         return (f"between {good} and {bad} nothing was detected that a commit could have done",)
     trait = cause.trait
-    ratio = trait.ratio ** (cause.share if cause.share < 1 else 1)
-    what = f"{trait.case}: {formats.percent(ratio)} {formats.series_title(trait.metric)}"
+    if trait.effect is not None:
+        old, new = trait.effect
+        what = effects.change(trait.metric, old, max(0.0, old + min(cause.share, 1) * (new - old)))
+    else:
+        ratio = trait.ratio ** (cause.share if cause.share < 1 else 1)
+        what = f"{formats.percent(ratio)} {formats.series_title(trait.metric)}"
+    what = f"{trait.case}: {what}"
     names = [f"{commit.id[:10]} {commit.subject}" for commit in cause.commits]
     if len(names) == 1:
         lines = [f"{names[0]}: {what}"]

@@ -397,6 +397,8 @@ def _effects(comparison: Comparison) -> Section:
             lines += [(name, text) for text in effects.doubts(found)]
     if cases[1:] and (alike := sum(found.same for _, found in cases)):
         lines.append(("", f"nothing differs in {alike} of {len(cases)} cases"))
+        doubts = Counter(text for _, found in cases if found.same for text in effects.doubts(found))
+        lines += [("", f"{text} ({number} of these)") for text, number in doubts.most_common()]
     head = [*(["case"] if cases[1:] else []), *effects.HEAD]
     return Section(effects.TITLE, lines, head, table)
 

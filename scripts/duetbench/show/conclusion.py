@@ -12,7 +12,7 @@ from duetbench.core.model import Verdict
 from duetbench.core.text import some
 from duetbench.core.units import Interval
 from duetbench.project import case_names
-from duetbench.show import formats
+from duetbench.show import effects, formats
 from duetbench.store.comparison import (
     CaseComparison,
     Comparison,
@@ -260,7 +260,12 @@ def joint_event(comparison: Comparison) -> Event | None:
 
 
 def exit_code(
-    comparison: Comparison, *, lenient: bool = False, counts: bool = False, same: bool = False
+    comparison: Comparison,
+    *,
+    lenient: bool = False,
+    counts: bool = False,
+    same: bool = False,
+    sql: bool = False,
 ) -> int:
     """Return the exit code of a comparison: 0, 1 or 3 of `errors.EXIT_CODES`.
 
@@ -268,11 +273,12 @@ def exit_code(
     never counts as slower. 3: something was not judged; with `lenient`, only if nothing was.
     In-process benchmarks without time do not count beside cases, whose duets judge the same change;
     nor does a tail. With `counts`, or without duets, only instructions and failures decide. An
-    answer with another status or content type is broken; with `same`, any other answer.
+    answer with another status or content type is broken; with `same`, any other answer. A request
+    that does more than a declared limit always fails. With `sql`, beside answers and that, only SQL
+    statements decide: more than base sends.
     """
-    answers = [a for case in comparison.cases if case.effects for a in case.effects.answers]
-    if any(answer.broken or same for answer in answers):
-        return 1
+    if (code := _code_of_effects(comparison, same=same, sql=sql)) is not None:
+        return code
     cases = [judgement for case in comparison.cases for judgement in _judgements(case)]
     has_judgement = [bool(case.judgements) for case in comparison.cases]
     joint = joint_event(comparison)
@@ -306,6 +312,21 @@ def exit_code(
         return 0
     decided = any(judgement.verdict not in undecided for judgement in judgements)
     return 0 if lenient and decided else UNDECIDED
+
+
+def _code_of_effects(comparison: Comparison, *, same: bool, sql: bool) -> int | None:
+    """Return the exit code if what a request does decides it."""
+    observed = [case.effects for case in comparison.cases if case.effects]
+    answers = [answer for found in observed for answer in found.answers]
+    if any(effects.excess(comparison)) or any(answer.broken or same for answer in answers):
+        return 1
+    if not sql:
+        return None
+    sent = [(found.figure("sql", 0), found.figure("sql", 1)) for found in observed]
+    known = [(base, head) for base, head in sent if base is not None and head is not None]
+    if any(head > base for base, head in known):
+        return 1
+    return 0 if len(known) == len(comparison.cases) else UNDECIDED
 
 
 _LABELS: Final = 3  # functions named

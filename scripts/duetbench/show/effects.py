@@ -9,7 +9,7 @@ from duetbench.core.model import Case
 from duetbench.core.text import short
 from duetbench.project import case_names
 from duetbench.store.comparison import Comparison
-from duetbench.store.effects import EffectKind, Effects, KeptMemory, RequestEffect
+from duetbench.store.effects import KEPT, LIMIT, EffectKind, Effects, KeptMemory, RequestEffect
 
 TITLE: Final = "What one request does"
 
@@ -58,6 +58,7 @@ LEAST: Final = "≠ effects"
 
 def news(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """Yield what differs with its mark, in the order of importance: answers, memory, effects."""
+    yield from (("✗ over the limit", text) for text in excess(comparison))
     cases = [(case_names.of(c.case).what, c.effects) for c in comparison.cases if c.effects]
     for mark, say in (("≠ other answers", _answers), (LEAKS, _leak), (LEAST, _lead)):
         told = [(name, text) for name, effects in cases if (text := say(effects))]
@@ -65,6 +66,18 @@ def news(comparison: Comparison) -> Iterator[tuple[str, str]]:
             more = f"; so do {len(told) - 1} other cases" if told[2:] else ""
             more = "; so does another case" if len(told) == 2 else more
             yield mark, f"{told[0][0]} {told[0][1]}{more}"
+
+
+def excess(comparison: Comparison) -> Iterator[str]:
+    """Say where a request of head does more than the project declares, or may do."""
+    cases = [(case_names.of(c.case).what, c.effects) for c in comparison.cases if c.effects]
+    for name, found in cases:
+        for kind in _WORDS:
+            most, figure = comparison.method.get(f"{LIMIT}{kind}"), found.figure(kind, 1)
+            if isinstance(most, int | float) and figure is not None and figure > most:
+                _, verb, noun = _WORDS[kind]
+                what = f"{name} {verb} {_count(kind, figure, noun)}"
+                yield f"{what}, more than the limit {_figure(kind, float(most))}"
 
 
 def _answers(effects: Effects) -> str:
@@ -83,8 +96,7 @@ def _leak(effects: Effects) -> str:
 
 def _lead(effects: Effects) -> str:
     """Describe the most telling effect, with how many others differ."""
-    kinds = {effect.kind for effect in effects.differ}
-    kind = next((kind for kind in _WORDS if kind in kinds), None)
+    kind = next((kind for kind in _WORDS if kind in effects.moved), None)
     if kind is None:
         return ""
     _, verb, noun = _WORDS[kind]
@@ -95,17 +107,29 @@ def _lead(effects: Effects) -> str:
     return f"{verb} other {_plural(noun)}: {_detail(first)}"
 
 
+def change(metric: str, base: float, head: float) -> str:
+    """Describe how an effect moved: `SQL statements 2 → 21`."""
+    if metric == KEPT:
+        return f"{KEPT} for every request {_bytes(base)} → {_bytes(head)}"
+    kind = next(kind for kind in _WORDS if kind == metric)
+    return f"{_WORDS[kind][0]} {_figure(kind, base)} → {_figure(kind, head)}"
+
+
 def announce(case: Case, effects: Effects) -> Iterator[str]:
     """Say before any load what differs, or that nothing does: a sentence, and a line per row."""
     says = [text for say in (_answers, _leak, _lead) if (text := say(effects))]
     name, took = case_names.of(case).what, f"seen in {units.significant(effects.seconds, 2)} s"
+    doubtful = [f"  {text}" for text in doubts(effects)]
     if not says:
-        yield f"{name} does the same on both sides ({took}): {same(effects)}"
+        what = "shows no difference" if doubtful else "does the same on both sides"
+        yield f"{name} {what} ({took}): {same(effects)}"
+        yield from doubtful
         return
     yield f"{name} {'; '.join(says)} ({took})"
     for title, old, new, text in rows(effects):
         figures = f"{old} → {new}" if old or new else ""
         yield f"  {title:<28}  {figures:<20}  {text}".rstrip()
+    yield from doubtful
 
 
 def rows(effects: Effects) -> Iterator[tuple[str, str, str, str]]:
@@ -153,8 +177,10 @@ def doubts(effects: Effects) -> Iterator[str]:
     ):
         if kept and kept.course == "constant" and other is None:
             yield f"{name} {_keeps(kept)}: there was no time to measure the other side"
+    if effects.unmeasured:
+        yield f"memory: not measured, {effects.unmeasured}"
     if effects.unseen:
-        yield f"calls of {', '.join(effects.unseen)} are not seen"
+        yield f"not seen: {', '.join(effects.unseen)}"
 
 
 def _detail(effect: RequestEffect) -> str:
@@ -187,9 +213,11 @@ def _figure(kind: EffectKind, number: float) -> str:
 
 
 def _size(kept: KeptMemory) -> str:
-    if kept.course != "constant":
-        return "0 kB"
-    return f"{units.significant(kept.bytes / 1e3, 2)} kB"
+    return _bytes(kept.bytes if kept.course == "constant" else 0.0)
+
+
+def _bytes(number: float) -> str:
+    return f"{units.significant(number / 1e3, 2)} kB" if number else "0 kB"
 
 
 def _keeps(kept: KeptMemory) -> str:

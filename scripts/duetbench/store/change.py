@@ -13,7 +13,7 @@ from typing import ClassVar, Final, Literal, Self
 from packaging.version import InvalidVersion, Version
 from pydantic import Field, model_validator
 
-from duetbench.core.model import Artefact, Figure, Frozen, Ratio, Verdict, When
+from duetbench.core.model import Amount, Artefact, Figure, Frozen, Ratio, Verdict, When
 from duetbench.core.units import Interval
 from duetbench.store.comparison import Comparison, Judgement, PackageChange
 
@@ -281,8 +281,11 @@ class Trait(Frozen):
     """What differs between two commits: a figure of a case."""
 
     case: str
-    metric: str = Field(description="`instructions`, or a metric of duets.")
-    ratio: Ratio
+    metric: str = Field(description="`instructions`, a metric of duets, or a kind of effect.")
+    ratio: Ratio = 1.0
+    effect: tuple[Amount, Amount] | None = Field(
+        default=None, description="Of an effect: how often a request has it, GOOD and BAD."
+    )
 
 
 class CommitCause(Frozen):

@@ -60,17 +60,34 @@ class Effects(Frozen):
     )
     answers: tuple[AnswerDifference, ...] = ()
     length: int = Field(default=0, ge=0, description="Bytes of head's first answer.")
-    kept_base: KeptMemory | None = Field(default=None, description="Null: no time to measure it.")
+    kept_base: KeptMemory | None = Field(default=None, description="Null: not measured.")
     kept_head: KeptMemory | None = None
     unseen: tuple[str, ...] = Field(
-        default=(), description="Loaded packages whose calls are not seen."
+        default=(), description="What was not looked at: calls of a package, exceptions."
     )
+    unmeasured: str = Field(default="", description="Why memory was not measured, on which side.")
     seconds: Amount = Field(default=0.0, description="It took so long, for both sides.")
 
     @property
     def same(self) -> bool:
         """Whether nothing differs."""
         return not (self.differ or self.answers or self.leaks)
+
+    @property
+    def moved(self) -> frozenset[EffectKind]:
+        """The kinds that differ."""
+        return frozenset(effect.kind for effect in self.differ)
+
+    def figure(self, kind: str, side: Literal[0, 1]) -> float | None:
+        """How often a side's request has an effect, or the bytes that it keeps; None: unknown."""
+        if kind == KEPT:
+            kept = (self.kept_base, self.kept_head)[side]
+            if kept is None:
+                return None
+            return kept.bytes if kept.course == "constant" else 0.0
+        if kind in self.unsteady:
+            return None
+        return next((both[side] for name, both in self.totals.items() if name == kind), 0.0)
 
     @property
     def leaks(self) -> bool:
@@ -83,6 +100,17 @@ class Effects(Frozen):
             and (base.course != "constant" or head.bytes > MORE * base.bytes + ROOM)
         )
 
+
+LIMIT: Final = "limit_"
+"""Prefix of a kind in a comparison's method: the most that a request of head may do."""
+
+KEPT: Final = "memory kept"
+
+TELLING: Final[tuple[EffectKind, ...]] = (
+    "sql", "call", "connect", "cache", "read", "write", "process", "thread", "threads left",
+    "tasks left", "log", "function",
+)  # fmt: skip
+"""Kinds that say by themselves what a commit did, the most telling first."""
 
 MORE: Final = 1.2
 ROOM: Final = 64.0

@@ -1,13 +1,13 @@
-"""Which commit did it: a search over a repository's own commits, by counts first, then by duets.
+"""Which commit did it: a search over a repository's own commits, by what shows it soonest.
 
-Every look compares GOOD with a commit. Counts of instructions are exact and take seconds; where
-GOOD and BAD execute the same, duets decide.
+Every look compares GOOD with a commit. What a request does is exact and takes seconds. Where GOOD
+and BAD do the same, counts of instructions decide, and where they execute the same, duets.
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from duetbench.core.errors import DuetbenchError, UsageError
 from duetbench.core.metrics import INSTRUCTIONS
@@ -20,10 +20,13 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.project.project import Project
 from duetbench.store.change import Commit, CommitCause, Trait
 from duetbench.store.comparison import CaseComparison, Comparison, Judgement, weight
+from duetbench.store.effects import KEPT, TELLING
 
-Look = Callable[[str, float | None], Comparison]
-"""Compares GOOD with a commit: under load for so many seconds, or, with None, by counts alone."""
+Means = float | Literal["effects", "counts"]
+"""Seconds of load, or what shows without any."""
 
+Look = Callable[[str, Means], Comparison]
+"""Compares GOOD with a commit."""
 _SAME: Final = Interval(1.0, 1.0, 1.0)
 
 
@@ -54,9 +57,15 @@ def search(
     """
     quiet = Reporter(Console(quiet=True))
 
-    def look(commit: str, load: float | None) -> Comparison:
-        extent = Extent((select,), seconds=load, counts_only=load is None)
-        return compare(project, Contrast((ends[0], commit)), extent, reporter if load else quiet)
+    def look(commit: str, means: Means) -> Comparison:
+        seconds = means if isinstance(means, float) else None
+        extent = Extent(
+            *((select,), "quick", seconds),
+            counts_only=means == "counts",
+            effects_only=means == "effects",
+        )
+        contrast = Contrast((ends[0], commit))
+        return compare(project, contrast, extent, reporter if seconds else quiet)
 
     return find(list_commits(project.root, *ends), look, seconds, reporter.say)
 
@@ -72,7 +81,7 @@ def find(
     Args:
         commits: All after GOOD, oldest first; the last is BAD.
         look: Compares GOOD with one of them.
-        seconds: Of load, for the whole search, where counts tell nothing.
+        seconds: Of load, for the whole search, where nothing else tells anything.
         say: Gets a sentence per commit.
 
     Returns:
@@ -82,11 +91,15 @@ def find(
         DuetbenchError: GOOD and BAD themselves cannot be compared.
     """
     each = seconds / (3 + math.ceil(math.log2(len(commits))))
-    load: float | None = None
-    trait = _trait(look(commits[-1].id, None))
+    means: Means = "effects"
+    trait = _effect(look(commits[-1].id, means))
+    if trait is None:
+        say("a request does the same at both ends: counts of instructions decide")
+        means = "counts"
+        trait = _trait(look(commits[-1].id, means))
     if trait is None:
         say(f"both execute the same instructions: duets decide, {each:.0f} s each")
-        load = each
+        means = each
         trait = _trait(look(commits[-1].id, 2 * each))
     if trait is None:
         return None
@@ -97,7 +110,7 @@ def find(
     while places := [at for at in range(good + 1, bad) if at not in skipped]:
         at = min(places, key=lambda place: abs(2 * place - good - bad))
         try:
-            share = _share(trait, comparison := look(commits[at].id, load))
+            share = _share(trait, comparison := look(commits[at].id, means))
             reason = "" if share else _reason(comparison, trait.case)
         except DuetbenchError as problem:
             share, reason = None, str(problem)
@@ -121,6 +134,19 @@ def find(
     )
 
 
+def _effect(comparison: Comparison) -> Trait | None:
+    """The most telling effect that differs, and its case; None: a request does the same."""
+    for kind in (KEPT, *TELLING):
+        for case in comparison.cases:
+            effects = case.effects
+            if effects is None or not ((kind == KEPT and effects.leaks) or kind in effects.moved):
+                continue
+            old, new = (effects.figure(kind, side) for side in (0, 1))
+            if old is not None and new is not None and old != new:
+                return Trait(case=case.case.id, metric=kind, effect=(old, new))
+    return None
+
+
 def _trait(comparison: Comparison) -> Trait | None:
     """The case with the largest change, in units of what is material, and the first such figure.
 
@@ -138,14 +164,28 @@ def _trait(comparison: Comparison) -> Trait | None:
 def _share(trait: Trait, comparison: Comparison) -> Interval | None:
     """The share of the change that a commit has: 0 as GOOD, 1 as BAD; None: it has no figure.
 
-    Shares are of logarithms, so that those of successive commits add up.
+    Shares are of logarithms, so that those of successive commits add up; of effects, of numbers.
     """
+    if trait.effect is not None:
+        return _share_of_effect(trait.metric, *trait.effect, _entry(comparison, trait.case))
     ratio = _ratio(comparison, trait.case, trait.metric)
     if ratio is None or ratio.ends is None:
         return None
     whole = math.log(trait.ratio)
     low, high = sorted(math.log(end) / whole for end in ratio.ends)
     return Interval(math.log(ratio.estimate) / whole, low, high)
+
+
+def _share_of_effect(
+    kind: str, good: float, bad: float, entry: CaseComparison | None
+) -> Interval | None:
+    if entry is None or entry.effects is None:
+        return None
+    figure = entry.effects.figure(kind, 1)
+    if figure is None:
+        return None
+    share = (figure - good) / (bad - good)
+    return Interval(share, share, share)
 
 
 def _ratio(comparison: Comparison, case: str, metric: str) -> Interval | None:
@@ -173,4 +213,5 @@ def _reason(comparison: Comparison, case: str) -> str:
     if entry is None:
         return next((m.reason for m in comparison.missing), "it does not have the case")
     failures = (words for duet in entry.duets for words in duet.failures("head"))
-    return entry.no_count or next(failures, "") or "nothing was measured"
+    unseen = next((note for note in comparison.notes if "not observed" in note), "")
+    return unseen or entry.no_count or next(failures, "") or "nothing was measured"

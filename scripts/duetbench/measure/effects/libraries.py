@@ -117,6 +117,7 @@ PYTHON: tuple[tuple[str, str, str, Words], ...] = (
     ("asyncpg.connection", "Connection.execute", "sql", _bare),
     ("asyncpg.connection", "Connection._do_execute", "sql", _query("query")),
     ("asyncpg.prepared_stmt", "PreparedStatement.__bind_execute", "sql", _prepared),
+    ("asyncpg.prepared_stmt", "PreparedStatement.executemany", "sql", _prepared),
     ("pymysql.cursors", "Cursor._query", "sql", _query("q")),
     ("aiomysql.cursors", "Cursor._query", "sql", _query("q")),
     ("MySQLdb.connections", "Connection.query", "sql", _query("query")),
@@ -128,6 +129,9 @@ PYTHON: tuple[tuple[str, str, str, Words], ...] = (
 
 COMPILED = (("psycopg2.extensions", "cursor", ("execute", "executemany", "callproc")),)
 """Methods of compiled classes that send statements; the object's `query` is then the last one."""
+
+REPEATS = "executemany"
+"""Method of compiled classes that sends one statement with many values, which counts once."""
 
 UNSEEN = (
     "apsw", "asyncmy", "clickhouse_driver", "cx_Oracle", "duckdb", "grpc", "ibm_db", "pycurl",

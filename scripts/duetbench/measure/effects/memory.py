@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -15,11 +16,14 @@ from typing import Any
 FRAMES = 16  # of the place of an allocation
 LEAST, MOST = 10, 400  # requests that keep memory, of which four times as many are made
 
+_OFTEN, _FIRST = 20, 100  # requests between two looks at that, and objects before the first
+
 _FLOOR = 16.0  # bytes per request: a pointer in a list that grows
 _TABLE = 2_048  # bytes by which a single table that grows is no accident
 _LONGER = 6.0  # times the planned seconds that the fewest requests may take
 _PATIENCE = 3.0  # times as long as expected it may take beside other work
-_MORE = 3  # requests beside `LEAST` in the close look
+_LOOKS = 5  # requests of each path in the close look
+_LATER = 400  # objects kept after which a table that is tidied now and then has been tidied
 _STRAYS, _SHARE = 1, 0.01  # objects by which their number for each request may be off
 _CACHE = type(functools.lru_cache(lambda: None))
 _OURS = {tracemalloc.__file__, __file__}
@@ -54,7 +58,10 @@ def kept(
     if 4 * n * each > _LONGER * seconds:
         tracemalloc.stop()
         return None
-    snapshots, caches = [], []
+    snapshots, entries = [], []
+    caches = _caches()
+    gc.collect()
+    gc.freeze()  # collections from here on only look at what requests make
     ends = time.monotonic() + _PATIENCE * _LONGER * seconds
     for times in (n, n, 2 * n):
         for _ in range(times):
@@ -63,7 +70,7 @@ def kept(
                 tracemalloc.stop()
                 return None
         gc.collect()
-        caches.append(_entries())
+        entries.append([cache.cache_info().currsize for cache in caches])
         snapshots.append(tracemalloc.take_snapshot())
     tracemalloc.stop()
     early, late = (_changes(*snapshots[index : index + 2]) for index in (0, 1))
@@ -77,14 +84,14 @@ def kept(
     if rate < _FLOOR / 2:
         return {**result, "bytes": 0.0}
     most = max(lasting, key=lambda place: lasting[place].size_diff)
-    frames, objects = _look(request, times := (LEAST + _MORE) * paths, most[-1])
-    # What is given back now and then has no multiple of all three numbers.
-    expected = lasting[most].count_diff * times / (2 * n)
-    if abs(objects - expected) > max(_STRAYS, _SHARE * expected):
+    change = lasting[most]
+    if change.count_diff > 1 and not _stay(request, paths, seconds, change.count_diff / (2 * n)):
         return {**result, "bytes": 0.0}
-    result["place"] = line(frames)
-    if full := [name for name, size in caches[2].items() if size - caches[1].get(name, 0) >= n]:
-        return {**result, "course": "fills", "place": full[0]}
+    result["place"] = line(_look(request, _LOOKS * paths, most[-1]))
+    for cache, before, after in zip(caches, *entries[1:], strict=True):
+        if after - before >= n:
+            name, size = getattr(cache, "__qualname__", ""), cache.cache_info().maxsize
+            return {**result, "course": "fills", "place": f"cache of {name}, {size} at most"}
     return {**result, "course": "constant"}
 
 
@@ -97,12 +104,32 @@ def seconds_of(request: Callable[[], object], times: int) -> float:
     return max(*took, 1e-9) / times
 
 
+def _stay(request: Callable[[], object], paths: int, seconds: float, objects: float) -> bool:
+    """Whether many more requests keep at least half of as many objects each.
+
+    Some is given back now and then: sqlite3 forgets closed cursors, 200 at a time.
+    """
+    each = seconds_of(request, paths)
+    times = int(min(_LATER / objects, _LONGER * seconds / each))
+    times = -(-max(times, _LOOKS) // paths) * paths
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for number in range(1, times + 1):
+        request()
+        if number % _OFTEN == 0 and number * objects >= _FIRST:
+            gc.collect()
+            if sys.getallocatedblocks() - before < objects * number / 2:
+                return False
+    gc.collect()
+    return sys.getallocatedblocks() - before >= objects * times / 2
+
+
 def _look(
     request: Callable[[], object], times: int, place: tracemalloc.Frame
-) -> tuple[list[tuple[str, int]], int]:
-    """Find the frames of what some requests keep at a place, and how many objects that is.
+) -> list[tuple[str, int]]:
+    """Find the frames of what some requests keep at a place, the innermost first.
 
-    The innermost frame is the first. To record so many is slow: only what is kept gets this look.
+    To record so many is slow: only what is kept gets this look.
     """
     tracemalloc.start(FRAMES)
     before = tracemalloc.take_snapshot()
@@ -113,8 +140,7 @@ def _look(
     tracemalloc.stop()
     here = {t: c for t, c in _changes(before, after).items() if t[-1] == place}
     most = max(here, key=lambda trace: here[trace].size_diff, default=[place])
-    objects = sum(change.count_diff for change in here.values())
-    return [(frame.filename, frame.lineno) for frame in reversed(most)], objects
+    return [(frame.filename, frame.lineno) for frame in reversed(most)]
 
 
 def _lasts(
@@ -142,11 +168,7 @@ def _changes(
     return {c.traceback: c for c in changes if c.traceback[-1].filename not in _OURS}
 
 
-def _entries() -> dict[str, int]:
-    """Count the entries of each cache that has a limit."""
+def _caches() -> list[Any]:
+    """List the caches that have a limit."""
     found = (item for item in gc.get_objects() if type(item) is _CACHE)
-    return {
-        f"cache of {getattr(item, '__qualname__', '')}, {info.maxsize} at most": info.currsize
-        for item in found
-        if (info := item.cache_info()).maxsize is not None
-    }
+    return [item for item in found if item.cache_info().maxsize is not None]

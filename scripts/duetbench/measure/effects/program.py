@@ -10,14 +10,13 @@ import asyncio
 import gc
 import hashlib
 import os
-import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from duetbench.measure.effects import libraries, memory
+from duetbench.measure.effects import memory
 from duetbench.measure.effects.recorder import Recorder, clocked
 from duetbench.measure.inside import checkout, program
 from duetbench.measure.inside.drivers import AsgiDriver
@@ -81,11 +80,10 @@ class _Requests:
         each /= len(self._paths)
         budget = float(os.environ.get(SECONDS, "1"))
         brief = each * len(self._paths) > budget / _COLLECTED
-        young = None if brief else self._collections()
-        peaks = [0] if brief else memory.peaks(self._every, _PEAKS)
-        kept = (
-            None if brief else memory.kept(*(self._request, len(self._paths)), budget, self._line)
-        )
+        young, peaks, kept = None, [0], None
+        if not brief:
+            young, peaks = self._collections(), memory.peaks(self._every, _PEAKS)
+            kept = memory.kept(self._request, len(self._paths), budget, self._line)
         codes = {id(code): code for found in rounds for code in (*found["calls"], *found["codes"])}
         return {
             "paths": self._paths,
@@ -105,8 +103,7 @@ class _Requests:
             "kept": kept,
             "answers": [[self._described(a) for a in self._answers[p]] for p in self._paths],
             "alone": [[self._described(a) for a in self._alone[p]] for p in self._paths],
-            "unseen": [name for name in libraries.UNSEEN if name in sys.modules],
-            "monitored": recorder.monitored,
+            "unseen": recorder.unseen,
             "seconds": each,
         }
 

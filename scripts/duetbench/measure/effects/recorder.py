@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import CodeType, FrameType
+from types import BuiltinMethodType, CodeType, FrameType, MethodDescriptorType
 from typing import Any
 
 from duetbench.measure.effects import libraries
@@ -34,6 +34,7 @@ _CLOCKED = tuple(
 _NESTED = re.compile(r"(\.<locals>)?\.?<\w+>")
 _QUIET = (StopIteration, StopAsyncIteration, GeneratorExit)
 _EPHEMERAL = 32_768  # ports from here on are another one in each launch
+_COMPILED = BuiltinMethodType, MethodDescriptorType
 _WRITES = os.O_WRONLY | os.O_RDWR
 
 Event = tuple[str, str, str]
@@ -58,6 +59,8 @@ class Recorder:
         self._files: dict[str, str] = {}
         self._watched: dict[int, tuple[CodeType, str, libraries.Words]] = {}
         self._compiled: dict[int, object] = {}
+        # Statements of an `executemany` under way, by thread: sqlite3 reports each row's.
+        self._repeating: dict[int, set[tuple[str, str]]] = {}
         self._audited: dict[str, Callable[[Any], Event | None]] = {
             "open": self._open,
             "socket.connect": self._connect,
@@ -77,6 +80,12 @@ class Recorder:
         gc.callbacks.append(self._collect)
         sys.addaudithook(self._audit)
 
+    @property
+    def unseen(self) -> list[str]:
+        """What nothing here sees of this process."""
+        loaded = [f"calls of {name}" for name in libraries.UNSEEN if name in sys.modules]
+        return loaded if self.monitored else [*loaded, "exceptions (from Python 3.12 on)"]
+
     def on(self) -> None:
         """Begin to record, also what libraries do that were imported since."""
         self._resolve()
@@ -93,12 +102,16 @@ class Recorder:
             events.PY_RESUME: self._resume,
             events.RAISE: self._raise,
         }
-        if self._compiled:
-            # Those of C_RETURN come with those of CALL.
-            callbacks |= {events.CALL: lambda *_: None, events.C_RETURN: self._return}
+        if self._compiled or "sqlite3" in sys.modules:
+            callbacks |= {
+                events.CALL: self._call,
+                events.C_RETURN: self._return,
+                events.C_RAISE: self._repeated,
+            }
         for event, callback in callbacks.items():
             monitoring.register_callback(self._tool, event, callback)
-        monitoring.set_events(self._tool, sum(callbacks) & ~events.C_RETURN)
+        # Those of C_RETURN and C_RAISE come with those of CALL.
+        monitoring.set_events(self._tool, sum(callbacks) & ~(events.C_RETURN | events.C_RAISE))
 
     def off(self) -> None:
         self._recording = False
@@ -156,8 +169,13 @@ class Recorder:
 
     def _statement(self, text: str) -> None:
         # A statement of a trigger is reported as a remark.
-        if self._recording and not text.startswith("--") and (words := statement(text)):
-            self.events.append(self._event(*words))
+        if not self._recording or text.startswith("--") or not (words := statement(text)):
+            return
+        if words[0] == "sql" and (seen := self._repeating.get(threading.get_ident())) is not None:
+            if words in seen:
+                return
+            seen.add(words)
+        self.events.append(self._event(*words))
 
     def _collect(self, phase: str, info: dict[str, int]) -> None:
         if self._recording and phase == "start":
@@ -217,7 +235,16 @@ class Recorder:
             frame = sys._getframe(1)
             self.events.append(("exception", type(error).__name__, self.place(frame)))
 
-    def _return(self, _code: CodeType, _offset: int, function: object, first: object) -> None:
+    def _call(self, _code: CodeType, _offset: int, function: object, _first: object) -> None:
+        if _repeats(function):
+            self._repeating[threading.get_ident()] = set()
+
+    def _repeated(self, _code: CodeType, _offset: int, function: object, _first: object) -> None:
+        if _repeats(function):
+            self._repeating.pop(threading.get_ident(), None)
+
+    def _return(self, code: CodeType, offset: int, function: object, first: object) -> None:
+        self._repeated(code, offset, function, first)
         if id(function) in self._compiled and (text := getattr(first, "query", None)):
             words = statement(text)
             if words is not None:
@@ -226,9 +253,13 @@ class Recorder:
     def _profile(self, frame: FrameType, event: str, function: object) -> None:
         if event == "call" and self._recording:
             self._start_of(frame)
-        elif event == "c_return" and self._compiled and self._recording:
+        elif event == "c_call" and self._recording:
+            self._call(frame.f_code, 0, function, None)
+        elif event == "c_exception" and self._recording:
+            self._repeated(frame.f_code, 0, function, None)
+        elif event == "c_return" and self._recording:
             owner = getattr(function, "__self__", None)
-            bound = getattr(type(owner), getattr(function, "__name__", ""), None)
+            bound = getattr(type(owner), getattr(function, "__name__", ""), function)
             self._return(frame.f_code, 0, bound, owner)
 
     def _start_of(self, frame: FrameType) -> None:
@@ -295,6 +326,14 @@ class Recorder:
 
 def _monitoring() -> Any:
     return vars(sys)["monitoring"]  # from 3.12 on
+
+
+def _repeats(function: object) -> bool:
+    """Whether a function sends one statement with many values, and is no Python function."""
+    if isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__name__", "")
+    return name == libraries.REPEATS and isinstance(function, _COMPILED)
 
 
 def _name(code: CodeType) -> str:
