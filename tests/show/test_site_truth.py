@@ -163,8 +163,8 @@ def test_no_page_says_more_than_its_intervals(site: Path) -> None:
             if judged and holds_no_change(text) is not False:
                 wrong.append(f"{name}: {text}")
         # The verdict of a comparison is one line; the intervals are in the picture below it.
-        html = VERDICT.sub("", html) if name.startswith("cmp/") else html
-        for part in (*elements(html, "p", "p"), *elements(html, "li", "li")):
+        told = VERDICT.sub("", html) if name.startswith("cmp/") else html
+        for part in (*elements(told, "p", "p"), *elements(told, "li", "li")):
             text = STATEMENT.sub("", text_of(part))
             wrong += [
                 f"{name}: {text}"
