@@ -188,7 +188,7 @@ def test_a_leak_is_named_first_whichever_side_it_is(
     case = judged_case(CASE.id, *judged.values()).model_copy(update={"growth": samples.growth})
     comparison = comparison_of(case)
     headline = make_view(comparison).headline
-    assert headline.startswith(f"{side.capitalize()} keeps 0.49 kB (0.47…0.52 kB") is leaks
+    assert (f" leaks: {side} keeps 0.49 kB (0.47…0.52 kB" in headline) is leaks
     contrast = f"for every request, {other} nothing measurable (below 0.1 kB)" in headline
     assert contrast is (leaks and both)
     assert ("load the other side alone" in str(make_view(comparison).sections)) is (
@@ -255,7 +255,7 @@ def test_a_comparison_soaks_what_it_suspects_once(
     assert case.growth[side].course == course
     view = make_view(found)
     assert "perhaps" not in str(view)
-    leaks = view.headline.startswith(f"{side.capitalize()} keeps 0.49 kB (0.47…0.52 kB")
+    leaks = f" leaks: {side} keeps 0.49 kB (0.47…0.52 kB" in view.headline
     assert leaks is (course == "constant")
     assert (exit_code(found) == 1) is (leaks and both and side == "head")
     assert Comparison.model_validate_json(found.model_dump_json()) == found

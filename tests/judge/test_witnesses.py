@@ -209,7 +209,7 @@ def test_work_that_moved_is_the_news_where_cpu_does_not_show_it(verdict: Verdict
     work = Judgement(metric=WORK, verdict=verdict, ratio=ratio, low=ratio - 0.01, high=ratio + 0.01)
     shown = comparison_of(judged_case(CASE, OPEN, witnesses=(work,)))
     more = "more" if verdict is Verdict.SLOWER else "less"
-    assert f"does 3.00 % {more} work per request (2.00…4.00 %)" in make_view(shown).headline
+    assert f"does 3.0 % {more} work per request" in make_view(shown).headline
     assert exit_code(shown) == (1 if verdict is Verdict.SLOWER else 3)
     plain = comparison_of(judged_case(CASE, FASTER, witnesses=(work,)))
     assert "work per request" not in make_view(plain).headline
@@ -265,6 +265,4 @@ def test_one_line_says_what_moved_by_which() -> None:
     assert line.startswith("of +9.")
     assert " %, 2.93 µs), and +5.8" in line
     assert " wake-ups, at 60." in line or " wake-ups, at 59." in line
-    headline = make_view(again).headline
-    assert " %; work alone: +3.45 %)" in headline  # 3 of 85 to 94 µs, as far as the price is right
     assert line.replace("…", "") in as_markdown(again).replace("…", "")

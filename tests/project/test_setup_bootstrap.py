@@ -29,6 +29,8 @@ def checkout(tmp_path: Path) -> Path:
     copy.mkdir()
     for name in ("pyproject.toml", "requirements.txt", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy / name)
+    (copy / "docs").mkdir()
+    shutil.copy(ROOT / "docs" / "glossary.md", copy / "docs")  # a part of the package
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "scripts", copy / "scripts", ignore=ignored)
     home = tmp_path / f"cache/duetbench/uv-{importlib.metadata.version('uv')}/bin"

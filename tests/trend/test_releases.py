@@ -150,9 +150,7 @@ def test_releases_that_did_part_of_it_are_named_with_their_parts_that_of_the_who
     middle = release_points("0.10.0", "0.9.0", 8, gil=(1.5, 0.001), free=(1.0, 0.003))
     found = closer(FIRST, middle, THIRD)
     assert found is not None
-    assert (
-        describe(found).cause == "fastapi 0.9.0 → 0.10.0: +50.0 %, fastapi 0.10.0 → 0.11.0: −20.0 %"
-    )
+    assert describe(found).cause == "fastapi 0.9.0 → 0.10.0: +50 %, fastapi 0.10.0 → 0.11.0: −20 %"
     assert found.culprit is not None
     assert found.culprit.version == "0.10.0"
 
