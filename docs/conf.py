@@ -33,7 +33,7 @@ html_favicon = "../scripts/observatory/show/site/static/icon.svg"
 html_static_path = ["_static"]
 html_css_files = ["docs.css"]
 templates_path = ["_templates"]
-html_context = {"navigation": addresses.NAVIGATION}
+html_context = {"navigation": addresses.NAVIGATION, "repository": REPOSITORY}
 html_theme_options = {
     "announcement": "replaced in _templates/page.html",
     "light_css_variables": {

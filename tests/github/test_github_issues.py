@@ -56,15 +56,17 @@ def test_a_change_becomes_one_issue_and_is_never_announced_twice(step: Step) -> 
     (issue,) = step.github.state.issues
     assert line == f"one: opened {issue['html_url']}"
     assert issue["title"] == (
-        "granian 2.8.6 → 2.8.7: A JSON response from FastAPI needs 3.1 % more CPU per request "
-        "(2.5…3.7 %)"
+        "granian 2.8.7 needs 3.1 % more CPU (2.5…3.7 %) for a JSON response from FastAPI"
     )
     assert [label["name"] for label in issue["labels"]] == ["duetbench", "slower"]
     lines = issue["body"].splitlines()
     assert lines[1:15] == [
-        "**A JSON response from FastAPI needs 3.1 % more CPU per request (2.5…3.7 %)**, for good.",
+        (
+            "**granian 2.8.7 needs 3.1 % more CPU (2.5…3.7 %) for a JSON response from FastAPI**, "
+            "for good."
+        ),
         "",
-        "- **change**: +3.1 % (+2.5…+3.7 %, 95 % interval): slower",
+        "- **seen as**: +3.1 % (+2.5…+3.7 %, 95 % interval): slower",
         (
             "- **what**: A JSON response from FastAPI on Granian, Python 3.14t (free-threaded), "
             "2 workers, 256 connections"
@@ -103,7 +105,7 @@ def test_what_becomes_known_is_added(state: str, step: Step) -> None:
     (line,) = tell(step, record())
     assert line.startswith("one: updated")
     assert step.github.state.issues == [issue]
-    assert issue["title"].startswith("granian 2.8.6 → 2.8.7: A JSON response from FastAPI needs")
+    assert issue["title"].startswith("granian 2.8.7 needs 3.1 % more CPU")
     assert issue["state"] == state
 
 

@@ -18,6 +18,7 @@ from duetbench.store import files
 from duetbench.store.change import Change, Release, SeriesName, Share, StackState
 from duetbench.store.comparison import PackageChange
 from observatory.show.site.pages import evidence as pages
+from observatory.trend import quotes
 
 ATOM = {"a": "http://www.w3.org/2005/Atom"}
 
@@ -93,9 +94,10 @@ def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
     assert re.search(rf"Machine\s*{seen}", text)
     assert re.search(r"with this size, on\s*beta-4c-000002", text)
     assert 'class="whisker"' in html
-    story = ("What", "Since", "Which release", "Which code", "How sure")
-    assert tuple(re.findall("<dt>(.*?)</dt>", html))[:5] == story
-    assert "Not counted: duetbench why 20261120-granian-0" in text
+    assert "<h1>granian 2.8.7 needs 3.1&nbsp;% more CPU for a/b</h1>" in html
+    story = ("Which code", "How sure: 1 measurement", "Before and after", "Repeat it")
+    assert tuple(re.findall("<h2[^>]*>(.*?)</h2>", html))[:4] == story
+    assert "duetbench why 20261120-granian-0" in text
     assert "This site does not have the nights" in html
     raw = json.loads((site / "c" / "20261120-granian-0.json").read_bytes())
     assert Change.model_validate(raw).ratio == 1.031
@@ -119,7 +121,7 @@ def test_only_what_a_search_tried_is_innocent(tmp_path: Path) -> None:
     site = site_builds.build(tmp_path)
     for name, (_, blamed) in wanted.items():
         html = (site / "c" / name / "index.html").read_text()
-        rows = dict(re.findall(r">(granian|anyio)</a></th>.*<td>(.*)</td></tr>", html))
+        rows = dict(re.findall(r">(granian|anyio)(?:</a>)?</th>.*<td[^>]*>(.*)</td></tr>", html))
         found = [re.sub("<[^>]*>", "", rows[package]) for package in ("granian", "anyio")]
         assert found == blamed, name
     assert "granian 2.8.6 → 2.8.7: +3.0 % (+2.0…+4.0 %, 8 duets) alone." in html
@@ -141,13 +143,15 @@ def test_the_feed_has_the_newest_change_first_in_words() -> None:
         id="x", when=datetime(2026, 11, 21, tzinfo=UTC), ratio=0.9, low=0.89, high=0.91,
         verdict=Verdict.FASTER, culprit=None, status="closed",
     )  # fmt: skip
-    found = ET.fromstring(pages.feed([newer, a_record()], "https://example.org/bench/"))
+    records = [newer, a_record()]
+    known = quotes.quotes({}, records)
+    found = ET.fromstring(pages.feed(records, "https://example.org/bench/", known))
     titles = [
         entry.findtext("a:title", namespaces=ATOM) for entry in found.findall("a:entry", ATOM)
     ]
     assert titles == [
         "a/b needs 10 % less CPU per request (9…11 %) [closed]",
-        "granian 2.8.6 → 2.8.7: a/b needs 3.1 % more CPU per request (2.5…3.7 %)",
+        "granian 2.8.7 needs 3.1 % more CPU (2.5…3.7 %) for a/b",
     ]
     assert found.findtext("a:updated", namespaces=ATOM) == "2026-11-21T00:00:00Z"
     links = [link.get("href") for link in found.findall("a:entry/a:link", ATOM)]

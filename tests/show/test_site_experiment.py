@@ -36,10 +36,12 @@ def test_a_page_answers_its_question_with_figures_of_the_reference_runs(
 ) -> None:
     page = page_of(written, "asgi-wsgi")
     assert "With everything else still, what do throughput" in page
-    said = page.partition('class="says"')[2].partition("</p>")[0]
+    said = page.partition('class="says answer"')[2].partition("</p>")[0]
+    assert "slower without the GIL" in said
     assert re.search(r"18 statements: holds \d+", said)
+    assert page.index("says answer") < page.index("<figure"), "one sentence comes first"
     assert "published 30,415/s" in page
-    assert page.index("<figure") < page.index(">Answer<"), "the picture comes first"
+    assert page.index("<figure") < page.index(">Every statement<"), "then its picture"
     assert "WSGI json scales with cores only without the GIL" in page
     assert 'href="../../b/asgi-wsgi/asgi-json/py3.14/w1/c128/"' in page
     assert 'href="../../runs/20261120T110053Z-published-316bba91.json"' in page
@@ -60,7 +62,7 @@ def test_one_dot_is_no_picture(tmp_path: Path) -> None:
         assert page.count('<figure class="chart"') == day - 1
         assert "A start (uvicorn, one process)" in page
     other = (tmp_path / "site/x/contention/index.html").read_text("utf-8")
-    assert other.index(">Not measured yet.<") < other.index(">Answer<")
+    assert other.index(">Not measured yet.<") < other.index(">Every statement<")
 
 
 def test_a_chart_shows_the_figures_of_one_day(tmp_path: Path) -> None:

@@ -16,12 +16,12 @@ from duetbench.core.model import Verdict
 from duetbench.store import files
 from duetbench.store.change import Change, Release, SeriesName
 from observatory.show.site.pages import trends
-from observatory.show.site.pages.front import endpoint_rows, headline_case
+from observatory.show.site.pages.case import endpoint_rows
+from observatory.show.site.pages.front import headline_case
 from site_builds import JSON, a_run
 
 pytestmark = pytest.mark.long
 
-SAID = "needs 3.1 % more CPU per request (2.5…3.7 %)"
 METHOD = "A step compared with an anchor (points before it: 3, after it: 1), confirmed by 14 duets "
 METHOD += "between the two stacks on the same machine."
 
@@ -63,50 +63,57 @@ def test_nights_without_a_change_are_counted(tmp_path: Path) -> None:
     assert headline(tmp_path) == "No change was confirmed in 3 nights since 1 Nov 2026."
 
 
-def test_the_last_change_has_its_day_release_and_size(tmp_path: Path) -> None:
+def cards(folder: Path) -> list[str]:
+    """The three figures that the page begins with, in words."""
+    html = (site_builds.build(folder) / "index.html").read_text("utf-8")
+    texts = []
+    for part in html.split('<article class="card">')[1:]:
+        document = sites.Document()
+        document.feed(part.partition("</article>")[0])
+        texts.append(re.sub(r" (?=[.,:])", "", document.text))
+    return texts
+
+
+def test_the_newest_release_has_its_day_and_size(tmp_path: Path) -> None:
     nights(tmp_path, 2)
     save(tmp_path)
-    assert (
-        headline(tmp_path)
-        == f"Last change, 20 Nov 2026, granian 2.8.6 → 2.8.7: A JSON response from FastAPI {SAID}."
-    )
+    served = "20 Nov 2026. A JSON response from FastAPI."
+    assert cards(tmp_path) == [f"Newest ▼ +3.1 % CPU/request granian 2.8.7, {served}"]
     page = front(tmp_path)
-    assert "On Granian, Python 3.14, 128 connections. No other change is open." in page.text
-    assert "Worst open change" not in page.text
-    assert "./c/20261120-granian-0/" in page.links
+    assert "./p/granian/2.8.7/" in page.links
+    assert "1 slowdown open" in page.text
     assert "No change was confirmed" not in page.text
 
 
-def test_the_last_change_comes_before_the_worst_open_one(tmp_path: Path) -> None:
+def test_newest_worst_and_best_are_three_releases(tmp_path: Path) -> None:
     nights(tmp_path, 1)
-    worst = save(tmp_path)
+    save(tmp_path)
     newer = datetime(2026, 11, 22, 3, tzinfo=UTC)
-    gain = {"ratio": 0.96, "low": 0.95, "high": 0.97, "verdict": Verdict.FASTER}
+    gain = {"ratio": 0.96, "low": 0.95, "high": 0.97, "verdict": Verdict.FASTER, "status": "closed"}
+    best = Release(package="uvicorn", version="0.50.0", previous="0.49.0")
+    save(tmp_path, id="best", culprit=best, **gain | {"ratio": 0.9, "low": 0.89, "high": 0.91})
     culprit = Release(package="fastapi", version="0.163.2", previous="0.163.1")
-    last = save(tmp_path, id="gain", when=newer, status="closed", culprit=culprit, **gain)
-    said = "needs 4.0 % less CPU per request (3.0…5.0 %)"
-    assert headline(tmp_path) == (
-        f"Last change, 22 Nov 2026, fastapi 0.163.1 → 0.163.2: A JSON response from FastAPI {said}."
-    )
-    page = front(tmp_path)
-    worst_open = "Worst change not undone ▼ slower Since 20 Nov 2026 : granian 2.8.6 → 2.8.7 ."
-    assert f"{worst_open} A JSON response from FastAPI {SAID}." in page.text
-    assert {f"./c/{record.id}/" for record in (last, worst)} <= set(page.links)
+    save(tmp_path, id="gain", when=newer, culprit=culprit, **gain)
+    begun = [text.partition(" CPU/request ") for text in cards(tmp_path)]
+    assert [(before, after.partition(",")[0]) for before, _, after in begun] == [
+        ("Newest ▲ −4.0 %", "fastapi 0.163.2"),
+        ("Worst, still open ▼ +3.1 %", "granian 2.8.7"),
+        ("Best for requests this year ▲ −10 %", "uvicorn 0.50.0"),
+    ]
     save(tmp_path, status="closed")
-    assert "No change is open." in front(tmp_path).text
-    assert "Worst open change" not in front(tmp_path).text
+    assert "No slowdowns open" in front(tmp_path).text
 
 
-def test_of_changes_of_one_day_the_worst_leads(tmp_path: Path) -> None:
-    """And the last one that is the worst open one, too, is told once."""
+def test_a_release_of_several_changes_has_one_size(tmp_path: Path) -> None:
+    """That with the narrowest interval, relative to the size: 2 of 105."""
     nights(tmp_path, 1)
     for name, ratio in (("a", 1.02), ("b", 1.05), ("c", 1.03)):
         save(tmp_path, id=name, ratio=ratio, low=ratio - 0.01, high=ratio + 0.01)
-    assert "needs 5.0 % more CPU per request" in headline(tmp_path)
-    page = front(tmp_path)
-    told = "2 more changes have this date. It is the worst of 3 open changes ."
-    assert told in page.text
-    assert "Worst open change" not in page.text
+    (card,) = cards(tmp_path)
+    assert card.startswith("Newest ▼ +5.0 % CPU/request granian 2.8.7")
+    for name in "abc":
+        html = (tmp_path / "site" / "c" / name / "index.html").read_text("utf-8")
+        assert "<h1>granian 2.8.7 needs 5.0&nbsp;% more CPU for a JSON response" in html
 
 
 def test_one_night_is_no_picture_and_two_are(tmp_path: Path) -> None:
@@ -128,8 +135,8 @@ def test_a_disturbed_case_is_measured_and_says_what_disturbed_it(tmp_path: Path)
     assert "./method/#host_noise" in page.links
 
 
-def test_the_picture_is_of_the_newest_change_unless_its_series_is_short(tmp_path: Path) -> None:
-    """More nights of absolute figures do not count; two nights are enough beside four, not five."""
+def test_the_picture_is_of_requests_against_an_anchor_with_most_nights(tmp_path: Path) -> None:
+    """More nights of absolute figures do not count; of equal cases it is the one that moved."""
     results = tmp_path / "results"
     for day in range(1, 6):
         site_builds.save_run(results, a_run(day, site_builds.steady("asgi-wsgi/long/py3.14")))
@@ -139,50 +146,55 @@ def test_the_picture_is_of_the_newest_change_unless_its_series_is_short(tmp_path
             points = (anchored_files.of(name, anchored_files.ratio(1.0)) for name in cases)
             files.save(results, anchored_files.a_file(day, *points, machine="m"))
         site = site_builds.gather_site(tmp_path)
-        return headline_case(site.cases(), next(iter(site.changes), None))
+        return headline_case(site.cases(), site.changes_by_case())
 
     both = (site_builds.FREE, JSON)
     assert chosen(1, cases=(*both, "asgi-wsgi/short/py3.14")) == "asgi-wsgi/long/py3.14"
     assert chosen(2, cases=both) == site_builds.FREE
     save(tmp_path)
-    assert chosen() == chosen(3, 4) == JSON
-    assert chosen(5) == site_builds.FREE
-    assert headline_case({}, None) == ""
+    assert chosen() == JSON
+    assert chosen(3) == site_builds.FREE
+    assert headline_case({}, {}) == ""
 
 
-def test_headline_and_chart_agree_or_the_page_says_that_they_do_not(tmp_path: Path) -> None:
-    """One change has the figure of the charted case, if it moved that: 2.1 %, not 3.1 %."""
+def test_a_step_has_the_quoted_size_if_that_is_of_the_charted_figure(tmp_path: Path) -> None:
     for day in (1, 2):
         points = anchored_files.of(JSON, anchored_files.ratio(1.0))
         files.save(tmp_path / "results", anchored_files.a_file(day, points, machine="m"))
-    evidence = site_builds.make_comparison(JSON)
-    files.save(tmp_path / "results", evidence)
     own = save(tmp_path).series
     free = own.model_copy(update={"case": site_builds.FREE})
     other = own.model_copy(update={"case": "gil-endpoints/sync_cpu/py3.14"})
-    for series, others, size, marks in (
-        (own, (), "3.1 %", r'\u25bc +3.1 %"'),
-        (free, (own,), "2.1 %", r'\u25bc +2.1 %"'),
-        (free, (), "3.1 %", r'\u25bc +3.1 % on 3.14t"'),
-        (other, (), "3.1 %", ""),
+    for series, others, mark in (
+        (own, (), r'"+3.1 %"'),
+        (free, (), r'"+3.1 %"'),
+        (other, (own,), r'"\u25bc"'),
+        (other, (), ""),
     ):
-        save(tmp_path, series=series, others=others, evidence=evidence.id)
-        assert f"needs {size} more CPU" in headline(tmp_path)
+        save(tmp_path, series=series, others=others)
         page = front(tmp_path).text
-        assert f'"short": "{marks}' in page or not marks
-        assert "No other change is open." in page
-        assert ("The chart shows another series." in page) is (not marks)
+        assert f'"short": {mark}' in page or not mark
+        assert ('"by": "granian 2.8.7"' in page) is bool(mark)
+
+
+def test_the_year_is_a_finding_with_its_interval(tmp_path: Path) -> None:
+    """Errors of 0.02 with t 2.228 are 0.0446 each, 0.0630 together: 1.12 is 1.0516 to 1.1928."""
+    for day, ratio in ((1, 1.0), (2, 1.12)):
+        points = anchored_files.of(JSON, anchored_files.ratio(ratio, se=0.02))
+        files.save(tmp_path / "results", anchored_files.a_file(day, points, machine="m"))
+    page = front(tmp_path).text
+    assert "A JSON response from FastAPI needs 12 % more CPU than in Nov 2026" in page
+    assert "Compared with 1 Nov 2026: +12 % (5…19 %)" in page
 
 
 def test_it_says_what_to_type_as_the_readme_does(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     said = re.search(
-        r"(uvx .+?) duetbench (compare \S+ --app \S+ --path \S+)", front(tmp_path).text
+        r"(uvx .+?) duetbench (compare \S+) \\ (--app \S+ --path \S+)", front(tmp_path).text
     )
     assert said is not None
     readme = (PROJECT / "README.md").read_text("utf-8")
     assert f"$ alias duetbench='{said[1]} duetbench'" in readme
-    assert f"$ duetbench {said[2]} " in readme
+    assert f"$ duetbench {said[2]} {said[3]} " in readme
 
 
 def test_a_shared_link_has_a_card_of_words(tmp_path: Path) -> None:
@@ -190,10 +202,11 @@ def test_a_shared_link_has_a_card_of_words(tmp_path: Path) -> None:
     record = save(tmp_path, method=METHOD)
     page = sites.read(site_builds.build(tmp_path) / "c" / record.id / "index.html")
     card = {tag["property"]: tag["content"] for _, tag in page.tags if "property" in tag}
-    assert card["og:title"] == f"A JSON response from FastAPI {SAID}"
-    assert "+3.1 %, 95 % interval +2.5…+3.7 %" in card["og:description"]
-    sure = trends.change_card(site_builds.gather_site(tmp_path), record).sure
-    assert sure == "95 % interval +2.5…+3.7 %, confirmed by 14 duets on m"
+    served = "for a JSON response from FastAPI"
+    assert card["og:title"] == f"granian 2.8.7 needs 3.1 % more CPU {served}"
+    assert card["og:description"] == f"granian 2.8.7 needs 3.1 % more CPU (2.5…3.7 %) {served}."
+    made = trends.change_card(site_builds.gather_site(tmp_path), record)
+    assert (made.figure, made.sure) == ("+3.1 %", "95 % interval 2.5…3.7 % on m")
 
 
 def test_rows_begin_with_what_moved_last(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ SIZES: Final = re.compile(
     rf"|{NUMBER} times as (?:high|many|much|fast)|ratio of {NUMBER}"
 )
 """A size in a sentence."""
+VERDICT: Final = re.compile(r'<p class="says">.*?</p>')
 STATEMENT: Final = re.compile(r"^.*? — (?:does not hold|holds|not |cannot )")
 """What an article states, and whether it holds here."""
 BORNE: Final = re.compile(
@@ -161,7 +162,9 @@ def test_no_page_says_more_than_its_intervals(site: Path) -> None:
             text = text_of(row)
             if judged and holds_no_change(text) is not False:
                 wrong.append(f"{name}: {text}")
-        for part in (*elements(html, "p", "p"), *elements(html, "li", "li")):
+        # The verdict of a comparison is one line; the intervals are in the picture below it.
+        told = VERDICT.sub("", html) if name.startswith("cmp/") else html
+        for part in (*elements(told, "p", "p"), *elements(told, "li", "li")):
             text = STATEMENT.sub("", text_of(part))
             wrong += [
                 f"{name}: {text}"
@@ -169,3 +172,41 @@ def test_no_page_says_more_than_its_intervals(site: Path) -> None:
                 if not BORNE.match(text[found.end() :])
             ]
     assert wrong == []
+
+
+QUOTED: Final = re.compile(
+    r'<b class="quoted [^>]*data-release="([^"]+)"[^>]*>[▲▼] ([+−]?[\d.]+(?: %|×))</b>'
+)
+FINDING: Final = re.compile(
+    r"(?<![\w.])([a-z][\w-]*) (\d[\w.]*)(?: with [\w-]+ [\d.]+)?"
+    r" (?:needs|takes|serves|has a) ([\d.]+)(?: %| times) (more|fewer|less|longer|shorter)"
+)
+"""A release that does something: `fastapi 0.142.0 needs 20 % more`."""
+
+
+def sizes_of(text: str) -> Iterator[tuple[str, str]]:
+    """Each release with a size that a text gives it."""
+    yield from QUOTED.findall(text)
+    for package, version, size, way in FINDING.findall(text.replace("&nbsp;", " ")):
+        yield f"{package} {version}", f"{'+' if way in {'more', 'longer'} else '−'}{size} %"
+
+
+def test_no_release_has_two_sizes(site: Path) -> None:
+    """Lists, titles, pages, the feed, the search: one size each, wherever a release has one."""
+    sizes: dict[str, set[str]] = {}
+    texts = [*(html for _, html in pages(site))]
+    texts += [(site / name).read_text("utf-8") for name in ("changes.atom", "search.json")]
+    for release, size in (found for text in texts for found in sizes_of(text)):
+        sizes.setdefault(release, set()).add(size)
+    assert {release: many for release, many in sizes.items() if len(many) > 1} == {}
+    released = {path.parent.relative_to(site / "p") for path in site.glob("p/*/*/index.html")}
+    assert {" ".join(path.parts) for path in released} == sizes.keys()
+
+
+def test_a_page_of_a_release_begins_with_its_size(site: Path) -> None:
+    for path in site.glob("p/*/*/index.html"):
+        html = path.read_text("utf-8")
+        title = text_of(next(elements(html, "h1", "h1")))
+        (begun,) = set(sizes_of(title.replace("\xa0", " ")))
+        assert begun[0] == " ".join(path.parent.relative_to(site / "p").parts)
+        assert QUOTED.search(html, html.index("</h1>")).groups() == begun, title  # type: ignore[union-attr]

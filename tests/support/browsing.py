@@ -80,7 +80,7 @@ class WatchedPage:
 
     def _on_request(self, request: Any) -> None:
         self.pending += 1
-        if not request.url.startswith((self.base, "data:")):
+        if not request.url.startswith((self.base, "data:", f"blob:{self.base}")):
             self.troubles.append(f"asked another host: {request.url}")
 
     def _on_failure(self, request: Any) -> None:

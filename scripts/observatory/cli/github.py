@@ -20,8 +20,11 @@ from duetbench.project.project import Project
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Candidates, Change
+from duetbench.store.points import Points
 from observatory.github import incoming, issues, readiness, sandbox
 from observatory.store.night import NightPlan, assignment
+from observatory.trend.quotes import judged, quotes
+from observatory.trend.releases import axes
 
 _REMEDY: Final = "to install it, run scripts/prepare-runner.sh (docs/runners.md)"
 
@@ -203,7 +206,11 @@ def announce_command(results: ResultsOption = None) -> None:
     records = [entry for entry in files.read_all(Change, folder, problems) if entry.confirmed]
     attributions = files.read_all(Attribution, folder, problems)
     context = Context.of(os.environ)
-    drafts = issues.of_changes(records, context.site_url, attributions)
+    points = files.read_all(Points, folder, [])
+    axes_of = axes(sorted(points, key=lambda file: (file.started, file.id)))
+    every = (axis for of_package in axes_of.values() for axis in of_package)
+    sizes = quotes(judged(every), records)
+    drafts = issues.of_changes(records, context.site_url, attributions, sizes)
     with GitHub(context) as github:
         lines, left = issues.keep(github, drafts)
     if left:

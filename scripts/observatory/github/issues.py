@@ -5,7 +5,7 @@ that somebody has closed stays closed until there is news.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from typing import Final
@@ -21,6 +21,8 @@ from duetbench.show.formats import MISSING
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from observatory.show import addresses
+from observatory.show.quoting import finding_of
+from observatory.trend.quotes import Key, Quote, quote_of
 
 PAUSE: Final = 1.0
 """Seconds between two writes of issues, as GitHub asks."""
@@ -110,16 +112,23 @@ def _by_key(github: GitHub) -> dict[str, list[Issue]]:
 
 
 def of_changes(
-    records: Iterable[Change], site: str, attributions: Iterable[Attribution] = ()
+    records: Iterable[Change],
+    site: str,
+    attributions: Iterable[Attribution] = (),
+    quotes: Mapping[Key, Quote] | None = None,
 ) -> list[IssueDraft]:
-    """Draft one issue per change, the newest change first; `attributions` add the changed code."""
+    """Draft one issue per change, the newest change first; `attributions` add the changed code.
+
+    `quotes`: The size of each release, which the title has.
+    """
+    quotes = quotes or {}
     why = {code.change: code for code in sorted(attributions, key=lambda c: (c.when, c.id))}
     newest = sorted(records, key=lambda record: (record.when, record.id), reverse=True)
     return [
         IssueDraft(
             key=f"change/{record.id}",
-            title=change_title(record),
-            body=change_body(record, site, why.get(record.id)),
+            title=change_title(record, quotes),
+            body=change_body(record, site, why.get(record.id), quotes),
             is_open=record.status == "open",
             labels=("duetbench", "slower" if record.verdict is Verdict.SLOWER else "faster"),
         )
@@ -127,15 +136,20 @@ def of_changes(
     ]
 
 
-def change_title(record: Change) -> str:
-    """`granian 2.8.7: a JSON response needs 2.1 % more memory (1.6…2.6 %), and 3 more`."""
-    summary = describe(record)
+def change_title(record: Change, quotes: Mapping[Key, Quote]) -> str:
+    """`granian 2.8.7 needs 2.1 % more memory (1.6…2.6 %) for a JSON response, and 3 more`."""
     more = f", and {len(record.others)} more" if record.others else ""
-    return f"{summary.releases or 'Unknown cause'}: {summary.sentence}{more}"
+    cause = "" if quote_of(record, quotes) else f"{describe(record).releases or 'Unknown cause'}: "
+    return f"{cause}{finding_of(record, quotes)}{more}"
 
 
-def change_body(record: Change, site: str, why: Attribution | None = None) -> str:
-    """Return the issue's text, in Markdown; everything in it comes from the record."""
+def change_body(
+    record: Change,
+    site: str,
+    why: Attribution | None = None,
+    quotes: Mapping[Key, Quote] | None = None,
+) -> str:
+    """Return the issue's text, in Markdown: the finding, then what the record has."""
     summary = describe(record)
     packages = [f"{package} ({package.stack})" for package in record.packages]
     others, unplayed = (
@@ -143,7 +157,7 @@ def change_body(record: Change, site: str, why: Attribution | None = None) -> st
         for group in (record.others, record.unplayed)
     )
     facts = {
-        "change": f"{summary.change} ({summary.interval}, 95 % interval): {summary.word}",
+        "seen as": f"{summary.change} ({summary.interval}, 95 % interval): {summary.word}",
         "what": str(summary.name) if summary.name.known else "",
         "case": record.series.case,
         "metric": summary.title,
@@ -163,7 +177,7 @@ def change_body(record: Change, site: str, why: Attribution | None = None) -> st
         "all": addresses.CHANGES,
     }
     parts = [
-        f"**{plain(summary.sentence)}**, for good.",
+        f"**{plain(finding_of(record, quotes or {}))}**, for good.",
         "\n".join(f"- **{name}**: {plain(fact)}" for name, fact in facts.items() if fact),
         " · ".join(f"[{name}]({site}{address})" for name, address in links.items() if address),
     ]

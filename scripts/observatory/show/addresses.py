@@ -1,5 +1,7 @@
 """The address of every kind of page, relative to the site's root. Published addresses never change.
 
+A release that did nothing has no page, only a row on that of its package, `p/<package>/#<version>`.
+
 Raw files of a night alone move once, into the archive of their month.
 An address is a URL path as in a link, percent-encoded, without a leading slash:
 `b/asgi-wsgi/asgi-json/py3.14t/w2/c256/`. The path names the subject, the query the way to show it.
@@ -33,12 +35,10 @@ RAW_ASV: Final = "raw/asv/"
 INDEX: Final = "index.html"
 
 NAVIGATION: Final = (
-    (EXPERIMENTS, "Experiments"),
     (CHANGES, "Changes"),
-    (PACKAGES, "Packages"),
-    (COMPARISONS, "Comparisons"),
-    (METHOD, "Method"),
-    (DATA, "Data"),
+    (PACKAGES, "Releases"),
+    (SIDES, "Side by side"),
+    (EXPERIMENTS, "Experiments"),
     (DOCS, "Docs"),
 )
 """Links of every page, with their names; the documentation only if it was built."""

@@ -76,10 +76,14 @@ class ReleaseAxis:
         """Releases with points: the others could not be installed, or failed."""
         return tuple(release for release in self.releases if release.points)
 
+    @property
+    def steps(self) -> tuple[tuple[MeasuredRelease, MeasuredRelease], ...]:
+        """Each measured release but the first, after the measured one before it."""
+        return tuple(pairwise(self.measured))
+
     def results(self) -> dict[str, Result]:
         """Return the effect of each release but the first over the measured one before it."""
-        steps = [(self, step) for step in pairwise(self.measured)]
-        return {result.head.version: result for result in results(steps)}
+        return {r.head.version: r for r in results([(self, step) for step in self.steps])}
 
     @cached_property
     def levels(self) -> dict[tuple[str, str, str], ReleaseEffect]:

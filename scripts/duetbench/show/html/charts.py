@@ -111,6 +111,8 @@ class Dot:
         series: Determines colour and marker, unless it is empty.
         verdict: Of a change; it determines the colour.
         samples: The samples behind the figure, drawn as small dots.
+        mirror: Whether more is better: it is drawn on the other side of "no change", so that of all
+            rows the left side is better.
     """
 
     label: str
@@ -120,6 +122,18 @@ class Dot:
     verdict: Verdict | None = None
     word: str = ""
     samples: tuple[float, ...] = ()
+    mirror: bool = False
+
+    @property
+    def drawn(self) -> Interval | None:
+        """The figure as it is drawn: of a mirrored row the reciprocal."""
+        figure = self.value.figure
+        if figure is None or not self.mirror:
+            return figure
+        low, high = figure.ends or (None, None)
+        return Interval(
+            1 / figure.estimate, 1 / high if high else None, 1 / low if low else None, figure.n
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +205,7 @@ def forest(
         about=about,
         title=quantity.title,
         axis=_axis(quantity, scale) if scale else "",
+        sides=quantity is CHANGE and any(dot.verdict for dot in dots),
         rows=rows,
         words=any(dot.word for dot in dots),
         further=any(row[-1] for group in rows.values() for row in group),
@@ -214,7 +229,7 @@ def _series(style: Mapping[str, int]) -> list[tuple[int, str, Markup]]:
 def scale_of(quantity: Quantity, dots: Iterable[Dot]) -> Scale | None:
     """Return an interval plot's axis, which begins at zero or has "no change" in its middle."""
     values = [dot.value for dot in dots if dot.value.figure]
-    figures = [value.figure for value in values if value.figure]
+    figures = [figure for dot in dots if (figure := dot.drawn)]
     if not figures:
         return None
     if quantity is CHANGE:
@@ -231,11 +246,12 @@ def _picture(dot: Dot, scale: Scale, style: int) -> Markup:
     for tick in scale.ticks:
         kind = "zero" if abs(tick - scale.zero) < 1e-12 else "grid"
         parts.append(_line(kind, scale.at(tick), scale.at(tick), 0, 26))
-    if value.figure:
+    if figure := dot.drawn:
         for sample in dot.samples:
-            parts.append(f'<circle class="sample" cx="{scale.at(sample)}" cy="13" r="2"/>')
-        if value.figure.ends:
-            low, high = value.figure.ends
+            at = scale.at(1 / sample if dot.mirror else sample)
+            parts.append(f'<circle class="sample" cx="{at}" cy="13" r="2"/>')
+        if figure.ends:
+            low, high = figure.ends
             parts.append(_line("whisker", scale.at(low), scale.at(high), 13, 13))
             # An interval that extends beyond the axis ends in an arrow.
             for end, tip in ((low, 6), (high, -6)):
@@ -246,7 +262,7 @@ def _picture(dot: Dot, scale: Scale, style: int) -> Markup:
             parts.append(_line("ceiling", scale.at(value.ceiling), scale.at(value.ceiling), 4, 22))
         marks = [(value.published, _DIAMOND)] if value.published is not None else []
         hollow = "" if value.valid else " hollow"
-        marks.append((value.figure.estimate, _MARKS[style % len(_MARKS)].format(hollow)))
+        marks.append((figure.estimate, _MARKS[style % len(_MARKS)].format(hollow)))
         parts += [_mark(scale.at(at), 13, mark) for at, mark in marks if scale.holds(at)]
     svg = f'<svg class="row" width="100%" height="26" aria-hidden="true">{"".join(parts)}</svg>'
     return Markup(svg)  # noqa: S704 - numbers and our own names only

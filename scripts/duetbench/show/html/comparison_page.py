@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from duetbench.core import __version__
 from duetbench.core.metrics import INSTRUCTIONS
+from duetbench.core.metrics import row as row_of
 from duetbench.project import case_names
 from duetbench.show import formats, verdict
 from duetbench.show.comparison_view import Section, View, make_view
@@ -53,6 +54,7 @@ def content(
                 href=link(row.case) if link else "",
                 verdict=row.judgement.verdict,
                 word=row.verdict,
+                mirror=row_of(row.metric).better == "higher",
             ),
         )
         for row in view.rows
@@ -132,7 +134,8 @@ def _dot(title: str, judgement: Judgement, ratios: Iterable[float | None]) -> Do
     if judgement.ratio is None:
         value = Value(None, note=judgement.reason or "too few samples")
         word = judgement.verdict.value
-    return Dot(title, value, verdict=judgement.verdict, word=word, samples=samples)
+    mirror = row_of(judgement.metric).better == "higher"
+    return Dot(title, value, "", "", judgement.verdict, word, samples, mirror)
 
 
 def _draw(about: Caption, dots: Sequence[Dot]) -> Markup | None:

@@ -17,6 +17,9 @@ from duetbench.show.formats import quantity
 __all__ = ["experiment", "name", "quantity"]
 
 _JOINTS: Final = re.compile(r"(?<=[/_,=-])(?=[^/_,=-])|(?<=\.)(?=[A-Za-z_])")
+_HEAD: Final = re.compile(r'<th scope="col"[^>]*>(.*?)</th>', re.DOTALL)
+_TAG: Final = re.compile(r"<[^>]+>")
+_CELL: Final = re.compile(r"<td(?=[ >])")
 _CODE: Final = re.compile(r"`([^`]+)`")
 
 
@@ -54,6 +57,20 @@ def prose(sentence: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", escaped))  # noqa: S704 - escaped before
 
 
+def labelled(table: Markup) -> Markup:
+    """Give each cell of a table the title of its column, which narrow screens show beside it."""
+    head, _, body = str(table).partition("<tbody>")
+    titles = [_TAG.sub(" ", title).strip() for title in _HEAD.findall(head)]
+    if not body or len(titles) < 2:
+        return table
+    rows = []
+    for row in body.split("<tr")[1:]:
+        cells = iter(titles[1:])
+        rows.append(_CELL.sub(lambda _: f'<td data-label="{next(cells, "")}"', row))  # noqa: B023
+    inner = "".join(f"<tr{row}" for row in rows)
+    return Markup(f"{head}<tbody>\n{inner}")  # noqa: S704 - its own text, which is escaped
+
+
 def _utc(time: float | str | datetime) -> datetime:
     if isinstance(time, str):
         time = datetime.fromisoformat(time)
@@ -85,7 +102,7 @@ def environment() -> jinja2.Environment:
         # Not `isinstance`: markup is a str too, and is clean already.
         finalize=lambda value: clean(value) if type(value) is str else value,
     )
-    filters = (moment, iso, day, breakable, prose, formats.change, formats.size)
+    filters = (moment, iso, day, breakable, prose, formats.change, formats.size, labelled)
     made.filters |= {function.__name__: function for function in filters}
     made.globals |= {"words": sys.modules[__name__], "ends": formats.ends}
     return made

@@ -29,6 +29,8 @@ from observatory.trend.reading import Sources
 MARKER: Final = ".duetbench-site"
 """The file that marks a folder as a site: without it, the folder's content is not ours."""
 STATICS: Final = Path(__file__).with_name("static")
+OWN_STYLES: Final = Path(__file__).with_name("observatory.css")
+"""Styles of what single files of comparisons do not have."""
 OURS: Final = (
     *("asv", "b", "c", "cmp", "data", "method", "p", "points", "raw", "runs", "static", "why", "x"),
 )
@@ -128,7 +130,7 @@ def build(
     """
     sources = reading.read(results) if sources is None else sources
     folder = _folder(output)
-    folder.put(f"static/{STYLES.name}", STYLES.read_bytes)
+    folder.put(f"static/{STYLES.name}", lambda: STYLES.read_bytes() + OWN_STYLES.read_bytes())
     for path in sorted(STATICS.rglob("*.*")):
         folder.put(f"static/{path.relative_to(STATICS).as_posix()}", path.read_bytes)
     no_asv = asv_site.bring(root, results, folder.put, narrator) if with_asv else asv_site.LEFT_OUT

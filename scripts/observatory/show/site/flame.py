@@ -22,7 +22,7 @@ FRAMES: Final = 500
 """Most frames drawn: readers cannot distinguish more, and they make a page slow."""
 
 _HEIGHT: Final = 19  # px of a frame, with the gap to the next
-_NAMED: Final = 0.03  # share of the width that a readable part of a name needs
+_NAMED: Final = 0.045  # share of the width that a readable part of a name needs
 _SIGNS: Final = {"more": "+ ", "less": "− "}
 _LEGEND: Final = {
     "more": "+ executes more itself",

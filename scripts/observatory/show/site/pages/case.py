@@ -2,14 +2,17 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
+from markupsafe import Markup
 from pydantic_core import to_json
 
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
 from duetbench.project import case_names
+from duetbench.project.case_names import CaseName
 from duetbench.show import formats
 from duetbench.show.change import ChangeText, describe
 from duetbench.show.html.charts import group
@@ -21,6 +24,7 @@ from observatory.show.site.pages import trends
 from observatory.show.site.pages.site import PageFile, Site, guard, render
 from observatory.trend.table import Table
 
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _INSIDE: Final = "inprocess"
 _MEANINGS: Final = {"instructions": "Counted in the process, for one request; not sampled."}
 _NUMBERS: Final = re.compile(r"([0-9]+)")
@@ -67,8 +71,9 @@ def _of_case(
         if name and name not in site.planned
         else [],
         views=views,
+        since=trends.since(tables[0], case) if has_line else None,
         chart=trends.trend(case, tables[0]) if has_line else None,
-        changes=[(text, _where(text, case)) for text in map(describe, changes)],
+        changes=[(describe(record), site.quote(record)) for record in changes],
         file=site.raw.get(newest_run, ""),
         summary=summary,
         facts=_declared_facts(summary.case) if summary else facts,
@@ -100,15 +105,6 @@ def _view(site: Site, table: Table, case: str) -> dict[str, Any]:
         "file": site.raw.get(newest.night.run, ""),
         "lines": lines,
     }
-
-
-def _where(change: ChangeText, case: str) -> str:
-    """Name a case's figures that a change moved: `CPU/request on xeon-2c`."""
-    record = change.record
-    series = [name for name in record.all_series if name.case == case]
-    return ", ".join(
-        dict.fromkeys(f"{trends.title(name.metric)} on {name.machine}" for name in series)
-    )
 
 
 def _experiment(site: Site, case: str) -> tuple[str, str]:
@@ -198,7 +194,32 @@ def _lists(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterator[Page
                 for name, of_group in groups.items()
             },
             lists=lists.keys() - {prefix},
+            rows=[] if prefix else list(endpoint_rows(site, tables)),
         )
+
+
+def endpoint_rows(
+    site: Site, tables: Mapping[str, tuple[Table, ...]]
+) -> Iterator[tuple[CaseName, Markup, str, str, ChangeText | None]]:
+    """Return a row for each endpoint, server and interpreter: sketch, newest figure, last change.
+
+    Of cases that differ only in workers, threads or load, it has the first: the others are on the
+    endpoint's page. What moved last comes first.
+    """
+    cells: dict[tuple[str, str, str], CaseName] = {}
+    for case in tables:
+        name = case_names.name(case)
+        if name.server:
+            cells.setdefault((name.what, name.server, name.python), name)
+    last = {case: newest for case, (newest, *_) in site.changes_by_case().items()}
+    # A stable sort: cases without a change stay in the order of names.
+    rows = sorted(cells.items())
+    rows.sort(key=lambda row: last[row[1].id].when if row[1].id in last else _NEVER, reverse=True)
+    for _, name in rows:
+        change = last.get(name.id)
+        figure, interval = trends.newest_figure(name.id, tables[name.id])
+        sketch = trends.spark(name.id, tables[name.id])
+        yield name, sketch, figure, interval, describe(change) if change else None
 
 
 def _group(case: str) -> str:

@@ -4,7 +4,7 @@ Pages of changes and comparisons come from records and run files, whose figures 
 The words of comparisons are those of the reports (`show.comparison_view`).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from markupsafe import Markup
@@ -25,11 +25,14 @@ from duetbench.show.html.comparison_page import content
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
-from observatory.show import addresses
+from observatory.show import addresses, quoting
+from observatory.show.quoting import finding_of as finding
 from observatory.show.site.flame import flame
 from observatory.show.site.pages.site import PageFile, Site, guard, render
+from observatory.show.site.pages.story import before_after, measurements, rows
 from observatory.show.site.pages.trends import change_card, trend_around
 from observatory.show.site.words import fill
+from observatory.trend.quotes import Key, Quote
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -51,33 +54,52 @@ def _list(site: Site) -> Iterator[PageFile]:
         addresses.CHANGES,
         "Changes",
         "Where the Python web stack became faster or slower for good, and why.",
-        still=[describe(record) for record in site.open_changes],
-        over=[describe(record) for record in site.closed_changes],
+        still=_entries(site, site.open_changes),
+        over=_entries(site, site.closed_changes),
     )
-    yield PageFile(addresses.FEED, feed(site.changes, site.base))
+    yield PageFile(addresses.FEED, feed(site.changes, site.base, site.quotes))
 
 
-def feed(changes: Iterable[Change], base: str = "") -> str:
+def _entries(
+    site: Site, changes: Iterable[Change]
+) -> list[tuple[ChangeText, Quote | None, Markup | None]]:
+    """Return changes with the quotes of their releases, drawn on one scale, the newest first."""
+    quoted = [(record, site.quote(record)) for record in changes]
+    quoted.sort(key=lambda pair: pair[1].when if pair[1] else pair[0].when, reverse=True)
+    drawn = {row.quote.key: row.bar for row in rows(site, [q for _, q in quoted if q])}
+    return [(describe(r), q, drawn[q.key] if q else None) for r, q in quoted]
+
+
+def feed(
+    changes: Iterable[Change], base: str = "", quotes: Mapping[Key, Quote] | None = None
+) -> str:
     """Write the Atom feed of changes, newest first; the same changes always give the same text.
 
     `base`: address of the site, with a slash at its end; if empty, links are relative to the feed.
     """
-    return fill("changes.atom.j2", base=base, changes=[*map(describe, changes)]) + "\n"
+    entries = [(describe(record), finding(record, quotes or {})) for record in changes]
+    return fill("changes.atom.j2", base=base, changes=entries) + "\n"
 
 
 def _change_page(site: Site, record: Change) -> Iterator[PageFile]:
-    name, text = record.series, describe(record)
+    name, text, quote = record.series, describe(record), site.quote(record)
+    address = addresses.change(record.id)
+    sure = measurements(site, quote, addresses.root(addresses.file(address))) if quote else None
+    package = site.packages.get(quote.package) if quote else None
     yield render(
         site,
         "change.html.j2",
-        addresses.change(record.id),
-        text.sentence,
-        f"{text.name}: {text.title} {text.word}, {text.change}, 95 % interval {text.interval}.",
+        address,
+        quoting.finding(quote) if quote else text.sentence,
+        f"{finding(record, site.quotes)}.",
+        quote=quote,
+        figures=before_after(site, quote) if quote else None,
+        sure=sure or (_change_forest(text), "1 measurement"),
+        links=package.labelled_links(quote.version, quote.previous) if package and quote else [],
         card=change_card(site, record),
         record=record,
         text=text,
         query=f"?metric={name.metric}" if name.metric in METRICS else "",
-        forest=_change_forest(text),
         trend=trend_around(site, record),
         packages=sorted(
             ((move, record.blame(move)) for move in record.packages),
@@ -111,6 +133,11 @@ def _change_forest(text: ChangeText) -> Markup:
 def _why(site: Site, record: Attribution) -> Iterator[PageFile]:
     """Show where the instructions of a change are: flame graph and ranked rows."""
     text = AttributionText(record)
+    first = next(iter(text.rows), None)
+    title = f"Which code: {text.headline.partition(':')[0].partition(' (')[0]}"
+    if first and not first.share.startswith("−"):
+        part = f"{first.share} of it" if first.row.share < 1 else "Most of it"
+        title = f"{part} is {first.function}"
     change = next((change for change in site.changes if change.id == record.change), None)
     anchors = {row.row.function: f"#row-{n}" for n, row in enumerate(text.rows, 1)}
     caption = Caption(
@@ -124,11 +151,12 @@ def _why(site: Site, record: Attribution) -> Iterator[PageFile]:
         site,
         "why.html.j2",
         addresses.attribution(record.id),
-        f"Why: {text.headline.partition(':')[0]}",
+        title,
         text.cause,
         text=text,
         record=record,
         change=describe(change) if change else None,
+        finding=finding(change, site.quotes) if change else "",
         chart=flame(caption, record, lambda function: anchors.get(function, "")),
     )
 

@@ -14,7 +14,7 @@ from duetbench.core.units import count
 from duetbench.project import case_names
 from duetbench.project.layouts import KEYS
 from duetbench.project.schema import PROFILES
-from duetbench.show.html.charts import Caption, Dot, Quantity, Value, forest
+from duetbench.show.html.charts import Caption, Dot, Quantity, Value, forest, group
 from duetbench.show.run_view import (
     ANSWERED,
     Answer,
@@ -36,18 +36,15 @@ _SHARED_QUESTION = "What does a request take inside the process?"
 
 
 def pages(site: Site) -> Iterator[PageFile]:
-    """Make the list, the page of choices if there are any, and one page for each experiment."""
-    side_by_side = any(map(choices.is_choice, site.comparisons.values()))
-    make = partial(_list, site, side_by_side=side_by_side)
-    yield from guard(site, addresses.EXPERIMENTS, "Experiments", make)
-    if side_by_side:
-        yield from guard(site, addresses.SIDES, choices.TITLE, partial(_side_by_side, site))
+    """Make the list, the page of choices, and one page for each experiment."""
+    yield from guard(site, addresses.EXPERIMENTS, "Experiments", partial(_list, site))
+    yield from guard(site, addresses.SIDES, choices.TITLE, partial(_side_by_side, site))
     for name in _names(site):
         address = addresses.experiment(name)
         yield from guard(site, address, name, partial(_page, site, name))
 
 
-def _list(site: Site, *, side_by_side: bool) -> Iterator[PageFile]:
+def _list(site: Site) -> Iterator[PageFile]:
     yield render(
         site,
         "experiments.html.j2",
@@ -55,14 +52,14 @@ def _list(site: Site, *, side_by_side: bool) -> Iterator[PageFile]:
         "Experiments",
         "Questions about the Python web stack, each with its answer and figures.",
         questions=questions(site),
-        side_by_side=side_by_side,
     )
 
 
 def _side_by_side(site: Site) -> Iterator[PageFile]:
     about = "Servers, event loops and interpreters: what each takes for the same requests."
     tables = choices.choices(site.comparisons.values())
-    context: dict[str, Any] = {"tables": tables, "columns": choices.COLUMNS}
+    pairs = {place: group((row.sides, row) for row in rows) for place, rows in tables.items()}
+    context: dict[str, Any] = {"pairs": pairs, "columns": choices.COLUMNS}
     yield render(site, "choices.html.j2", addresses.SIDES, choices.TITLE, about, **context)
 
 
@@ -123,6 +120,7 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
         question=question,
         answers=answer_table(answers, published=any(section.source for section in sections)),
         tally=tally(answers),
+        first=next((answer for answer in answers if answer.verdict in ANSWERED), None),
         sections=sections,
         charts=[
             chart

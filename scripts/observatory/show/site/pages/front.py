@@ -1,33 +1,34 @@
 """The first page, with what changed and the newest figures; method, downloads, and 404."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
-from markupsafe import Markup
-
 from duetbench.core.errors import DISTURBING, FlagName
-from duetbench.core.metrics import METRICS
+from duetbench.core.metrics import CPU, METRICS
+from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.project import case_names
-from duetbench.project.case_names import CaseName
-from duetbench.show.change import ChangeText, describe
-from duetbench.show.html.charts import Caption
-from duetbench.show.html.words import day
-from duetbench.store.change import Change, SeriesName
+from duetbench.show.change import RowText, describe
+from duetbench.store.change import Change
 from duetbench.trend.summary import ENOUGH_LAUNCHES
 from observatory.project.published import SHARED_PAGE
-from observatory.show import addresses
+from observatory.show import addresses, quoting
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.experiment import questions
-from observatory.show.site.pages.site import PageFile, Site, guard, json_file, render, severity
+from observatory.show.site.pages.site import PageFile, Site, guard, json_file, render
+from observatory.show.site.pages.story import function, rows
 from observatory.show.site.words import fill
+from observatory.trend.quotes import Key, Quote
 from observatory.trend.reading import coverage
 from observatory.trend.table import KINDS, Night, Table
 
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
+_YEAR: Final = timedelta(days=366)
+_ROWS: Final = 10  # releases of the newest year that the page draws
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -41,47 +42,69 @@ def pages(site: Site) -> Iterator[PageFile]:
 
 
 def _first(site: Site) -> Iterator[PageFile]:
-    # Changes of one date stand beside each other: the worst of the newest ones leads.
-    latest = [change for change in site.changes if day(change.when) == day(site.changes[0].when)]
-    newest = max(latest, key=severity, default=None)
-    worst = next(iter(site.open_changes), None)
+    newest = next(iter(site.changes), None)
     longest = max((table.nights for table in site.tables.values()), key=len, default=())
     tables = site.cases()
-    headline = headline_case(tables, newest)
-    chart, marked, charted = None, frozenset[str](), list[SeriesName]()
+    headline = headline_case(tables, site.changes_by_case())
+    chart, finding = None, ""
     if headline:
-        first = tables[headline][0]
-        metric = trends.metrics(first, headline)[0]
-        title = f"{case_names.name(headline)}: {trends.title(metric)}"
-        about = Caption("trend", title, trends.reading(first))
-        chart, marked = trends.year(site, about, headline, tables[headline])
-        charted = [
-            SeriesName(machine=table.machine, case=headline, metric=metric)
-            for table in tables[headline]
-            if table.kind == first.kind
-        ]
+        chart, finding = trends.year(site, headline, tables[headline])
+    year = [quote for quote in site.quotes.values() if newest_day(site) - quote.when < _YEAR]
+    by_size = sorted(year, key=lambda quote: (not quote.material, -quote.size))
+    measured = {(axis.package, version) for axis, on in site.effects.items() for version in on}
     yield render(
         site,
         "front.html.j2",
         addresses.FRONT,
         "duetbench",
-        "Nightly benchmarks of the Python web stack: what changed, by how much, "
-        "and how sure that is.",
+        "Which release made Python web apps slower, by how much, and how sure that is; "
+        "and the same question for your own application.",
         card=trends.change_card(site, newest) if newest else None,
-        newest=_as_charted(site, newest, charted) if newest else None,
-        same_day=len(latest) - 1,
-        worst=_as_charted(site, worst, charted) if worst and worst is not newest else None,
+        cards=cards(site, year),
         nights=longest,
         chart=chart,
-        marked=marked,
+        finding=finding,
         headline=headline,
         record=next(iter(site.sources.night_records[-1:]), None),
         last=[*map(_last_night, site.newest_tables)],
-        open_changes=len(site.open_changes),
-        rows=list(endpoint_rows(site, tables)),
+        slower=sum(change.verdict is Verdict.SLOWER for change in site.open_changes),
+        judged=len(measured | site.quotes.keys()),
+        rows=rows(site, by_size[:_ROWS]),
         questions=[question for question in questions(site) if question["name"] != SHARED_PAGE],
         problems=(*site.sources.problems, *site.broken),
     )
+
+
+def newest_day(site: Site) -> datetime:
+    """Return the day of the newest release with a quote."""
+    return max((quote.when for quote in site.quotes.values()), default=_NEVER)
+
+
+def cards(site: Site, year: Sequence[Quote]) -> list[tuple[str, Quote, RowText | None]]:
+    """Choose the three releases that the page begins with: newest, worst still open, best.
+
+    A release stands on one card only; a card without a release is left out.
+    """
+    material = [quote for quote in year if quote.material] or list(year)
+    still = [quote for change in site.open_changes if (quote := site.quote(change))]
+    candidates = {
+        "Newest": sorted(material, key=lambda quote: (quote.dated, quote.when), reverse=True),
+        "Worst, still open": [
+            quote
+            for quote in sorted(still, key=lambda quote: -quote.size)
+            if quote.verdict is Verdict.SLOWER
+        ],
+        "Best for requests this year": [
+            quote
+            for quote in sorted(material, key=lambda quote: (*quote.rank, -quote.size))
+            if quote.verdict is Verdict.FASTER
+        ],
+    }
+    chosen: dict[Key, tuple[str, Quote, RowText | None]] = {}
+    for title, quotes in candidates.items():
+        if quote := next((quote for quote in quotes if quote.key not in chosen), None):
+            chosen[quote.key] = title, quote, function(site, quote)
+    return list(chosen.values())
 
 
 def _method(site: Site) -> Iterator[PageFile]:
@@ -98,26 +121,22 @@ def _method(site: Site) -> Iterator[PageFile]:
     )
 
 
-def headline_case(tables: Mapping[str, tuple[Table, ...]], newest: Change | None) -> str:
-    """Return the case of the chart, against an anchor if possible; empty without a series.
+def headline_case(
+    tables: Mapping[str, tuple[Table, ...]], changes: Mapping[str, Sequence[Change]]
+) -> str:
+    """Return the case of the chart; empty without a series.
 
-    It is the newest change's, so that chart and headline agree, unless the longest series has more
-    than twice its nights.
+    It has CPU per request, against an anchor if possible, on most nights; of equal ones, it is the
+    one with most changes.
     """
-    lengths = {case: (of[0].ratio, of[0].length(case)) for case, of in tables.items()}
-    lines = {case: line for case, line in lengths.items() if line[1] > 1}
-    longest = max(lines, key=lambda case: lines[case], default="")
-    if newest is not None and (own := lines.get(newest.series.case)):
-        against, nights = own
-        if (against, 2 * nights) >= lines[longest]:
-            return newest.series.case
-    return longest
 
+    def place(case: str) -> tuple[bool, bool, int, int, str]:
+        first = tables[case][0]
+        requests = CPU in first.metrics and CPU in trends.metrics(first, case)
+        return requests, first.ratio, first.length(case), len(changes.get(case, ())), case
 
-def _as_charted(site: Site, record: Change, charted: Sequence[SeriesName]) -> ChangeText:
-    """Describe a change by its figures of a charted series, if it moved that; else by its own."""
-    seen = (trends.on_series(site, record, name) for name in record.all_series if name in charted)
-    return describe(next(filter(None, seen), record))
+    lines = [case for case, of in tables.items() if of[0].length(case) > 1]
+    return max(lines, key=place, default="")
 
 
 def _last_night(table: Table) -> tuple[Table, Night, int, int, list[str]]:
@@ -129,28 +148,23 @@ def _last_night(table: Table) -> tuple[Table, Night, int, int, list[str]]:
     return table, night, measured, len(noisy), flags
 
 
-def endpoint_rows(
-    site: Site, tables: Mapping[str, tuple[Table, ...]]
-) -> Iterator[tuple[CaseName, Markup, str, str, ChangeText | None]]:
-    """Return a row for each endpoint, server and interpreter: sketch, newest figure, last change.
-
-    Of cases that differ only in workers, threads or load, it has the first: the others are on the
-    endpoint's page. What moved last comes first.
-    """
-    cells: dict[tuple[str, str, str], CaseName] = {}
-    for case in tables:
-        name = case_names.name(case)
-        if name.server:
-            cells.setdefault((name.what, name.server, name.python), name)
-    last = {case: newest for case, (newest, *_) in site.changes_by_case().items()}
-    # A stable sort: cases without a change stay in the order of names.
-    rows = sorted(cells.items())
-    rows.sort(key=lambda row: last[row[1].id].when if row[1].id in last else _NEVER, reverse=True)
-    for _, name in rows:
-        change = last.get(name.id)
-        figure, interval = trends.newest_figure(name.id, tables[name.id])
-        sketch = trends.spark(name.id, tables[name.id])
-        yield name, sketch, figure, interval, describe(change) if change else None
+def _found(site: Site) -> Iterator[tuple[str, str, str]]:
+    """Return what the search finds: title, address and kind of each page that has a name."""
+    for quote in site.quotes.values():
+        yield quoting.finding(quote), addresses.release(*quote.key), "release"
+    for record in site.changes:
+        if not site.quote(record):
+            yield describe(record).sentence, addresses.change(record.id), "change"
+    for package in site.packages.values():
+        if package.has_page:
+            yield package.name, addresses.package(package.name), "package"
+    for name in site.experiments():
+        yield case_names.experiment(name), addresses.experiment(name), "experiment"
+    for case in sorted(site.planned):
+        yield str(case_names.name(case)), addresses.case(case), "case"
+    for address, title in (*addresses.NAVIGATION, (addresses.METHOD, "How sure: the method")):
+        if address != addresses.DOCS or site.documented:
+            yield title, address, "page"
 
 
 def _downloads(site: Site) -> Iterator[PageFile]:
@@ -183,4 +197,6 @@ def _downloads(site: Site) -> Iterator[PageFile]:
         "problems": [*site.sources.problems, *site.broken],
     }
     yield json_file("index.json", index)
+    text = json.dumps([*_found(site)], separators=(",", ":"), ensure_ascii=False)
+    yield PageFile("search.json", text)
     yield PageFile("llms.txt", fill("llms.txt.j2", site=site, base=site.base))

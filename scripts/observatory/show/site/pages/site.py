@@ -7,6 +7,7 @@ the site, and no clock: the same `results/` give the same bytes.
 
 import json
 import math
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,14 +24,15 @@ from duetbench.store.change import Change, Release, order
 from duetbench.store.comparison import Comparison
 from duetbench.trend.summary import RunSummary
 from observatory.project.published import Published, SuiteDeclaration, load_published, read_suites
-from observatory.show import addresses
+from observatory.show import addresses, quoting
 from observatory.show.published_page import reference_runs
 from observatory.show.site.words import fill
 from observatory.store import asv_results
 from observatory.store.asv_results import Snapshot
 from observatory.store.packages import PackageRecord, VersionLinks
+from observatory.trend.quotes import Key, Quote, judged, quote_of, quotes
 from observatory.trend.reading import Sources
-from observatory.trend.releases import ReleaseAxis, axes
+from observatory.trend.releases import ReleaseAxis, Result, axes
 from observatory.trend.table import KINDS, Events, Kind, Night, Table, events, tables
 
 V = TypeVar("V")
@@ -95,7 +97,7 @@ class ReleasedPackage:
         name: Its name in locks.
         locked: Stack → version, in the newest lock that was measured.
         changes: Changes whose locks differ in it, or whose cause it is; newest first.
-        versions: Versions with pages: measured, or the cause of a change; oldest first.
+        versions: Versions with pages: those with a quoted size; oldest first.
         about: Links of its versions, if its metadata are stored.
     """
 
@@ -105,6 +107,11 @@ class ReleasedPackage:
     changes: tuple[Change, ...] = ()
     versions: tuple[str, ...] = ()
     about: PackageRecord | None = None
+
+    @property
+    def has_page(self) -> bool:
+        """Whether there is anything to tell: its releases were measured, or did something."""
+        return bool(self.axes or self.versions)
 
     def links(self, version: str = "") -> VersionLinks:
         """Return the links of a version, or of the newest; the newest known tag fills a gap."""
@@ -116,6 +123,13 @@ class ReleasedPackage:
         tags = (versions[number].tag for number in newest[::-1] if versions[number].tag is not None)
         tag = links.tag if links.tag is not None else next(tags, None)
         return links.model_copy(update={"tag": tag})
+
+    def labelled_links(self, version: str = "", before: str | None = None) -> list[tuple[str, str]]:
+        """Return labels and addresses of links in its metadata, what tells of a version first."""
+        metadata = self.links(version)
+        links = [(kind.capitalize(), address) for kind, address in metadata.links.items()]
+        compared = metadata.differences(before, version) if before else None
+        return [*([(f"Source, {before} to {version}", compared)] if compared else []), *links]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,8 +150,11 @@ class Site:
         downloads: What further files are, by address.
         planned: All cases with a page: those that any night planned.
         packages: All packages under test, by name.
+        effects: What each release did, by axis and version.
+        quotes: The size of each release that did something, newest first.
         raw: Addresses of the files of runs and points, or of the archives with them, by id.
         documented: Whether the site has the documentation, at `addresses.DOCS`.
+        repository: Address of the repository that publishes it; empty if unknown.
         broken: Sentences on pages that could not be made so far.
     """
 
@@ -156,8 +173,11 @@ class Site:
     downloads: Mapping[str, str]
     planned: frozenset[str]
     packages: Mapping[str, ReleasedPackage]
+    effects: Mapping[ReleaseAxis, Mapping[str, Result]]
+    quotes: Mapping[Key, Quote]
     raw: Mapping[str, str]
     documented: bool = False
+    repository: str = ""
     broken: list[str] = field(default_factory=list)
 
     @property
@@ -169,6 +189,10 @@ class Site:
     @property
     def closed_changes(self) -> tuple[Change, ...]:
         return tuple(record for record in self.changes if record.status == "closed")
+
+    def quote(self, record: Change) -> Quote | None:
+        """Return the quoted size of the release that a change names first."""
+        return quote_of(record, self.quotes)
 
     def explanations(
         self,
@@ -247,7 +271,7 @@ def render(
     """Make the page of a template at an address.
 
     Besides `context` a template has `site`, `path`, `root` (see `addresses.root`), `at` (the
-    addresses), and the functions and filters of `words`.
+    addresses), `quoting`, and the functions and filters of `words`.
     """
     path = addresses.file(address)
     card = card if site.base else None
@@ -260,6 +284,7 @@ def render(
         description=description,
         card=card,
         card_size=CARD_SIZE,
+        quoting=quoting,
         **context,
     )
     return PageFile(path, html, card)
@@ -309,12 +334,16 @@ def gather(
     snapshots = spare(broken, "asv's results", read, ())
     problems = [problem.replace(f"{results}/", "") for problem in problems]
     sources = replace(sources, problems=(*sources.problems, *problems))
+    axes_of = spare(broken, "Releases", lambda: axes(sources.points), {})
+    every = [axis for of_package in axes_of.values() for axis in of_package]
+    effects = spare(broken, "Effects of releases", lambda: judged(every), {})
     known = {
         (table.machine, table.kind): (table, moves) for table, moves in _tables(sources, broken)
     }
     # The id of a run begins with its time.
     nights = {night.run: night for night in sorted(sources.nights, key=lambda night: night.run)}
     changes = sorted(sources.changes, key=lambda change: (change.when, change.id), reverse=True)
+    quoted = spare(broken, "Sizes of releases", lambda: quotes(effects, changes), {})
     return Site(
         base=base,
         sources=sources,
@@ -331,12 +360,24 @@ def gather(
         downloads=downloads,
         planned=frozenset(chain.from_iterable(night.cases for night in nights.values())),
         packages=spare(
-            broken, "Packages", lambda: _packages(sources, nights.values(), changes), {}
+            broken,
+            "Packages",
+            lambda: _packages(sources, axes_of, nights.values(), changes, quoted),
+            {},
         ),
+        effects=effects,
+        quotes=quoted,
         raw=raw_files(sources),
         documented=documented,
+        repository=repository(os.environ),
         broken=broken,
     )
+
+
+def repository(environment: Mapping[str, str]) -> str:
+    """Return the address of the repository whose workflow builds the site; empty elsewhere."""
+    name = environment.get("GITHUB_REPOSITORY", "")
+    return f"{environment.get('GITHUB_SERVER_URL', 'https://github.com')}/{name}" if name else ""
 
 
 def raw_files(sources: Sources) -> dict[str, str]:
@@ -376,10 +417,13 @@ def severity(record: Change) -> tuple[bool, float]:
 
 
 def _packages(
-    sources: Sources, nights: Iterable[Night], changes: Iterable[Change]
+    sources: Sources,
+    axes_of: Mapping[str, tuple[ReleaseAxis, ...]],
+    nights: Iterable[Night],
+    changes: Iterable[Change],
+    quoted: Iterable[Key],
 ) -> dict[str, ReleasedPackage]:
     """Return all packages that locks have had, or that were measured or named, by name."""
-    axes_of = axes(sources.points)
     stacks: dict[str, Mapping[str, str]] = {}
     moves = (move for record in sources.comparisons for move in record.packages)
     names = {*axes_of, *(move.package for move in moves)}
@@ -392,15 +436,7 @@ def _packages(
         for name in {move.package for move in record.packages}
         | {cause.package for cause in record.releases}
     )
-    versions = group(
-        (package, release.version)
-        for package, package_axes in axes_of.items()
-        for axis in package_axes
-        for release in axis.releases
-    )
-    culprits = group(
-        (cause.package, cause.version) for record in changes for cause in record.releases
-    )
+    versions = group(quoted)
     metadata = {record.id: record for record in sources.packages}
     return {
         name: ReleasedPackage(
@@ -408,7 +444,7 @@ def _packages(
             axes_of.get(name, ()),
             {stack: lock[name] for stack, lock in sorted(stacks.items()) if name in lock},
             mentions.get(name, ()),
-            tuple(sorted({*versions.get(name, ()), *culprits.get(name, ())}, key=order)),
+            tuple(sorted(versions.get(name, ()), key=order)),
             metadata.get(name),
         )
         for name in sorted({*names, *mentions})

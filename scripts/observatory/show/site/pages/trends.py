@@ -1,5 +1,6 @@
 """A case's series for readers and scripts: titles, table cells, and the page's data file."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -10,6 +11,7 @@ from markupsafe import Markup
 
 from duetbench.core import units
 from duetbench.core.metrics import HEADLINES, METRICS
+from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import formats
 from duetbench.show.change import describe
@@ -17,7 +19,7 @@ from duetbench.show.html.charts import TONES, Caption, Quantity
 from duetbench.show.html.words import day
 from duetbench.store.change import Change, SeriesName, judgement_on
 from duetbench.trend.summary import too_few
-from observatory.show import addresses
+from observatory.show import addresses, quoting
 from observatory.show.site import plots
 from observatory.show.site.pages.site import Card, Site
 from observatory.trend import table as history
@@ -256,9 +258,25 @@ def on_series(site: Site, record: Change, name: SeriesName) -> Change | None:
 
 def _change(site: Site, record: Change, name: SeriesName) -> dict[str, Any]:
     """Describe the mark of a change in a series: with a size, if the evidence has one."""
-    change, seen = describe(record), on_series(site, record, name)
+    change, seen, quote = describe(record), on_series(site, record, name), site.quote(record)
     verdict, size = (seen or record).verdict, seen and seen.interval
     mark = formats.MARKS[verdict]
+    if quote:
+        # The size of another figure would not be that of the step.
+        own = (quote.metric, case_names.name(quote.case).what) == (
+            name.metric, case_names.name(name.case).what,
+        )  # fmt: skip
+        finding = quoting.finding(quote, within=True)
+        return {
+            "metric": name.metric,
+            "time": int(record.when.timestamp()),
+            "tone": TONES.get(quote.verdict if own else verdict, "open"),
+            "short": quoting.change(quote.ratio) if own else mark,
+            "weight": quote.size if own else 0.0,
+            "by": change.release,
+            "label": finding,
+            "href": addresses.change(record.id),
+        }
     word = formats.verdict(name.metric if name.metric in METRICS else "", verdict)
     effect = f"{word} {formats.change(size)} ({formats.ends(size)})" if size else ""
     parts = (effect.removeprefix(f"{mark} ") or f"together with: {change.sentence}", change.cause)
@@ -281,47 +299,83 @@ def trend(case: str, table: Table) -> Markup:
     return _chart(about, data, case, table, metric, nights(table, case))
 
 
-def year(
-    site: Site, about: Caption, case: str, tables: Sequence[Table]
-) -> tuple[Markup, frozenset[str]]:
-    """Chart a case's main metric in the newest year on every machine, with data in the page.
+def year(site: Site, case: str, tables: Sequence[Table]) -> tuple[Markup, str]:
+    """Chart the newest year of a case's main metric, as change since its first point.
 
-    The addresses of the changes that it marks are returned, too.
+    The data are in the page. Returns also what the year did, in a sentence.
     """
     first = tables[0]
     metric = metrics(first, case)[0]
-    series = {
-        table: nights(table, case)[-YEAR:]
-        for table in tables
-        if table.kind == first.kind and metric in metrics(table, case)
-    }
-    content = document(site, case, series, site.changes, metric)
+    series = nights(first, case)[-YEAR:]
+    points = history.points(first, case, metric, series.tolist())
+    begun = next((n for n, point in enumerate(points) if point.figure), 0)
+    series, points = series[begun:], points[begun:]
+    content = document(site, case, {first: series}, site.changes, metric)
     drawn = content["tables"][0]
     drawn["changes"] += [
-        _elsewhere(site, record)
+        _change(site, record, record.series)
         for record in site.changes
         if (record.series.machine, record.series.metric) == (first.machine, metric)
         and _is_sibling(record.series.case, case)
         and all((name.case, name.metric) != (case, metric) for name in record.all_series)
         and drawn["time"][0] <= record.when.timestamp()
     ]
-    marked = {change["href"] for table in content["tables"] for change in table["changes"]}
-    data = {"document": content}
-    return _chart(about, data, case, first, metric, series[first]), frozenset(marked)
+    name = case_names.name(case)
+    finding, text = f"{name.what}: {title(metric)}", ""
+    if (known := since(first, case)) and drawn["metrics"][0]["mean"]:
+        finding, day_, change = known
+        _rebase(drawn["metrics"][0], _known(points)[0].estimate)
+        ends = quoting.span(change)
+        text = f"Compared with {day_}: {quoting.change(change)} ({ends}). "
+    text += f"On {name.variant}, on {first.machine}."
+    about = Caption("trend", title(metric), f"{text} Band: 95 % interval.")
+    return _chart(about, {"document": content}, case, first, metric, series), finding
+
+
+def since(table: Table, case: str) -> tuple[str, str, Interval] | None:
+    """Say what the newest year did to a case, in a sentence, since which day, and by how much.
+
+    None without two figures against one anchor.
+    """
+    name, metric = case_names.name(case), next(iter(metrics(table, case)), "")
+    points = history.points(table, case, metric, nights(table, case)[-YEAR:].tolist())
+    figures = _known(points) if table.ratio and metric else []
+    if len(figures) < 2 or not name.known:
+        return None
+    first = next(point for point in points if point.figure and point.case.status == "measured")
+    change, begun = over(figures[0], figures[-1]), day(first.night.time)
+    month = begun.partition(" ")[2]
+    if change.excludes(1):
+        return f"{name.what} {quoting.effect(metric, change)} than in {month}", begun, change
+    return f"{name.what} takes what it took in {month}", begun, change
+
+
+def _known(points: Iterable[Point]) -> list[Interval]:
+    """Return the figures that may be judged."""
+    return [p.figure for p in points if p.figure and p.case.status == "measured"]
+
+
+def _rebase(figures: dict[str, Any], first: float) -> None:
+    """Relate a series to its first figure, and show it as a change."""
+    for part in ("mean", "low", "high"):
+        old = figures[part]
+        pairs = old.items() if isinstance(old, dict) else enumerate(old)
+        new = {place: value and float(f"{value / first:.5g}") for place, value in pairs}
+        figures[part] = new if isinstance(old, dict) else [*new.values()]
+    figures["format"] = "change"
+
+
+def over(base: Interval, head: Interval) -> Interval:
+    """Return one ratio to an anchor over another, whose errors are independent."""
+    half = math.hypot(*(math.log(f.ends[1] / f.ends[0]) / 2 for f in (base, head) if f.ends))
+    ratio = head.estimate / base.estimate
+    return Interval(ratio, ratio / math.exp(half), ratio * math.exp(half), min(base.n, head.n))
 
 
 def _is_sibling(case: str, other: str) -> bool:
     """Whether two cases differ in nothing but the interpreter."""
     own, its = case_names.name(case), case_names.name(other)
     return (own.what, own.server, own.rest) == (its.what, its.server, its.rest) and case != other
-
-
-def _elsewhere(site: Site, record: Change) -> dict[str, Any]:
-    """Describe the mark of a change in the chart of a sibling: it names the interpreter."""
-    mark, python = _change(site, record, record.series), case_names.name(record.series.case).python
-    version = python.removeprefix("Python ").partition(" ")[0]
-    short, label = f"{mark['short']} on {version}", f"{mark['label']}, on {python}"
-    return mark | {"short": short, "label": label}
 
 
 def trend_around(site: Site, record: Change) -> Markup | None:
@@ -342,18 +396,21 @@ def trend_around(site: Site, record: Change) -> Markup | None:
 def change_card(site: Site, record: Change) -> Card:
     """Make the card of a change."""
     text, name, values, step = describe(record), record.series, [], 0
+    quote, own = site.quote(record), (name.metric, record.interval)
     how = record.method.rpartition(" between ")[0].rpartition(", ")[2] or "measured"
     if around := _around(site, record):
         values, step = _values(around[0], name.case, name.metric, around[1]), around[2]
     return Card(
         page=addresses.change(record.id),
         when=f"{day(record.when)}, {record.status}",
-        what=text.name.what,
-        variant=text.name.variant if text.name.known else "",
-        figure=text.change,
-        verdict=formats.direction(name.metric, record.interval),
-        tone=TONES.get(record.verdict, "open"),
-        sure=f"95 % interval {text.interval}, {how} on {record.measured_on}",
+        what=(told := case_names.name(quote.case) if quote else text.name).what,
+        variant=told.variant if told.known else "",
+        figure=quoting.change(quote.ratio) if quote else text.change,
+        verdict=formats.direction(*(quote.metric, quote.ratio) if quote else own),
+        tone=TONES.get(quote.verdict if quote else record.verdict, "open"),
+        sure=f"95 % interval {quoting.span(quote.ratio)} on {quote.machine}"
+        if quote
+        else f"95 % interval {text.interval}, {how} on {record.measured_on}",
         release=text.cause or text.releases or "Release not known yet",
         values=values,
         step=step,

@@ -31,6 +31,7 @@ import { day, interval, named } from "./formats.js";
  * @property {string} [short] The text at its line.
  * @property {string} [by] More text, if there is room.
  * @property {string} [tone]
+ * @property {number} [weight] The largest are named first, if there is little room.
  * @property {string} [href]
  */
 /**
@@ -39,6 +40,7 @@ import { day, interval, named } from "./formats.js";
  * @property {{title: string, format: string, log?: boolean, zero?: boolean}} y
  * @property {Series[]} series
  * @property {Mark[]} marks
+ * @property {{text: string, since: string, tone: string}} [end] What the last point of the first line says.
  * @property {number} [from] Ends of the visible range.
  * @property {number} [to]
  */
@@ -47,6 +49,7 @@ import { day, interval, named } from "./formats.js";
 const DAY = 86_400;
 const LINE = 16; // px, of a label
 const LETTER = 7;
+const FEW = 8; // changes that have their names at the line
 const DOTTED = 130; // most points of all series that have a dot each
 const LEAST = 0.01; // to each side of the middle: noise must not look large
 const FAR = 2.5; // times the largest figure
@@ -89,6 +92,17 @@ export class Chart {
     new ResizeObserver(() => {
       if (this.#model && this.place.clientWidth !== this.#width) this.show(this.#model);
     }).observe(this.place);
+    const tools = document.createElement("p");
+    tools.className = "chart-tools";
+    for (const [label, act] of /** @type {[string, () => void][]} */ ([
+      ["PNG", () => { const svg = this.place.querySelector("svg"); if (svg) picture(svg, figure.id); }],
+      ["CSV", () => { if (this.#model) offer(`${figure.id}.csv`, new Blob([table(this.#model)], { type: "text/csv" })); }],
+    ])) {
+      const button = Object.assign(document.createElement("button"), { type: "button", textContent: label });
+      button.addEventListener("click", act);
+      tools.append(button);
+    }
+    this.says.after(tools);
     figure.addEventListener("keydown", (event) => this.#key(event));
     figure.addEventListener("focus", () => {
       if (!this.#at && figure.matches(":focus-visible")) this.say(HELP);
@@ -115,21 +129,25 @@ export class Chart {
     const seen = model.series.map((line) => line.points.filter(({ x }) => from <= x && x <= to));
     const marks = model.marks.filter(({ x }) => from <= x && x <= to);
     const [low, high] = limits(model, seen.flat());
-    const ticks = model.y.log ? logTicks(low, high) : niceTicks(low, high, 6);
+    const changes = model.y.format === "change";
+    const ticks = changes ? niceTicks(low - 1, high - 1, 6).map((tick) => 1 + tick) : model.y.log ? logTicks(low, high) : niceTicks(low, high, 6);
     // Ticks are round: `0.9000 ×` is `0.9 ×`.
     const round = (/** @type {number} */ tick) => write(tick).replace(/(\.\d*?)0+(?!\d)/, "$1").replace(/\.(?!\d)/, "");
     const left = 12 + LETTER * Math.max(3, ...ticks.map((tick) => round(tick).length));
+    const after = model.end && width >= 560 ? 96 : 0;
     const scaleX = (/** @type {number} */ x) =>
-      left + 8 + ((width - left - 20) * (x - from)) / (to - from || 1);
+      left + 8 + ((width - left - 20 - after) * (x - from)) / (to - from || 1);
     const texts = marks.filter((mark) => mark.short).map((mark) =>
       ({ ...mark, short: width < 560 || !mark.by ? mark.short : `${mark.short} ${mark.by}` }));
-    const labels = placed(texts, scaleX, left, width);
-    const top = 10 + LINE * (1 + Math.max(-1, ...labels.map((label) => label.row)));
+    const few = texts.length <= FEW;
+    const labels = few ? [] : placed(texts, scaleX, left, width);
+    const top = few && texts.length ? 52 : 10 + LINE * (1 + Math.max(-1, ...labels.map((label) => label.row)));
     const bottom = height - (model.x.title ? 40 : 24);
+    const floor = bottom - (few && texts.some(({ tone }) => tone === "better") ? 3 * LINE : 0); // names below the line
     const grow = model.y.log ? Math.log : Number;
     // Figures beyond the axis stay at its edge.
     const scaleY = (/** @type {number} */ y) =>
-      bottom - (bottom - top) * Math.max(0, Math.min(1, (grow(y) - grow(low)) / (grow(high) - grow(low) || 1)));
+      floor - (floor - top) * Math.max(0, Math.min(1, (grow(y) - grow(low)) / (grow(high) - grow(low) || 1)));
     const many = seen.flat().length > DOTTED;
 
     const svg = shape("svg", { width, height, role: "group", "aria-label": model.y.title });
@@ -149,7 +167,9 @@ export class Chart {
       svg.append(shape("text", { class: "faint", x: (left + width) / 2, y: bottom + 34, "text-anchor": "middle" }, model.x.title));
     }
     svg.append(shape("line", { class: "axis", x1: left, x2: width - 8, y1: bottom, y2: bottom }));
-    for (const mark of marks.filter(({ kind }) => kind !== "bump")) {
+    const steps = marks.filter(({ kind }) => kind === "change").map((mark) => ({ mark, ends: riser(mark, seen) }));
+    const risen = new Set(steps.filter(({ ends }) => ends).map(({ mark }) => mark));
+    for (const mark of marks.filter((mark) => mark.kind !== "bump" && !risen.has(mark))) {
       const x = px(scaleX(mark.x));
       svg.append(shape("line", { class: `${mark.kind} ${mark.tone ?? ""}`, x1: x, x2: x, y1: top - 4, y2: bottom }));
     }
@@ -188,6 +208,40 @@ export class Chart {
       }
       svg.append(group);
     });
+    for (const { mark, ends } of steps) {
+      if (!ends) continue;
+      const [from, to] = ends.map((p) => `${px(scaleX(p.x))} ${px(scaleY(Number(p.mean)))}`);
+      svg.append(shape("path", { class: `step ${mark.tone ?? ""}`, d: `M${from}L${to}` }));
+    }
+    const end = seen[0]?.filter(({ mean }) => mean != null).pop();
+    if (few) {
+      /** @type {{x: number, y: number, wide: number}[]} */
+      const taken = [];
+      if (model.end && after) taken.push({ x: width - after, y: scaleY(Number(end?.mean)) - 6, wide: after });
+      const largest = steps.filter(({ mark }) => mark.short)
+        .sort((a, b) => (b.mark.weight ?? 0) - (a.mark.weight ?? 0)).slice(0, Math.max(2, Math.floor(width / 110)));
+      for (const { mark, ends } of largest) {
+        const lines = [mark.short ?? "", ...(mark.by ? [mark.by] : [])];
+        const wide = LETTER * Math.max(...lines.map((line) => line.length)) + 10;
+        const x = Math.max(left, Math.min(scaleX(mark.x) - wide / 2, width - wide));
+        const at = ends ? scaleY(Number(ends[1].mean)) : top;
+        const below = mark.tone === "better";
+        const room = (/** @type {number} */ y) => taken.every((box) => Math.abs(box.y - y) >= 2 * LINE + 2 || box.x + box.wide < x || x + wide < box.x);
+        const places = [...Array(14).keys()].flatMap((n) => [below ? at + 24 + LINE * n : at - 30 - LINE * n, below ? at - 30 - LINE * n : at + 24 + LINE * n]);
+        const y = places.find((y) => y >= 12 && y + LINE <= bottom - 10 && room(y)) ?? 12;
+        taken.push({ x, y, wide });
+        const text = shape("g", {}, ...lines.map((line, row) =>
+          shape("text", { class: `${row ? "named" : "strong"} ${mark.tone ?? ""}`, x: px(x + wide / 2), y: px(y + (LINE - 1) * row), "text-anchor": "middle" }, line)));
+        svg.append(mark.href ? shape("a", { href: mark.href, "aria-label": mark.label, tabindex: -1 }, text) : text);
+      }
+    }
+    if (model.end && after && end) {
+      const y = Math.max(24, scaleY(Number(end.mean)));
+      svg.append(
+        shape("text", { class: `strong end ${model.end.tone}`, x: px(scaleX(end.x) + 10), y: px(y + 2) }, model.end.text),
+        shape("text", { class: "faint", x: px(scaleX(end.x) + 10), y: px(y + 18) }, model.end.since),
+      );
+    }
     for (const { mark, left: x, row } of labels) {
       const text = shape("text", { class: `strong ${mark.tone ?? ""}`, x: px(x), y: 12 + LINE * row }, mark.short ?? "");
       svg.append(mark.href ? shape("a", { href: mark.href, "aria-label": mark.label, tabindex: -1 }, text) : text);
@@ -281,13 +335,13 @@ export class Chart {
     const has = (/** @type {string} */ kind) => marks.some((mark) => mark.kind === kind);
     this.legend.replaceChildren(
       ...all.map((line) => key(`s${line.slot % 5} d${Math.floor(line.slot / 5) % 2}`, dot("dot", line.slot), line.name)),
-      ...(points.some(({ low }) => low != null)
+      ...(points.some(({ low }) => low != null) && !model.end
         ? [key("s0", model.x.kind === "time" ? shape("rect", { class: "band", y: 2, width: 28, height: 10 }) : line("whisker"), "95 % interval")]
         : []),
       ...(points.some(({ hollow }) => hollow) ? [key("s0", dot("dot hollow", 0), "flagged, or too few launches: not judged")] : []),
       ...(points.some(({ beside }) => beside != null) ? [key("s0", shape("path", { class: "published", d: "M14 2l5 5-5 5-5-5z" }), "published, on another machine")] : []),
       ...(points.some(({ mean }) => mean == null) ? [key("", shape("path", { class: "missing", d: "M11 4l6 6m0-6l-6 6" }), "no figure")] : []),
-      ...["worse", "better"].flatMap((tone) => marks.some((mark) => mark.kind === "change" && mark.tone === tone) ? [key("", line(`change ${tone}`), `change for the ${tone}`)] : []),
+      ...["worse", "better"].flatMap((tone) => marks.filter(({ short }) => short).length > FEW && marks.some((mark) => mark.kind === "change" && mark.tone === tone) ? [key("", line(`change ${tone}`), `change for the ${tone}`)] : []),
       ...(has("break") ? [key("", line("break"), "other machine, kernel or interpreter")] : []),
       ...(has("bump") ? [key("", shape("path", { class: "bump", d: "M12.5 4h3v7h-3z" }), "new packages")] : []),
     );
@@ -297,6 +351,60 @@ export class Chart {
 /** A place on the axis, in words. @param {Model} model @param {number} x */
 const place = (model, x) =>
   model.x.kind === "time" ? day(x) : model.x.names?.[x] || `${x} ${model.x.title}`;
+
+/** The points of a line before and after a change; null: no line crosses it. @param {Mark} mark @param {Datum[][]} lines */
+function riser(mark, lines) {
+  for (const points of lines) {
+    const known = points.filter(({ mean, hollow }) => mean != null && !hollow);
+    const place = known.findIndex(({ x }) => x >= mark.x);
+    if (place > 0 && !known[place].cut) return [known[place - 1], known[place]];
+  }
+  return null;
+}
+
+/** Offer a file. @param {string} name @param {Blob} content */
+function offer(name, content) {
+  const href = URL.createObjectURL(content);
+  Object.assign(document.createElement("a"), { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 1000);
+}
+
+const STYLED = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "font-size", "font-weight", "font-family", "opacity"];
+
+/** Make a picture of a drawing, as the page shows it. @param {SVGElement} svg @param {string} name */
+function picture(svg, name) {
+  const copy = /** @type {SVGElement} */ (svg.cloneNode(true));
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  const shown = svg.querySelectorAll("*");
+  copy.querySelectorAll("*").forEach((element, place) => {
+    const style = getComputedStyle(shown[place]);
+    for (const property of STYLED) element.setAttribute(property, style.getPropertyValue(property));
+    element.removeAttribute("class");
+  });
+  const source = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" }));
+  const image = new Image();
+  image.onload = () => {
+    const canvas = Object.assign(document.createElement("canvas"), { width: 2 * image.width, height: 2 * image.height });
+    const paint = canvas.getContext("2d");
+    if (paint) {
+      paint.fillStyle = getComputedStyle(document.body).backgroundColor;
+      paint.fillRect(0, 0, canvas.width, canvas.height);
+      paint.drawImage(image, 0, 0, canvas.width, canvas.height);
+      canvas.toBlob((content) => content && offer(`${name}.png`, content));
+    }
+    URL.revokeObjectURL(source);
+  };
+  image.src = source;
+}
+
+/** Write a model's figures as CSV. @param {Model} model */
+export function table(model) {
+  const quoted = (/** @type {unknown} */ cell) => `"${String(cell ?? "").replaceAll('"', '""')}"`;
+  const rows = model.series.flatMap((line) => line.points.map((p) =>
+    [line.name, model.x.kind === "time" ? day(p.x) : model.x.names?.[p.x] ?? p.x, p.mean, p.low, p.high, p.note]));
+  return [["series", model.x.kind === "time" ? "date" : model.x.title, "figure", "low", "high", "note"], ...rows]
+    .map((row) => row.map(quoted).join(",")).join("\r\n");
+}
 
 /** Describe a figure in a sentence. @param {Model} model @param {Series} series @param {Datum} point */
 export function sentence(model, series, point) {

@@ -40,6 +40,7 @@ const KNOWN = {
   cores: (value) => value.toFixed(2),
   count: (value) => grouped(value, 0),
   significant: (value) => significant(value),
+  change: (value) => (Math.abs(value - 1) < ROUNDING ? "0 %" : percent(value)),
 };
 
 /** The formatter of this name; for any other name, the name is the unit. @param {string} name @returns {Formatter} */

@@ -6,7 +6,7 @@
  */
 
 import { Chart } from "./chart.js";
-import { day, interval, named, quotient } from "./formats.js";
+import { day, interval, named, quotient, significant } from "./formats.js";
 
 /** @import { Datum, Model, Series } from "./chart.js" */
 /**
@@ -14,6 +14,7 @@ import { day, interval, named, quotient } from "./formats.js";
  * @property {string} name
  * @property {string} title
  * @property {string} format
+ * @property {string} better
  * @property {(number | null)[]} mean
  * @property {Ends} low
  * @property {Ends} high
@@ -147,6 +148,13 @@ class Trend {
       ...(this.view.from && { from: Date.parse(this.view.from) / 1000 }),
       ...(this.view.to && { to: Date.parse(this.view.to) / 1000 + 86_399 }),
     };
+    const known = lines[0].points.filter(({ mean, hollow }) => mean != null && !hollow);
+    const ratio = Number(known.at(-1)?.mean);
+    if (figures.format === "change" && known.length > 1) {
+      const tone = Math.abs(ratio - 1) < 0.005 ? "same" : ratio > 1 === (figures.better === "lower") ? "worse" : "better";
+      const text = `${ratio < 1 ? "−" : "+"}${significant(100 * Math.abs(ratio - 1), 2)} %`;
+      model.end = { text, since: `since ${day(known[0].x).slice(0, 7)}`, tone };
+    }
     this.chart.show(model);
     if (this.config.source && this.form) {
       const title = this.figure.querySelector("figcaption strong");

@@ -1,0 +1,97 @@
+"""A quoted size in words: the same on every page, in the feed, in issues and in the README."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from duetbench.core import units
+from duetbench.core.metrics import METRICS, row
+from duetbench.core.units import Interval
+from duetbench.project import case_names
+from duetbench.show import formats
+from duetbench.show.change import describe
+from duetbench.store.change import Change
+from observatory.trend.quotes import MEMORY, Key, Quote, quote_of
+
+_DIGITS: Final = 2
+_DOUBLED: Final = 2.0  # as `formats.percent`
+_ARTICLES: Final = ("A ", "An ", "The ")
+
+
+def change(ratio: Interval) -> str:
+    """Write a size with its sign: `+20 %`, `−3.5 %`; from doubling on as a factor, `2.3×`."""
+    size = amount(ratio)
+    if size.endswith(" times"):
+        return size.replace(" times", "×")
+    return f"{'+' if ratio.estimate >= 1 else '−'}{size}"
+
+
+def amount(ratio: Interval) -> str:
+    """Write a size without its sign: `20 %`, or `2.3 times`."""
+    if ratio.estimate >= _DOUBLED:
+        return f"{units.significant(ratio.estimate, _DIGITS)} times"
+    return f"{units.significant(100 * abs(ratio.estimate - 1), _DIGITS)} %"
+
+
+def span(ratio: Interval) -> str:
+    """Write a size's interval, the nearer end first, with as many decimals: `18…22 %`."""
+    if ratio.ends is None:
+        return ""
+    near, far = sorted(ratio.ends, key=lambda end: abs(end - 1))
+    size = amount(ratio)
+    if size.endswith(" times"):
+        return f"{units.significant(near, _DIGITS)}…{units.significant(far, _DIGITS)} times"
+    decimals = len(size.removesuffix(" %").partition(".")[2])
+    first, last = (f"{abs(100 * (end - 1)):.{decimals}f}" for end in (near, far))
+    minus = "−" if not ratio.excludes(1) and float(first) else ""
+    return f"{minus}{first}…{last} %"
+
+
+def served(case: str) -> str:
+    """Name what a case serves within a sentence: `a JSON response from FastAPI`."""
+    what = case_names.name(case).what
+    first = what.partition(" ")[0]
+    lower = what.startswith(_ARTICLES) or (first.endswith("ing") and first[1:].islower())
+    return what[:1].lower() + what[1:] if lower else what
+
+
+def effect(metric: str, ratio: Interval, *, within: bool = False) -> str:
+    """Say by how much a figure moved: `needs 20 % more CPU`, `within` its interval."""
+    words = row(metric).effect(amount(ratio), rose=ratio.estimate >= 1)
+    words = words.removesuffix(" per request").removesuffix(" in process")
+    return f"{words} ({span(ratio)})" if within else words
+
+
+def finding(quote: Quote, *, within: bool = False) -> str:
+    """Say what a release did: `fastapi 0.142.0 needs 20 % more CPU for a JSON response`."""
+    words = effect(quote.metric, quote.ratio, within=within)
+    link = " " if words.endswith("to start") else " for "
+    if within and "to start (" in words:
+        link = ": "
+    also = f" with {', '.join(quote.together)}" if quote.together else ""
+    return f"{quote.package} {quote.version}{also} {words}{link}{served(quote.case)}"
+
+
+def finding_of(record: Change, quotes: Mapping[Key, Quote]) -> str:
+    """Write a change as a finding: its release with the quoted size, if that is known."""
+    quote = quote_of(record, quotes)
+    return finding(quote, within=True) if quote else describe(record).sentence
+
+
+def place(quote: Quote) -> str:
+    """Say where it was measured: `CPU/request on Granian, Python 3.14, 128 connections`."""
+    name = case_names.name(quote.case)
+    title = METRICS[quote.metric].title if quote.metric in METRICS else "time of a call"
+    title = "memory" if quote.metric == MEMORY else title
+    return f"{title}: {name}" if name.known else f"{title}: {quote.case}"
+
+
+def word(quote: Quote) -> str:
+    """The verdict in a word with its mark: `▼ slower`, `▲ smaller`."""
+    return formats.verdict(quote.metric if quote.metric in METRICS else "", quote.verdict)
+
+
+def affected(quote: Quote) -> str:
+    """Make the command that shows what a release does to a reader's own application."""
+    base = f"--base-with {quote.package}=={quote.previous} " if quote.previous else ""
+    sides = f"{base}--with {quote.package}=={quote.version}"
+    return f"duetbench compare {sides} --app shop.main:app --path /items/7"

@@ -1,0 +1,211 @@
+"""The story of a release: its quoted size, before and after, the code, and how sure that is."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+
+from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, row
+from duetbench.core.model import Verdict
+from duetbench.core.units import Interval
+from duetbench.project import case_names
+from duetbench.show import formats
+from duetbench.show.change import AttributionText, RowText
+from duetbench.show.html.charts import CHANGE, TONES, Caption, Dot, Scale, Value, forest
+from duetbench.show.html.words import day
+from duetbench.store.change import INPROCESS, SeriesName, judgement_on
+from observatory.show import addresses, quoting
+from observatory.show.site.pages.site import Site
+from observatory.trend.quotes import Quote
+from observatory.trend.releases import Result
+
+MOST: Final = 9
+"""Most measurements below a quoted size."""
+_REACH: Final = 1.25  # times the largest change: room for intervals
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRow:
+    """A release in a list: its quote, drawn, and the function behind it."""
+
+    quote: Quote
+    bar: Markup
+    code: RowText | None
+
+
+def rows(site: Site, quotes: Sequence[Quote]) -> list[ReleaseRow]:
+    """Return a row for each release, all drawn on one scale."""
+    reach = _REACH * max((abs(quote.ratio.estimate - 1) for quote in quotes), default=1.0)
+    return [ReleaseRow(quote, bar(quote, reach), function(site, quote)) for quote in quotes]
+
+
+def bar(quote: Quote, reach: float) -> Markup:
+    """Draw a size to the left if it is better, and to the right if it is worse."""
+    scale = Scale(-reach, reach)
+    sign = 1 if quote.verdict is Verdict.SLOWER else -1
+
+    def at(ratio: float) -> float:
+        away = abs(ratio - 1) * (1 if (ratio > 1) == (quote.ratio.estimate > 1) else -1)
+        return float(scale.at(sign * away).rstrip("%"))
+
+    zero, end = at(1.0), at(quote.ratio.estimate)
+    low, high = quote.ratio.ends or (quote.ratio.estimate,) * 2
+    svg = (
+        f'<svg class="bar {TONES.get(quote.verdict, "open")}" width="100%" height="20" '
+        f'aria-hidden="true"><line class="zero" x1="{zero}%" x2="{zero}%" y2="20"/>'
+        f'<rect x="{min(zero, end):.2f}%" y="5" width="{abs(end - zero):.2f}%" height="10"/>'
+        f'<line class="whisker" x1="{at(low):.2f}%" x2="{at(high):.2f}%" y1="10" y2="10"/></svg>'
+    )
+    return Markup(svg)  # noqa: S704 - numbers and our own names only
+
+
+def explanations(site: Site, package: str, version: str) -> list[AttributionText]:
+    """Return the attributions of a release, or of the changes that it caused."""
+    changes = (record for record in site.changes if record.blames(package, version))
+    axes = site.packages[package].axes if package in site.packages else ()
+    steps = [result for axis in axes if (result := site.effects[axis].get(version))]
+    brought = [
+        {
+            (name, number)
+            for stack, lock in step.head.stacks.items()
+            for name, number in lock.items()
+            if step.base.stacks.get(stack, {}).get(name, number) != number or name == package
+        }
+        for step in steps
+    ]
+    return site.explanations(changes, releases=[{(package, version)}, *brought])
+
+
+def function(site: Site, quote: Quote) -> RowText | None:
+    """Return the function with the largest share of a release's effect on requests or imports.
+
+    Functions of other packages that moved are left out, unless they can only move together.
+    """
+    name, version, starts = quote.package, quote.version, quote.metric == "start_cpu"
+    causes = ({one.package for one in share.releases} for c in site.changes for share in c.shares)
+    together = {name}.union(*(packages for packages in causes if name in packages))
+    for text in explanations(site, name, version):
+        if (text.record.unit == "seconds") is not starts:
+            continue
+        if text.releases and text.releases[0].version != version:
+            continue  # it counts a change that is mostly another release's
+        moved = {move.package for move in text.record.packages} - together
+        for row_ in text.rows:
+            if row_.row.share > 0 and row_.row.function.package not in moved:
+                return row_
+    return None
+
+
+def before_after(site: Site, quote: Quote) -> tuple[str, str] | None:
+    """Return the absolute figures of both releases, measured beside the same anchor."""
+    for _, result in _on(site, quote):
+        point = result.base.point(quote.case, quote.metric)
+        if point and point.anchor and quote.metric in METRICS:
+            base = point.anchor * point.ratio
+            ends = (base, base * quote.ratio.estimate)
+            before, after = (formats.figure(quote.metric, end) for end in ends)
+            return before, after
+    return None
+
+
+def _on(site: Site, quote: Quote) -> Iterator[tuple[str, Result]]:
+    """Return what a release did on each machine, that of its quote first."""
+    axes = site.packages[quote.package].axes if quote.package in site.packages else ()
+    for axis in sorted(axes, key=lambda axis: axis.machine.id != quote.machine):
+        if result := site.effects[axis].get(quote.version):
+            yield axis.machine.id, result
+
+
+def measurements(site: Site, quote: Quote, root: str) -> tuple[Markup, str]:
+    """Draw all measurements of one effect on one axis, the quoted one first; and count them."""
+    label = f"{quote.previous or 'before'} → {quote.version}, {_where(quote.case, quote.machine)}"
+    first = _dot(label, quote.metric, quote.ratio, quote.verdict)
+    repeats = (dot for dot in _repeats(site, quote, root) if dot.value != first.value)
+    others = [*repeats][: MOST - 1]
+    about = Caption(
+        "sure", quoting.place(quote).partition(":")[0], "Change with its 95 % interval."
+    )
+    groups = {"Quoted: this release alone": [first], "The same, in other ways": others}
+    drawn = {title: dots for title, dots in groups.items() if dots}
+    rose = [dot.drawn.estimate > 1 for dot in (first, *others) if dot.drawn]
+    count = formats.quantity(len(rose), "measurement")
+    agreed = ", one answer" if len(rose) > 1 and len({*rose}) == 1 else ""
+    return forest(about, CHANGE, drawn, repeats="measurements"), f"{count}{agreed}"
+
+
+def _repeats(site: Site, quote: Quote, root: str) -> Iterator[Dot]:
+    endpoint = "/".join(quote.case.split("/")[:2])
+    inside = f"endpoint={endpoint})"
+    for machine, result in _on(site, quote):
+        for effect in result.effects:
+            same = (effect.case, effect.metric, machine) == (
+                quote.case, quote.metric, quote.machine,
+            )  # fmt: skip
+            alike = _alike(effect.case, quote.case)
+            counted = quote.metric == CPU and (alike or inside in effect.case)
+            if same or not (
+                (alike and effect.metric == quote.metric)
+                or (counted and effect.metric in {"seconds", INSTRUCTIONS})
+            ):
+                continue
+            how = "" if effect.metric == quote.metric else f"{_title(effect.metric)}, "
+            text = f"Alone, {how}{_where(effect.case, machine)}"
+            yield _dot(text, effect.metric, effect.ratio, effect.verdict or Verdict.INCONCLUSIVE)
+    sides = f"{quote.package}=={quote.previous}", f"{quote.package}=={quote.version}"
+    series = SeriesName(machine="", case=quote.case, metric=quote.metric)
+    for comparison in site.comparisons.values():
+        if (comparison.base.label, comparison.head.label) != sides:
+            continue
+        judgement = judgement_on(comparison, series)
+        if judgement and judgement.interval:
+            yield _dot(
+                f"Both side by side, {day(comparison.started)}, {comparison.machine.id}",
+                quote.metric,
+                judgement.interval,
+                judgement.verdict,
+                root + addresses.comparison(comparison.id),
+            )
+    for record in site.changes:
+        series_of = record.series
+        first = next(iter(record.releases), None)
+        if first and (first.package, first.version) == quote.key and series_of.metric in {
+            quote.metric, "throughput",
+        }:  # fmt: skip
+            how = "" if series_of.metric == quote.metric else f"{_title(series_of.metric)}, "
+            days = [state.as_of for state in (record.base, record.head) if state.as_of]
+            stacks = f"All packages as of {' and '.join(days)}" if days else "All packages"
+            yield _dot(
+                f"{stacks}, {how}{_where(series_of.case, record.measured_on)}",
+                series_of.metric,
+                record.interval,
+                record.verdict,
+                root + addresses.change(record.id),
+            )
+
+
+def _alike(case: str, other: str) -> bool:
+    """Whether two cases differ at most in the interpreter, or in how a benchmark names it."""
+    parts = ([p for p in one.split("/") if not p.startswith("py3")] for one in (case, other))
+    return next(parts) == next(parts)
+
+
+def _where(case: str, machine: str) -> str:
+    name = case_names.name(case)
+    python = "in process" if case.startswith(INPROCESS) else name.server
+    return ", ".join(filter(None, (python, name.python, machine)))
+
+
+def _title(metric: str) -> str:
+    if metric == INSTRUCTIONS:
+        return "instructions, counted"
+    return METRICS[metric].title if metric in METRICS else "time of a call"
+
+
+def _dot(label: str, metric: str, ratio: Interval, verdict: Verdict, href: str = "") -> Dot:
+    known = metric if metric in METRICS or metric == INSTRUCTIONS else ""
+    word = "counted" if metric == INSTRUCTIONS else formats.verdict(known, verdict)
+    return Dot(
+        label, Value(ratio), href=href, verdict=verdict, word=word,
+        mirror=row(metric).better == "higher",
+    )  # fmt: skip

@@ -1,0 +1,164 @@
+"""The one size that everything quotes for a release, and the measurements that it stands on. Pure.
+
+A release has an effect on many cases, machines and metrics. All of them are true, and no reader
+can choose. So one of them is quoted, wherever the release is named with a size.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from duetbench.core.metrics import CPU, MATERIAL, row
+from duetbench.core.model import Verdict
+from duetbench.core.units import Interval
+from duetbench.judge.statistics import direction
+from duetbench.store.change import Change, Share
+from observatory.trend.releases import MAIN, START, ReleaseAxis, Result, results
+
+MEMORY: Final = "pss_steady"
+_RANKS: Final = (CPU, "throughput", "seconds", START, MEMORY)
+"""Metrics that are quoted: what requests cost first."""
+
+Key = tuple[str, str]
+"""A package and its version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """The size of a release that is quoted everywhere.
+
+    Attributes:
+        previous: The version that it is compared with; None: it is not known.
+        when: Day of the release; without one, of the first night after it (`dated` is False).
+        together: Releases that were measured with it, and only together: `starlette 0.52.1`.
+    """
+
+    package: str
+    version: str
+    previous: str | None
+    when: datetime
+    dated: bool
+    machine: str
+    case: str
+    python: str
+    metric: str
+    ratio: Interval
+    verdict: Verdict
+    samples: str
+    together: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        return self.package, self.version
+
+    @property
+    def size(self) -> float:
+        return abs(math.log(self.ratio.estimate))
+
+    @property
+    def material(self) -> bool:
+        """Whether the change is large enough to act on."""
+        return self.size >= math.log1p(MATERIAL[row(self.metric).concern])
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        """Sorts the metrics of a release: material changes first, and of these, requests."""
+        place = _RANKS.index(self.metric) if self.metric in _RANKS else len(_RANKS)
+        return not self.material, place
+
+    @property
+    def width(self) -> float:
+        low, high = self.ratio.ends or (0.0, math.inf)
+        return math.log(high / low) if low else math.inf
+
+
+def judged(axes: Iterable[ReleaseAxis]) -> dict[ReleaseAxis, dict[str, Result]]:
+    """Judge every release over the measured one before it, by axis and version.
+
+    All releases are one family, or of many packages some would move by chance.
+    """
+    each = list(axes)
+    steps = [(axis, step) for axis in each for step in axis.steps]
+    by_axis: dict[ReleaseAxis, dict[str, Result]] = {axis: {} for axis in each}
+    for (axis, _), result in zip(steps, results(steps), strict=True):
+        by_axis[axis][result.head.version] = result
+    return by_axis
+
+
+def quotes(
+    effects: Mapping[ReleaseAxis, Mapping[str, Result]], changes: Iterable[Change]
+) -> dict[Key, Quote]:
+    """Decide the size of every release that moved something, the newest release first.
+
+    It is measured alone. The largest material effect on requests counts, then that on calls in
+    process, on starts, on memory. Of several machines, it is the one with the narrowest interval.
+    """
+    known: dict[Key, list[Quote]] = {}
+    days = {
+        (axis.package, release.version): release.when
+        for axis in effects
+        for release in axis.releases
+    }
+    for quote in (*_alone(effects), *_of_changes(changes, days)):
+        known.setdefault(quote.key, []).append(quote)
+    chosen = (_choose(candidates) for candidates in known.values())
+    ordered = sorted(chosen, key=lambda quote: (quote.when, quote.size), reverse=True)
+    return {quote.key: quote for quote in ordered}
+
+
+def quote_of(record: Change, known: Mapping[Key, Quote]) -> Quote | None:
+    """Return the quote of the release that a change names first; None: it is not known."""
+    keys = ((release.package, release.version) for release in record.releases)
+    return next((known[key] for key in keys if key in known), None)
+
+
+def _choose(candidates: Sequence[Quote]) -> Quote:
+    """Choose one of a release's measurements, by its narrowest interval on each case."""
+    narrowest: dict[tuple[str, str], Quote] = {}
+    for quote in candidates:
+        other = narrowest.setdefault((quote.case, quote.metric), quote)
+        if (len(quote.together), quote.width) < (len(other.together), other.width):
+            narrowest[quote.case, quote.metric] = quote
+    return min(narrowest.values(), key=lambda quote: (*quote.rank, -quote.size))
+
+
+def _alone(effects: Mapping[ReleaseAxis, Mapping[str, Result]]) -> Iterator[Quote]:
+    for axis, by_version in effects.items():
+        for version, result in by_version.items():
+            for effect in result.effects:
+                if not effect.moved or effect.metric not in (*MAIN, MEMORY):
+                    continue
+                quote = Quote(
+                    axis.package, version, result.base.version, result.head.when, True,
+                    axis.machine.id, effect.case, effect.python, effect.metric, effect.ratio,
+                    effect.verdict or Verdict.INCONCLUSIVE, effect.samples,
+                )  # fmt: skip
+                if effect.metric != MEMORY or quote.material:  # pages of memory come and go
+                    yield quote
+
+
+def _of_changes(changes: Iterable[Change], days: Mapping[Key, datetime]) -> Iterator[Quote]:
+    """Quote what changes say of their releases, in the most detail."""
+    for record in changes:
+        series = record.narrowed.series if record.narrowed else record.series
+        whole = [
+            Share(
+                releases=(record.culprit,), duets=1,
+                ratio=record.ratio, low=record.low, high=record.high,
+            )
+        ] if record.culprit else []  # fmt: skip
+        steps = record.narrowed.steps if record.narrowed else ()
+        for part in record.parts or whole:
+            on = series if part in steps else record.series
+            machine = on.machine if part in steps else record.measured_on
+            for release in part.releases:
+                key = (release.package, release.version)
+                others = (other for other in part.releases if other != release)
+                yield Quote(
+                    *key, release.previous, days.get(key, record.when), key in days, machine,
+                    on.case, "", on.metric, Interval(part.ratio, part.low, part.high, part.duets),
+                    direction(on.metric, math.log(part.ratio)), "duets",
+                    tuple(f"{other.package} {other.version}" for other in others),
+                )  # fmt: skip
