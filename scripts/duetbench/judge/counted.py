@@ -184,8 +184,15 @@ def _request(endpoint: Endpoint) -> Mapping[str, Any]:
 def _require_time(side: SideCase, ends: float) -> None:
     """Check that there is time for a count before `ends`; CountError if there is not."""
     if time.monotonic() + START_SECONDS > ends:
-        took = f"{preparing(side.case)} took {duration(preparation(side))}"
-        raise CountError(f"{took}, which leaves no time to count")
+        raise CountError(_no_time(side))
+
+
+def _no_time(side: SideCase) -> str:
+    """Say that there was no time to count, and which preparation took it."""
+    seconds = preparation(side)
+    if seconds < EACH_SECONDS:
+        return "there was no time to count it"
+    return f"{preparing(side.case)} took {duration(seconds)}, which leaves no time to count"
 
 
 @contextmanager
@@ -326,7 +333,7 @@ class Counts:
         """Return the counts of a case, or the reason why there are none."""
         if reason := self._excuse(case):
             return reason
-        return self._outcomes.get(self._code(case), "there was no time to count it")
+        return self._outcomes.get(self._code(case), _no_time(self._sides[case][0]))
 
     def _excuse(self, case: str) -> str:
         """Return why a case is not counted; empty if it can be."""
