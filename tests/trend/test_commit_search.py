@@ -100,8 +100,25 @@ def test_what_a_request_does_decides_first_and_exactly() -> None:
     assert [commit.subject for commit in cause.commits] == ["change 31"]
     assert cause.trait.effect == (2, 21)
     lines = commit_lines(cause, "a", "b")
-    assert lines[0].endswith(f"change 31: {CASE}: SQL statements 2 → 17")
+    assert lines[0].endswith(f"change 31: {CASE}: SQL statements 6 → 21")
     assert lines[1] == "that is 79% of the change; other commits did the rest"
+
+
+def test_a_commit_that_cannot_affect_the_case_is_as_good_has_it() -> None:
+    """Up to the fourth commit nothing differs that the case loads, so nothing is looked at."""
+
+    def look(commit: str, _: commit_search.Means) -> Comparison:
+        if int(commit, 16) < 5:
+            return comparison_of()
+        effect = RequestEffect(kind="sql", text="SELECT ?", base=2, head=3)
+        seen = Effects(differ=(effect,), totals={"sql": (2, 3)})
+        return comparison_of(judged_case(CASE, SAME, effects=seen))
+
+    heard: list[str] = []
+    cause = commit_search.find(COMMITS, look, 600.0, heard.append)
+    assert cause is not None
+    assert [commit.subject for commit in cause.commits] == ["change 5"]
+    assert cause.skipped == ()
 
 
 @pytest.mark.parametrize("kept", [0.0, 2_100.0])

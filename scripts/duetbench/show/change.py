@@ -125,11 +125,10 @@ def commit_lines(cause: CommitCause | None, good: str, bad: str) -> tuple[str, .
     if cause is None:
         return (f"between {good} and {bad} nothing was detected that a commit could have done",)
     trait = cause.trait
-    if trait.effect is not None:
-        old, new = trait.effect
-        what = effects.change(trait.metric, old, max(0.0, old + min(cause.share, 1) * (new - old)))
+    if cause.effect is not None:
+        what = effects.change(trait.metric, *cause.effect)
     else:
-        ratio = trait.ratio ** (cause.share if cause.share < 1 else 1)
+        ratio = trait.ratio ** min(cause.share, 1)
         what = f"{formats.percent(ratio)} {formats.series_title(trait.metric)}"
     what = f"{trait.case}: {what}"
     names = [f"{commit.id[:10]} {commit.subject}" for commit in cause.commits]

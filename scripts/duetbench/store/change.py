@@ -298,6 +298,16 @@ class CommitCause(Frozen):
     skipped: tuple[tuple[Commit, str], ...] = Field(description="Each with the reason.")
 
     @property
+    def effect(self) -> tuple[float, float] | None:
+        """How often a request has the effect before these commits and after them."""
+        if self.trait.effect is None:
+            return None
+        good, bad = self.trait.effect
+        after = dict(self.measured)[self.commits[-1]]
+        before, now = (good + share * (bad - good) for share in (after - self.share, after))
+        return before, now
+
+    @property
     def is_all(self) -> bool:
         """Whether no other commit has a fifth of the change or more."""
         return self.share > 0.8

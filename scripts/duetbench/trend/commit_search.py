@@ -27,7 +27,7 @@ Means = float | Literal["effects", "counts"]
 
 Look = Callable[[str, Means], Comparison]
 """Compares GOOD with a commit."""
-_SAME: Final = Interval(1.0, 1.0, 1.0)
+_NONE: Final = Interval(0.0, 0.0, 0.0)
 
 
 def list_commits(root: Path, good: str, bad: str) -> tuple[Commit, ...]:
@@ -60,7 +60,8 @@ def search(
     def look(commit: str, means: Means) -> Comparison:
         seconds = means if isinstance(means, float) else None
         extent = Extent(
-            *((select,), "quick", seconds),
+            select=(select,),
+            seconds=seconds,
             counts_only=means == "counts",
             effects_only=means == "effects",
         )
@@ -164,36 +165,25 @@ def _trait(comparison: Comparison) -> Trait | None:
 def _share(trait: Trait, comparison: Comparison) -> Interval | None:
     """The share of the change that a commit has: 0 as GOOD, 1 as BAD; None: it has no figure.
 
-    Shares are of logarithms, so that those of successive commits add up; of effects, of numbers.
+    Shares are of logarithms, so that those of successive commits add up; of effects, of numbers. A
+    case that the commit cannot affect is as GOOD has it.
     """
+    entry = _entry(comparison, trait.case)
+    if entry is None:
+        return None if comparison.missing else _NONE
     if trait.effect is not None:
-        return _share_of_effect(trait.metric, *trait.effect, _entry(comparison, trait.case))
-    ratio = _ratio(comparison, trait.case, trait.metric)
+        good, bad = trait.effect
+        figure = entry.effects.figure(trait.metric, 1) if entry.effects else None
+        if figure is None:
+            return None
+        share = (figure - good) / (bad - good)
+        return Interval(share, share, share)
+    ratio = next((row.interval for name, row in _rows(entry) if name == trait.metric), None)
     if ratio is None or ratio.ends is None:
         return None
     whole = math.log(trait.ratio)
     low, high = sorted(math.log(end) / whole for end in ratio.ends)
     return Interval(math.log(ratio.estimate) / whole, low, high)
-
-
-def _share_of_effect(
-    kind: str, good: float, bad: float, entry: CaseComparison | None
-) -> Interval | None:
-    if entry is None or entry.effects is None:
-        return None
-    figure = entry.effects.figure(kind, 1)
-    if figure is None:
-        return None
-    share = (figure - good) / (bad - good)
-    return Interval(share, share, share)
-
-
-def _ratio(comparison: Comparison, case: str, metric: str) -> Interval | None:
-    """The ratio of a case; 1 if the change cannot affect it, None if it has none."""
-    entry = _entry(comparison, case)
-    if entry is None:
-        return None if comparison.missing else _SAME
-    return next((row.interval for name, row in _rows(entry) if name == metric), None)
 
 
 def _rows(case: CaseComparison) -> Iterator[tuple[str, Judgement]]:
