@@ -14,10 +14,9 @@ from duetbench.judge import comparison as comparisons
 from duetbench.judge import revisions
 from duetbench.judge.comparison import DEFAULT_SEED, Contrast, Extent
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.preparation import Scope
 from duetbench.judge.why import attribute as attribution
 from duetbench.project import target as targets
-from duetbench.project.plan import make_plan, profile_with
+from duetbench.project.plan import make_plan
 from duetbench.project.project import Project
 from duetbench.project.target import Target
 from duetbench.show.tidy import tables
@@ -86,11 +85,11 @@ def compare(
     Raises:
         DuetbenchError: Nothing can be compared; the message says what to do.
     """
-    if not isinstance(contrast, Contrast):
-        contrast = Contrast((contrast, None))
     project = _project(root, target)
     with machine():
-        return comparisons.compare(project, contrast, extent or Extent(), reporter or _silent())
+        return comparisons.compare(
+            project, _contrast(contrast), extent or Extent(), reporter or _silent()
+        )
 
 
 def _project(root: Path | None, target: Target | None) -> Project:
@@ -212,15 +211,15 @@ def why(
     Raises:
         DuetbenchError: Nothing can be counted; the message says what to do.
     """
-    if not isinstance(contrast, Contrast):
-        contrast = Contrast((contrast, None))
     project, reporter = _project(root, target), reporter or _silent()
-    profile = profile_with(project.cases, tuple(select))
     with machine(), revisions.copies() as copies:
-        logs = paths.state_dir() / "logs"
-        scope = Scope(profile, tuple(select), logs, reporter, copies, loaded=False)
-        pairs = attribution.once(contrast.prepare(project, scope), start=start)
+        scope = attribution.scope(project, select, reporter, copies)
+        pairs = attribution.once(_contrast(contrast).prepare(project, scope), start=start)
         return tuple(attribution.attribute(*pair, reporter) for pair in pairs)
+
+
+def _contrast(contrast: Contrast | str | None) -> Contrast:
+    return contrast if isinstance(contrast, Contrast) else Contrast((contrast, None))
 
 
 def _silent() -> Reporter:

@@ -16,16 +16,13 @@ from duetbench.cli.options import (
 from duetbench.cli.side_options import BaseWithOption, LockOption, WithOption
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.core.errors import CountError, HistoryError, SetupError, UsageError
-from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.host.machine import measuring
 from duetbench.judge import revisions
 from duetbench.judge.comparison import Contrast
 from duetbench.judge.pairs import Sides
-from duetbench.judge.preparation import Scope
 from duetbench.judge.why import attribute as explain
 from duetbench.judge.why.attribute import attribute
-from duetbench.project import plan as planning
 from duetbench.project.project import Project
 from duetbench.show.change import print_attribution
 from duetbench.store import files
@@ -81,9 +78,7 @@ def why_command(
             print_attribution(console, found)
 
     with machine(wait, narrator.say), revisions.copies() as copies:
-        logs, globs = paths.state_dir() / "logs", tuple(select or ())
-        profile = planning.profile_with(project.cases, globs)
-        scope = Scope(profile, globs, logs, narrator, copies, loaded=False)
+        scope = explain.scope(project, select or (), narrator, copies)
         if record is not None:
             keep(explain.explain(project, record, narrator))
         elif comparison is not None:

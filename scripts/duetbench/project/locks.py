@@ -1,4 +1,4 @@
-"""Locks of stacks: uv resolves one anew, as of a date or with other versions."""
+"""Locks of stacks: uv resolves one again, as of a date or with other versions."""
 
 from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, timedelta

@@ -59,7 +59,7 @@ LEAST: Final = "≠ effects"
 def news(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """Yield what differs with its mark, in the order of importance: answers, memory, effects."""
     yield from (("✗ over the limit", text) for text in excess(comparison))
-    cases = [(case_names.of(c.case).what, c.effects) for c in comparison.cases if c.effects]
+    cases = [*_cases(comparison)]
     for mark, say in (("≠ other answers", _answers), (LEAKS, _leak), (LEAST, _lead)):
         told = [(name, text) for name, effects in cases if (text := say(effects))]
         if told:
@@ -68,15 +68,20 @@ def news(comparison: Comparison) -> Iterator[tuple[str, str]]:
             yield mark, f"{told[0][0]} {told[0][1]}{more}"
 
 
+def _cases(comparison: Comparison) -> Iterator[tuple[str, Effects]]:
+    """Yield the cases whose effects were seen, each with the name of what it serves."""
+    for case in comparison.cases:
+        if case.effects:
+            yield case_names.of(case.case).what, case.effects
+
+
 def excess(comparison: Comparison) -> Iterator[str]:
     """Say where a request of head does more than the project declares, or may do."""
-    cases = [(case_names.of(c.case).what, c.effects) for c in comparison.cases if c.effects]
-    for name, found in cases:
+    for name, found in _cases(comparison):
         for kind in _WORDS:
             most, figure = comparison.method.get(f"{LIMIT}{kind}"), found.figure(kind, 1)
             if isinstance(most, int | float) and figure is not None and figure > most:
-                _, verb, noun = _WORDS[kind]
-                what = f"{name} {verb} {_count(kind, figure, noun)}"
+                what = f"{name} {_WORDS[kind][1]} {_count(kind, figure)}"
                 yield f"{what}, more than the limit {_figure(kind, float(most))}"
 
 
@@ -102,7 +107,7 @@ def _lead(effects: Effects) -> str:
     _, verb, noun = _WORDS[kind]
     old, new = effects.totals[kind]
     if old != new:
-        return f"{verb} {_count(kind, new, noun)} instead of {_figure(kind, old)}"
+        return f"{verb} {_count(kind, new)} instead of {_figure(kind, old)}"
     first = next(effect for effect in effects.differ if effect.kind == kind)
     return f"{verb} other {_plural(noun)}: {_detail(first)}"
 
@@ -155,7 +160,7 @@ def same(effects: Effects) -> str:
     """Say what both sides do alike: `2 SQL statements, 812 function calls; the answer: 1,204 B`."""
     moved = {effect.kind for effect in effects.differ}
     alike = [
-        _count(kind, new, _WORDS[kind][2])
+        _count(kind, new)
         for kind, (_, new) in effects.totals.items()
         if kind not in moved and new and kind not in {"young collections", "peak", "first import"}
     ]
@@ -196,8 +201,9 @@ def _detail(effect: RequestEffect) -> str:
     return f"{words}   {effect.place}" if effect.place else words
 
 
-def _count(kind: EffectKind, number: float, noun: str) -> str:
-    if kind == "peak":
+def _count(kind: EffectKind, number: float) -> str:
+    noun = _WORDS[kind][2]
+    if not noun:
         return _figure(kind, number)
     return f"{_figure(kind, number)} {noun if number == 1 else _plural(noun)}"
 

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ from duetbench.judge.why.ranking import DRIVER, Calls, Fact, Name
 from duetbench.measure.instructions import counting, profiling
 from duetbench.measure.instructions.profiling import Code, Observed, Place, Profile
 from duetbench.measure.testbed import SideCase
-from duetbench.project import case_names
+from duetbench.project import case_names, plan
 from duetbench.project.project import Project
 from duetbench.store.attribution import (
     APPLICATION,
@@ -457,6 +457,12 @@ def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
     surest = max(judged, key=judged.__getitem__, default=None)
     found = next((pair.sides for pair in sides.pairs if pair.case.id == surest), None)
     return imports(found) if found and comparison.start else found
+
+
+def scope(project: Project, select: Sequence[str], narrator: Narrator, copies: Path) -> Scope:
+    """Return the scope of sides that are only looked into: no server of theirs is loaded."""
+    profile = plan.profile_with(project.cases, select)
+    return Scope(profile, tuple(select), paths.state_dir() / "logs", narrator, copies, loaded=False)
 
 
 _MOST: Final = 4
