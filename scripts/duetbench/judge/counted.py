@@ -238,6 +238,22 @@ def needs_workspace(side: SideCase) -> bool:
     return side.testbed.target or bool(more and not side.job)
 
 
+def code_of(side: SideCase) -> tuple[Hashable, ...]:
+    """Return a key that is equal for cases whose requests run the same code on any server."""
+    case = side.case
+    environment = case.python, case.stack, tuple(sorted(case.env.items()))
+    return *environment, case.experiment, case.endpoint.name, side.job
+
+
+def surroundings(side: SideCase) -> tuple[Hashable, ...]:
+    """Return a key that is equal for cases that one program can request: of one environment.
+
+    A copy of a target may be started only once.
+    """
+    code = code_of(side)
+    return code if needs_workspace(side) else code[:3]
+
+
 def unit(side: SideCase) -> str:
     """Name the unit of work: the job, or one request to the case's endpoint."""
     case = side.case
@@ -380,14 +396,12 @@ class Counts:
         for name in cases:
             code = self._code(name)
             if not self._excuse(name) and code not in self._outcomes:
-                together = code if needs_workspace(self._sides[name][1]) else code[:3]
+                together = surroundings(self._sides[name][1])
                 groups.setdefault(together, {}).setdefault(code, name)
         return [tuple(group.values()) for group in groups.values()]
 
     def _code(self, name: str) -> tuple[Hashable, ...]:
-        case, job = self._sides[name][1].case, self._sides[name][1].job
-        environment = case.python, case.stack, tuple(sorted(case.env.items()))
-        return *environment, case.experiment, case.endpoint.name, job
+        return code_of(self._sides[name][1])
 
 
 def differ(counts: Instructions | None) -> bool:

@@ -66,16 +66,15 @@ def observe(pairs: Sequence[Pair]) -> Seen:
     once: dict[Hashable, Pair] = {}
     for pair in pairs:
         if not pair.executes_alike and pair.case.endpoint.takes <= LONGEST:
-            once.setdefault(_code(pair), pair)
+            once.setdefault(counted.code_of(pair.head), pair)
     groups: dict[Hashable, list[Hashable]] = defaultdict(list)
     for code, pair in once.items():
-        environment = pair.case.python, pair.case.stack, tuple(sorted(pair.case.env.items()))
-        # A copy of a target may be started only once.
-        groups[code if counted.needs_workspace(pair.head) else environment].append(code)
+        groups[counted.surroundings(pair.head)].append(code)
     outcomes: dict[Hashable, tuple[Effects, frozenset[Name]] | str] = {}
     for codes in groups.values():
         outcomes |= zip(codes, _observe([once[code] for code in codes]), strict=True)
-    seen = {pair.case.id: outcomes[_code(pair)] for pair in pairs if _code(pair) in outcomes}
+    codes_of = {pair.case.id: counted.code_of(pair.head) for pair in pairs}
+    seen = {case: outcomes[code] for case, code in codes_of.items() if code in outcomes}
     for pair in pairs:
         if not pair.executes_alike and (takes := pair.case.endpoint.takes) > LONGEST:
             seen[pair.case.id] = f"a request takes {units.seconds(takes)}"
@@ -84,15 +83,6 @@ def observe(pairs: Sequence[Pair]) -> Seen:
         {case: effects for case, (effects, _) in good.items()},
         {case: reason for case, reason in seen.items() if isinstance(reason, str)},
         {case: names for case, (_, names) in good.items()},
-    )
-
-
-def _code(pair: Pair) -> Hashable:
-    """Key that is equal for cases whose requests run the same code on any server."""
-    case = pair.case
-    return (
-        *(case.python, case.stack, tuple(sorted(case.env.items()))),
-        *(case.experiment, case.endpoint.name),
     )
 
 
