@@ -1,6 +1,6 @@
 """`duetbench bisect`: which release, or which commit, caused a change?"""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
@@ -21,7 +21,6 @@ from duetbench.host.console import Console, print_json
 from duetbench.judge.duet_loop import Reporter
 from duetbench.project.project import Project
 from duetbench.show.change import cause_lines, commit_lines
-from duetbench.store.change import CommitCause
 from duetbench.store.result_files import find_comparison
 from duetbench.trend import commit_search, mixed_locks
 
@@ -61,8 +60,8 @@ def bisect_command(
 
     Between two commits, each look compares GOOD with one commit, each with its own lock: by what
     a request does, by counts of instructions if it does the same at both ends, and by duets if
-    these execute the same. A commit that does not start is
-    skipped. Of a branch that was merged, only the merge is looked at.
+    these execute the same. A commit that does not start is skipped. Of a branch that was merged,
+    only the merge is looked at.
 
     Between two locks, if several packages changed at once, duets compare the stack before with a
     lock in which half of them have changed. After every duet, a test decides whether that lock has
@@ -76,45 +75,36 @@ def bisect_command(
     console = Console(stderr=as_json)
     project = Project.here(stand_in=options["app"] is None)
     limit = budget_seconds(budget) or 0.0
-    name, *more = [*(names or []), None]
-    if name and lock:
+    if names and lock:
         raise UsageError("expected a comparison, two commits or --lock, found two: choose one")
-    if len(more) > 1:
-        project = with_options(project, options, [python] if python else [])
-        ends = _two(names or [])
-        clean_up(console)
-        with machine(wait, console.say):
-            cause = commit_search.search(project, ends, select or "*", limit, Reporter(console))
-        _print_commits(cause, ends, console, as_json=as_json)
-        return
-    comparison = find_comparison(name, results or project.results) if name else None
-    if name and comparison is None:
-        raise UsageError(f"no comparison has the name {name!r}: give its id, or its file")
+    if len(names or []) > 2:
+        raise UsageError(f"expected a comparison, or GOOD and BAD, found {' '.join(names or [])}")
+    name, bad = (*(names or []), None, None)[:2]
+    comparison = None
+    if name and not bad:
+        comparison = find_comparison(name, results or project.results)
+        if comparison is None:
+            raise UsageError(f"no comparison has the name {name!r}: give its id, or its file")
     project = with_options(project, options, [python] if python else [])
     evidence = comparison or lock
-    if evidence is None:
+    if not (evidence or bad):
         raise UsageError("expected what to search: GOOD BAD, --lock BASE HEAD, or a comparison")
     clean_up(console)
-    with machine(wait, console.say), resumable():
-        task, found = mixed_locks.search(project, evidence, select, limit, Reporter(console))
+    reporter = Reporter(console)
+    result: Any
+    with machine(wait, console.say):
+        if evidence:
+            with resumable():
+                task, found = mixed_locks.search(project, evidence, select, limit, reporter)
+            result = {"series": task.series.model_dump(), **found.model_dump(mode="json")}
+            lines = cause_lines(found)
+        else:
+            ends = str(name), str(bad)
+            cause = commit_search.search(project, ends, select or "*", limit, reporter)
+            result = cause and cause.model_dump(mode="json")
+            lines = commit_lines(cause, *ends)
     if as_json:
-        print_json({"series": task.series.model_dump(), **found.model_dump(mode="json")})
+        print_json(result)
         return
-    for line in cause_lines(found):
-        console.say(line)
-
-
-def _two(names: list[str]) -> tuple[str, str]:
-    if len(names) != 2:
-        raise UsageError(f"expected a comparison, or GOOD and BAD, found {' '.join(names)}")
-    return names[0], names[1]
-
-
-def _print_commits(
-    cause: CommitCause | None, ends: tuple[str, str], console: Console, *, as_json: bool
-) -> None:
-    if as_json:
-        print_json(cause and cause.model_dump(mode="json"))
-        return
-    for line in commit_lines(cause, *ends):
+    for line in lines:
         console.say(line)
