@@ -14,7 +14,7 @@ from duetbench.core.model import Flag, Verdict
 from duetbench.judge.samples import CaseDuets, _p99, choose_metrics
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.judge.statistics import Method, Sample, interval, moved_p
-from duetbench.store.comparison import SIDES, Duet, Judgement
+from duetbench.store.comparison import Duet, Judgement
 from synthetic import make_case
 
 CASE = "x/a/py3.14"
@@ -59,8 +59,8 @@ def test_each_kind_of_case_is_judged_by_what_can_move() -> None:
 def idle(base: float, head: float, *, swapped: bool = False) -> Duet:
     """A duet of servers that use so much CPU a second without requests."""
     figures = (head, base) if swapped else (base, head)
-    both = {side: {**BASE, CPU_IDLE: figure} for side, figure in zip(SIDES, figures, strict=True)}
-    return duet(CASE).model_copy(update=both)
+    one, other = ({**BASE, CPU_IDLE: figure} for figure in figures)
+    return duet(CASE).model_copy(update={"base": one, "head": other})
 
 
 @pytest.mark.parametrize("swapped", [False, True])
