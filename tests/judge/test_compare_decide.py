@@ -4,11 +4,12 @@ import json
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
-from comparing import CPU, GROWING, NOISY, SIX, UNSTEADY, WRONG, busy, duet, duets, paced
+from comparing import BASE, CPU, GROWING, NOISY, SIX, UNSTEADY, WRONG, busy, duet, duets, paced
 from duetbench.core.errors import FlagName
-from duetbench.core.metrics import COUNTED, METRICS
+from duetbench.core.metrics import COUNTED, CPU_IDLE, METRICS
 from duetbench.core.model import Flag, Verdict
 from duetbench.judge.samples import CaseDuets, _p99, choose_metrics
 from duetbench.judge.sequential_test import SequentialTest, judge
@@ -46,12 +47,34 @@ def only(test: SequentialTest, metric: str = CPU) -> Judgement:
 def test_each_kind_of_case_is_judged_by_what_can_move() -> None:
     waiting = (CPU, "response_p50", "pss_steady")
     leading = (CPU, "response_p50", "efficiency", "pss_steady")
+    tails = ("response_p99", "import_time", "response_slow_half", "cpu_idle")
     assert choose_metrics(busy(CASE))[0] == (CPU, "throughput", "pss_steady")
-    assert choose_metrics(make_case(CASE)) == (leading, ("response_p99", "import_time"))
+    assert choose_metrics(make_case(CASE)) == (leading, tails)
     for ceiling in (None, "c / unit"):
         assert choose_metrics(make_case(CASE, ceiling=ceiling))[0] == waiting
-    tails = ("service_p99", "import_time")
+    tails = ("service_p99", "import_time", "service_slow_half", "cpu_idle")
     assert choose_metrics(paced(CASE)) == ((CPU, "service_p50", "pss_steady"), tails)
+
+
+def idle(base: float, head: float, *, swapped: bool = False) -> Duet:
+    """A duet of servers that use so much CPU a second without requests."""
+    figures = (head, base) if swapped else (base, head)
+    one, other = ({**BASE, CPU_IDLE: figure} for figure in figures)
+    return duet(CASE).model_copy(update={"base": one, "head": other})
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_cpu_without_requests_is_judged_if_a_side_needs_it(swapped: bool) -> None:
+    """10 ms a second beside 0.1 ms count as twice the 5 ms that matter at least."""
+    test = sampled(
+        *(idle(0.0001 * n, 0.01 * ratio, swapped=swapped) for n, ratio in enumerate(np.exp(QUIET)))
+    )
+    found = only(test, CPU_IDLE)
+    assert found.verdict is (Verdict.FASTER if swapped else Verdict.SLOWER)
+    assert found.ratio == pytest.approx(0.5 if swapped else 2.0, rel=1e-3)
+    quiet = sampled(*(idle(0.0, 0.0049, swapped=swapped) for _ in range(5)), idle(0.0, 0.01))
+    assert CPU_IDLE not in {judgement.metric for judgement in judge(quiet)[CASE]}
+    assert len(quiet.weights()) == len(sampled(duet(CASE)).weights())  # of the error rate
 
 
 @pytest.mark.parametrize("sign", [1, -1])

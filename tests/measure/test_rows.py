@@ -218,13 +218,28 @@ def test_a_database_that_is_none_is_refused(tmp_path: Path) -> None:
         oha_results.read_rows(backwards)
 
 
+@pytest.mark.parametrize(("slow", "mean"), [(0.06, 0.0318), (0.01, 0.01143)])
+def test_what_is_slow_once_in_five_moves_the_slower_half(slow: float, mean: float) -> None:
+    """Of 1,000 answers 200 are slow, and 20 take 80 ms anyway: ranks 500 to 990 are 491 answers.
+
+    281 of them take 10 ms, 200 are the slow ones, and 10 of the 20 count.
+    """
+    found = oha_results.times("response", np.array([*[0.01] * 780, *[slow] * 200, *[0.08] * 20]))
+    assert found["response_slow_half"] == pytest.approx(mean, rel=0.002)
+    assert (found["response_p50"], found["response_p99"]) == (0.01, 0.08)
+    stalled = np.array([*[0.01] * 990, *[5.0] * 10])
+    assert oha_results.times("response", stalled)["response_slow_half"] == pytest.approx(0.01)
+    (only,) = {*oha_results.times("service", np.array([0.3])).values()}
+    assert only == 0.3
+
+
 def test_percentiles_are_measured_times() -> None:
     """The smallest time that so many do not exceed, whatever the order; never one in between."""
     found = oha_results.times("response", np.arange(10_000, 0, -1) / 1e4)
     assert found == {
         "response_min": 1e-4, "response_mean": pytest.approx(0.50005), "response_p50": 0.5,
         "response_p90": 0.9, "response_p95": 0.95, "response_p99": 0.99, "response_p999": 0.999,
-        "response_max": 1.0,
+        "response_max": 1.0, "response_slow_half": pytest.approx(0.745),
     }  # fmt: skip
     four = oha_results.times("service", np.array([0.04, 0.01, 0.03, 0.02]))
     assert (four["service_p50"], four["service_p90"]) == (0.02, 0.04)
@@ -241,5 +256,5 @@ def test_percentiles_are_measured_times() -> None:
 def test_a_percentile_without_support_is_left_out(answers: int, points: set[str]) -> None:
     """A p99 of twenty requests would be their maximum under another name."""
     found = oha_results.times("response", np.full(answers, 0.01))
-    assert set(found) == {f"response_{p}" for p in points | {"min", "mean", "max"}}
+    assert set(found) == {f"response_{p}" for p in points | {"min", "mean", "slow_half", "max"}}
     assert list(found.values()) == pytest.approx([0.01] * len(found))

@@ -161,6 +161,7 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     ),
     (FlagName.CONNECTIONS_REOPENED, facts({"connections_reopened": 301}),
      "128 connections kept alive, found 301 more opened for 300000 requests"),
+    (FlagName.IDLE_CLOSED, facts(idle_lost=3), "but the server closed 3 of them"),
     (FlagName.WORKER_IMBALANCE, facts(connections=(160, 40)), "80.0 % of the connections"),
     (FlagName.CORES_INSUFFICIENT, facts(case=case(workers=2)), "2 workers on 1 server core"),
     (FlagName.CORES_SHARED, facts(case=case(cores="shared")), "as declared"),

@@ -17,7 +17,7 @@ from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import Testbed
 from duetbench.project import locks, stacks, tools
 from duetbench.project.project import Project
-from duetbench.project.servers import GRANIAN_BACKLOG, SERVERS, Server
+from duetbench.project.servers import GRANIAN_BACKLOG, SERVERS, Server, misfit
 from repos import borrow_cache, write
 from synthetic import make_case
 
@@ -183,6 +183,24 @@ def test_servers_of_no_stack_of_ours_are_measured(
 
 
 @pytest.mark.real
+@pytest.mark.usefixtures("state_home")
+def test_gunicorn_reads_the_users_file_of_settings_beside_ours(
+    others: Testbed, tmp_path: Path
+) -> None:
+    """A hook of the file runs, and the workers are those of the case."""
+    hook, root = tmp_path / "hook", others.apps.parent
+    file = tmp_path / "gunicorn.conf.py"
+    file.write_text(
+        f"workers = 5\ndef when_ready(server):\n    open({str(hook)!r}, 'w').write("
+        "f'{server.num_workers} {server.cfg.control_socket_disable}')\n"
+    )
+    case = next(case for case in Project(root).cases("quick") if case.id == "both/wsgi/gunicorn")
+    case = case.model_copy(update={"server_args": (f"--config={file}",)})
+    launch.perform(case, others, tmp_path / "server.log", window=0.1)
+    assert hook.read_text() == "1 True", (tmp_path / "server.log").read_text()
+
+
+@pytest.mark.real
 @EVERY
 def test_the_locked_version_knows_every_option(server: Server, others: Testbed) -> None:
     ours = server.name in Project.here().lock("current").packages
@@ -227,3 +245,35 @@ def test_a_busy_worker_of_uvicorn_is_not_killed() -> None:
     one, two = (server.arguments(case_for(server, "asgi", n), 12345) for n in (1, 2))
     assert "--timeout-worker-healthcheck" not in one
     assert two[two.index("--timeout-worker-healthcheck") + 1] == "60"
+
+
+@pytest.mark.parametrize(
+    ("server", "word", "fixed"),
+    [
+        ("uvicorn", "--port=1", True),
+        ("uvicorn", "--fd", True),
+        ("uvicorn", "--no-access-log", False),
+        ("uvicorn", "--http=h11", False),
+        ("granian", "--backlog=9", True),
+        ("granian", "--backlog-x", False),
+        ("gunicorn", "--bin=:80", True),  # it takes the beginning of a name
+        ("gunicorn", "-b:80", True),
+        ("gunicorn", "--config=gunicorn.conf.py", False),
+        ("uvicorn-worker", "--worker-cl=sync", True),
+        ("hypercorn", "-c", True),
+        ("hypercorn", "--access-logfile=-", False),
+    ],
+)
+def test_an_argument_that_duetbench_depends_on_is_refused(
+    server: str, word: str, fixed: bool
+) -> None:
+    case = case_for(SERVERS[server], "asgi").model_copy(update={"server_args": ("--zz", word)})
+    fault = misfit(case)
+    assert (fault and fault[:2]) == (("server-arg", word) if fixed else None)
+
+
+def test_connections_that_idle_are_no_part_of_a_servers_limit() -> None:
+    case = case_for(SERVERS["granian"], "asgi", 2)
+    load = case.load.model_copy(update={"idle": 3000})
+    line = SERVERS["granian"].arguments(case.model_copy(update={"load": load}), 1)
+    assert line[line.index("--backlog") + 1] == "7024"  # each of two may get all of them

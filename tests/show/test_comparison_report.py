@@ -340,6 +340,12 @@ def chosen(base: dict[str, str], head: dict[str, str]) -> dict[str, Any]:
             "duetbench compare --server x y --base-env A=0 --head-env A=1 --workers 2",
         ),
         (SEEDED, chosen({}, {"env.JIT": ""}), "duetbench compare --head-env JIT= --seed 2"),
+        (
+            SEEDED,
+            chosen({"server-arg": "--backlog=9"}, {"server-arg": "--no-ws"}),
+            "duetbench compare --base-server-arg --backlog=9 --head-server-arg --no-ws --seed 2",
+        ),
+        (SEEDED, chosen({}, {"server-arg": "--pid=/etc/passwd"}), None),
         (SEEDED, chosen({}, {"env.LD_PRELOAD": "/tmp/x.so"}), None),
         (SEEDED, chosen({"output": "a"}, {"output": "b"}), None),
         (SEEDED, chosen({"server": "--output"}, {"server": "granian"}), None),

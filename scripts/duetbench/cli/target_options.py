@@ -20,6 +20,7 @@ from duetbench.host.console import Narrator
 from duetbench.project import setting, target
 from duetbench.project.setting import Setting
 from duetbench.project.target import OPTIONS
+from duetbench.store.comparison import SIDES
 
 if TYPE_CHECKING:
     from duetbench.project.project import Project
@@ -87,13 +88,13 @@ def _offered(*, compares: bool) -> Iterator[inspect.Parameter]:
                 show_default=False,
             ),
         )
-    for name in _VARIABLES if compares else ():
-        text = f"A variable of {name[:4]}'s servers, which reports show. Repeatable."
-        option = Option(f"--{name}", metavar="NAME=VALUE", help=text, show_default=False)
-        yield _parameter(name, list[str], option)
+    for option in OPTIONS.values() if compares else ():
+        for side in SIDES if option.of_side else ():
+            text, value = option.of_side.format(side), re.sub(r"[\[\]]", "", option.metavar)
+            name = f"{side}-{option.name}"
+            shown = Option(f"--{name}", metavar=value, help=text, show_default=False)
+            yield _parameter(name, list[str], shown)
 
-
-_VARIABLES: Final = ("base-env", "head-env")
 
 _HELP_APP: Final = _parameter(
     "help-app",
@@ -175,17 +176,18 @@ def _choice(options: dict[str, Any]) -> tuple[Setting, Setting]:
         options[name] = None
         if len(texts) == 1:
             options[name] = setting.value(name, texts[0])
-        for side, text in zip(values, texts if len(texts) == 2 else (), strict=False):
-            side[name] = setting.value(name, text)
-    for side_variables, option in zip(variables, _VARIABLES, strict=True):
-        for text in options.pop(option.replace("-", "_")) or ():
+        for own, text in zip(values, texts if len(texts) == 2 else (), strict=False):
+            own[name] = setting.value(name, text)
+    for side_variables, side in zip(variables, SIDES, strict=True):
+        for text in options.pop(f"{side}_env") or ():
             variable, sign, value = text.partition("=")
             if not sign or not variable.isidentifier():
-                raise UsageError(f"--{option} {text}: expected NAME=VALUE, which reports show")
+                raise UsageError(f"--{side}-env {text}: expected NAME=VALUE, which reports show")
             side_variables[variable] = value
-    base, head = map(Setting, values, variables)
+    arguments = (tuple(options.pop(f"{side}_server_arg") or ()) for side in SIDES)
+    base, head = map(Setting, values, variables, arguments)
     if base == head and base:
-        raise UsageError(f"--base-env and --head-env: expected two different, found {base.env}")
+        raise UsageError(f"base and head: expected two different settings, found {base.record()}")
     return base, head
 
 

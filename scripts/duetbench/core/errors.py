@@ -151,6 +151,7 @@ class FlagName(StrEnum):
     ERROR_INSIDE = "error_inside", "warn", "a body with the declared status reports an error"
     MEMORY_GROWS = "memory_grows", "disturbs", "the server kept memory for every request"
     CONNECTIONS_REOPENED = "connections_reopened", "disturbs", "connections had to be opened again"
+    IDLE_CLOSED = "idle_closed", "warn", "the server closed connections that should idle"
     WORKER_IMBALANCE = "worker_imbalance", "warn", "the connections were spread unevenly"
     CORES_INSUFFICIENT = (
         "cores_insufficient",

@@ -21,17 +21,19 @@ Situation = Literal[
     "service tail",
     "start",
     "start alone",
+    "idle",
     "why",
 ]
 """The cases in which a comparison judges a metric.
 
 always: all. unlimited: closed loops whose handlers do not wait. ceiling: closed loops with a
-declared ceiling. response, service: the other cases, by the times that describe the server. Tails
-and start use the same duets and never prolong a comparison. start alone: comparisons of starts,
-which also judge start. why: all; such metrics explain others, decide nothing, and are no news.
+declared ceiling. response, service: the other cases, by the times that describe the server. Tails,
+start and idle use the same duets and never prolong a comparison. start alone: comparisons of
+starts, which also judge start. idle: targets of which a server computes without requests. why: all;
+such metrics explain others, decide nothing, and are no news.
 """
 
-Concern = Literal["cpu", "throughput", "latency", "tail", "memory", "start"]
+Concern = Literal["cpu", "throughput", "latency", "tail", "memory", "start", "idle"]
 
 MATERIAL: Final[dict[Concern, float]] = {
     "cpu": 0.02,
@@ -40,6 +42,7 @@ MATERIAL: Final[dict[Concern, float]] = {
     "tail": 0.1,
     "memory": 0.05,
     "start": 0.1,
+    "idle": 0.5,
 }
 """The relative change from which it is material, by concern; docs/comparing.md gives the reasons.
 Reports show smaller changes too, but not as news."""
@@ -84,6 +87,8 @@ class Metric:
             the title is higher or lower.
         highest: The largest possible value; None: that of the format.
         margin: The equivalence margin, if it is not five times the threshold.
+        least: The least figure that matters; comparisons take smaller ones for it, and judge the
+            metric only if a side has more.
     """
 
     name: str
@@ -100,6 +105,7 @@ class Metric:
     moves: str = ""
     highest: float | None = None
     margin: float | None = None
+    least: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "title", self.title or self.name.replace("_", " "))
@@ -172,6 +178,8 @@ _LATENCY_ROLES: Final[dict[str, dict[str, Any]]] = {
         "column": True,
     },
     "response_max": {"column": True},
+    "response_slow_half": {"rank": 16, "concern": "tail", "situation": "response tail"},
+    "service_slow_half": {"rank": 17, "concern": "tail", "situation": "service tail"},
     "service_p50": {"rank": 4, "concern": "latency", "situation": "service"},
     "service_p95": {"rank": 9},
     "service_p99": {"rank": 8, "concern": "tail", "situation": "service tail"},
@@ -192,7 +200,18 @@ def _latency(kind: str, meaning: str) -> Iterator[Metric]:
             moves=f"has a {{}} longer|shorter {which} {kind} time",
             **_LATENCY_ROLES.get(f"{kind}_{point}", {}),
         )
+    yield Metric(
+        f"{kind}_slow_half",
+        seconds,
+        f"{meaning}: mean of those from the median to the p99.",
+        f"{kind} of the slower half",
+        lower=0.01,
+        moves=f"has a {{}} longer|shorter mean {kind} time of the slower half",
+        **_LATENCY_ROLES.get(f"{kind}_slow_half", {}),
+    )
 
+
+CPU_IDLE: Final = "cpu_idle"
 
 _ROWS: Final[list[Metric]] = [
     Metric("offered", rate, "Requests that a paced or an open load asks for per second."),
@@ -384,6 +403,18 @@ _ROWS: Final[list[Metric]] = [
         concern="start",
         situation="start",
         moves="needs {} more|less CPU to import the application",
+    ),
+    Metric(
+        CPU_IDLE,
+        seconds,
+        "CPU time per second of the whole server process tree after its start, without requests.",
+        "idle CPU per second",
+        lower=0.1,
+        rank=18,
+        concern="idle",
+        situation="idle",
+        moves="needs {} more|less CPU per second without requests",
+        least=0.005,
     ),
     Metric(
         "unit_service",

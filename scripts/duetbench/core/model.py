@@ -27,6 +27,9 @@ from duetbench.core.units import rounded
 FORMAT_VERSION: Final = 2
 """Version of the run file."""
 
+MOST_IDLE: Final = 10_000
+"""Connections that may idle beside a load."""
+
 READY_SECONDS: Final = 30.0
 _LONGEST_S: Final = 1e7
 """Upper bound of any measured time: four months. A longer one is a fault, or forged."""
@@ -107,6 +110,13 @@ class Load(Frozen):
     rate: float | None = Field(default=None, gt=0, description="Requests per second offered.")
     duration: float = Field(gt=0, description="Seconds in which requests are sent.")
     timeout: float = Field(gt=0, description="Seconds after which a request counts as timed out.")
+    idle: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_IDLE,
+        exclude_if=(0).__eq__,
+        description="Further connections that stay open and send nothing.",
+    )
 
     @model_validator(mode="after")
     def _rate_belongs_to_model(self) -> Self:
@@ -209,6 +219,11 @@ class Case(Frozen):
         default=(), description="Shell commands before each start of the server."
     )
     after: tuple[str, ...] = Field(default=(), description="Shell commands after each stop.")
+    server_args: tuple[str, ...] = Field(
+        default=(),
+        exclude_if=().__eq__,
+        description="Arguments of the server beside those that duetbench gives it.",
+    )
     ready_timeout: float = Field(
         default=READY_SECONDS,
         gt=0,
@@ -229,8 +244,9 @@ class Case(Frozen):
     def setting(self) -> Hashable:
         """A key, equal for cases that differ only in interpreter and what depends on it."""
         load = self.load
-        server = (self.stack, self.server, self.loop, self.workers, self.threads, self.cores)
-        offer = (load.model, load.connections, load.rate)
+        threads = (self.workers, self.threads, self.cores)
+        server = (self.stack, self.server, self.server_args, self.loop, *threads)
+        offer = (load.model, load.connections, load.rate, load.idle)
         return self.experiment, self.endpoint.name, server, offer, frozenset(self.env.items())
 
 

@@ -167,7 +167,9 @@ def bound_queue(load: Load, seconds: float, wait: float, least: int) -> Load:
 
 
 ADVICE: Final = {
-    r"404 ": "if your application has no such path, name one that it has with --path",
+    r"404 ": "if your application has no such path, or answers WebSockets there, name another one "
+    "with --path",
+    r"426 ": "it answers WebSockets there, which are not measured; name another path with --path",
     r"429 ": "to a rate limiter, all connections of a generator are one client, and the warm-up "
     "goes as fast as it can, whatever --rate is; switch the limiter off for the measurement",
     r"421 ": "it wants its port in the name of its host: --header 'Host: localhost:{port}'",

@@ -6,15 +6,16 @@ after a launch, and that only its own server listens in between.
 """
 
 import random
+import resource
 import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psutil
 
@@ -29,6 +30,7 @@ _TIME_WAIT: Final = 60.0  # s that it stays in the table: TCP_TIMEWAIT_LEN of th
 _POLL_SECONDS: Final = 0.01  # the kernel does not announce that a listener is closed
 _LOWEST: Final = 10_000  # well-known services have lower ports
 _TRIES: Final = 100
+_SPARE: Final = 512  # files that a process opens beside its connections
 
 
 def free_port() -> int:
@@ -117,19 +119,23 @@ def wait_free(port: int, timeout: float) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def connections_per_process(port: int, members: Iterable[psutil.Process]) -> dict[int, int]:
+def connections_per_process(
+    port: int, members: Iterable[psutil.Process], without: Collection[int] = ()
+) -> dict[int, int]:
     """Count the accepted connections on `port` of each of these processes that has any.
+
+    Those of the client ports `without` do not count.
 
     A socket of several processes counts for the youngest pid: a worker, not the master that it
     inherited the socket from.
     """
-    holders: dict[object, int] = {}
+    holders: dict[Any, int] = {}
     for process in members:  # one by one: reading all of the machine's takes ten times as long
         with suppress(psutil.Error):
             for connection in process.net_connections("tcp"):
                 if connection.status == psutil.CONN_ESTABLISHED and connection.laddr.port == port:
                     holders[connection.raddr] = max(process.pid, holders.get(connection.raddr, 0))
-    return dict(Counter(holders.values()))
+    return dict(Counter(pid for address, pid in holders.items() if address.port not in without))
 
 
 def clients(port: int, seconds: float = -1.0) -> frozenset[int]:
@@ -149,3 +155,17 @@ def clients(port: int, seconds: float = -1.0) -> frozenset[int]:
                     other = remote if local == server else local
                     others.add(int(other.rpartition(":")[2], 16))
     return frozenset(others - {0})  # a listener's remote port is 0
+
+
+def most_connections() -> int:
+    """Return how many connections may idle on each side, by the hard limit of open files."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return 10**6 if hard == resource.RLIM_INFINITY else max(0, hard - _SPARE) // 2
+
+
+def allow_connections(connections: int) -> None:
+    """Let this process, and servers that it starts, open so many connections for both sides."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = 2 * connections + _SPARE
+    if connections and resource.RLIM_INFINITY != soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))

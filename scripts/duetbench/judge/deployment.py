@@ -6,6 +6,7 @@ own.
 
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -230,12 +231,14 @@ def describe(deployed: DeployedTarget, setting: Setting = AS_DECLARED) -> str:
     """Describe a prepared target on one line."""
     case = deployed.cases("quick", setting)[0]
     rate = f" at {case.load.rate:g} requests/s" if case.load.rate is not None else ""
+    more = f" and {case.load.idle} idle ones" if case.load.idle else ""
+    more += f", {shlex.join(case.server_args)}" if case.server_args else ""
     pythons = (f"{spec.version}{spec.suffix}" for spec in deployed.interpreters.values())
     version = deployed.lock(STACK).packages.get(case.server, "")
     return (
         f"{case.endpoint.app} by {case.server} {version}, workers: {case.workers}, "
         f"{f'threads: {case.threads}' if case.threads else case.loop}, "
-        f"{case.load.connections} connections{rate}, Python {' and '.join(pythons)}, "
+        f"{case.load.connections} connections{rate}{more}, Python {' and '.join(pythons)}, "
         f"packages from {deployed.packages}"
     )
 

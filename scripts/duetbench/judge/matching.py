@@ -7,7 +7,7 @@ load, path or expected answer), the case counts as missing, like one that only o
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Final
 
-from duetbench.core.model import Case, Missing
+from duetbench.core.model import Case, Frozen, Missing
 from duetbench.core.text import short
 from duetbench.project.stacks import Stack
 from duetbench.store.comparison import PackageChange
@@ -74,10 +74,19 @@ def _key(case: Case, crossing: Collection[str]) -> Hashable:
 
 def flat(case: Case) -> dict[str, object]:
     """Flatten a case's fields: endpoint and load by path, an expected body as one value."""
-    fields = case.model_dump()
-    for part in ("endpoint", "load"):
-        fields |= {f"{part}.{name}": value for name, value in fields.pop(part).items()}
+    fields = _fields(case)
+    del fields["endpoint"], fields["load"]
+    for part, values in (("endpoint", case.endpoint), ("load", case.load)):
+        fields |= {f"{part}.{name}": value for name, value in _fields(values).items()}
     return fields
+
+
+def _fields(value: Frozen) -> dict[str, object]:
+    """Return all fields; files lack some that have their default."""
+    return {
+        **{name: getattr(value, name) for name in type(value).model_fields},
+        **value.model_dump(),
+    }
 
 
 def package_changes(

@@ -55,7 +55,8 @@ def rebuilt(comparison: Comparison) -> str | None:
     starts = {*_SAFE, *_FLAGS}
     if comparison.head.kind == "interpreter":
         starts.remove("--python")  # it names the sides
-    starts -= {f"--{name}" for side in (comparison.base, comparison.head) for name in side.settings}
+    settings = {*comparison.base.settings, *comparison.head.settings} - {setting.ARGUMENTS}
+    starts -= {f"--{name}" for name in settings}
     options = list(dropwhile(lambda word: word not in starts, words))
     rest = iter(options)
     seconds: float | None = None
@@ -129,6 +130,13 @@ def _settings(base: Mapping[str, str], head: Mapping[str, str]) -> list[str] | N
         option, values = f"--{name}", [side[name] for side in (base, head) if name in side]
         if name in setting.OPTIONS and len(values) == 2 and all(map(WORD.fullmatch, values)):
             words += [option, *values]
+            continue
+        if name == setting.ARGUMENTS:
+            for option, side in ((f"--base-{name}", base), (f"--head-{name}", head)):
+                texts, safe = shlex.split(side.get(name, "")), target.OPTIONS[name].safe
+                if safe is None or not all(map(safe.fullmatch, texts)):
+                    return None
+                words += [word for text in texts for word in (option, text)]
             continue
         for option, side in (("--base-env", base), ("--head-env", head)):
             if name in side:

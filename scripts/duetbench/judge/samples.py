@@ -43,6 +43,9 @@ DRIFT_RATE: Final = 0.01
 POOLED: Final = 3
 """Fewest duets whose answers together have a p99: the scatter comes from leaving out each."""
 
+_POOLED: Final = tuple(name for name in metrics.TAILS if name.endswith("_p99"))
+"""Tails that duets with too few answers have together."""
+
 _IDLE: Final = frozenset({FlagName.NOBODY_BUSY, FlagName.SMALL_POOL})
 
 _SHARED: Final = DISTURBING - {FlagName.NOT_STEADY, FlagName.ENV_CHANGED}
@@ -156,14 +159,15 @@ class CaseDuets:
     @property
     def lost(self) -> tuple[str, ...]:
         """Metrics, including tails, that too few usable duets have."""
-        # Duets recorded before 2026-11-26 have no import time.
-        names = (*self.leading, *(n for n in self.tails if n in metrics.TAILS or self.count(n)))
+        # Older duets lack some figures, and most servers use no CPU without requests.
+        names = (*self.leading, *(n for n in self.tails if n in _POOLED or self.count(n)))
+        names = tuple(name for name in names if not METRICS[name].least)
         return tuple(n for n in names if n not in self.metrics and not self._unsettled(n))
 
     def count(self, metric: str) -> int:
         """Count the usable duets that have a metric on both sides, or all that share a tail."""
         having = sum(_has(duet, metric) for duet in self.usable)
-        return max(having, self._pooled if metric in metrics.TAILS else 0)
+        return max(having, self._pooled if metric in _POOLED else 0)
 
     @property
     def leak(self) -> str:
@@ -191,10 +195,11 @@ class CaseDuets:
         """Return the log ratios of a metric from the (`first`) usable duets that have it."""
         usable = self.usable[:first]
         having = [duet for duet in usable if _has(duet, metric)]
-        if metric in metrics.TAILS and self._pooled and len(having) < SHARE * len(usable):
+        if metric in _POOLED and self._pooled and len(having) < SHARE * len(usable):
             return pooled_tail(usable)
         figures = np.array([(duet.base[metric], duet.head[metric]) for duet in having])
-        base, head = np.log(figures.reshape(-1, 2).T)
+        least = metrics.row(metric).least
+        base, head = np.log(np.maximum(figures.reshape(-1, 2), least).T)
         return np.asarray(head - base)
 
     def means(self, side: SideName) -> dict[str, float]:
@@ -317,11 +322,15 @@ def without_prevented(duet: Duet) -> Duet:
 
 def shown_by_duets(metric: str) -> bool:
     """Whether a metric is (nearly) the same beside another server, and needs no launch alone."""
-    return metric in {metrics.CPU, *metrics.WITNESSES} or METRICS[metric].unit == "B"
+    names = {metrics.CPU, metrics.CPU_IDLE, *metrics.WITNESSES}
+    return metric in names or METRICS[metric].unit == "B"
 
 
 def _has(duet: Duet, metric: str) -> bool:
-    return 0 < duet.base.get(metric, 0) < math.inf and 0 < duet.head.get(metric, 0) < math.inf
+    values = [duet.metrics(side).get(metric, math.nan) for side in SIDES]
+    if least := metrics.row(metric).least:
+        return max(values) > least and all(map(math.isfinite, values))
+    return all(0 < value < math.inf for value in values)
 
 
 def _overloaded(duet: Duet) -> bool:
@@ -385,6 +394,7 @@ def choose_metrics(
       and throughput follows from that.
     - Starts alone have no load.
     - If the sides' connections differ, or nobody computes (`timed`), latency is judged as well.
+    - CPU without requests is judged if a side needs any, so that it costs other metrics nothing.
     """
     if start:
         return metrics.judged_in({"start", "start alone"}), ()
@@ -396,4 +406,4 @@ def choose_metrics(
         situations |= {"ceiling"}
     situations |= {case.load.times} if timed else set()
     tail: Situation = "response tail" if times == "response" else "service tail"
-    return metrics.judged_in(situations), metrics.judged_in({tail, "start"})
+    return metrics.judged_in(situations), metrics.judged_in({tail, "start", "idle"})

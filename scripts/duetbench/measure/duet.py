@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.core.errors import FlagName
+from duetbench.core.metrics import CPU_IDLE, METRICS
 from duetbench.core.model import Flag, Load
 from duetbench.core.protocol import (
     DUET_QUEUE,
@@ -40,7 +41,7 @@ from duetbench.core.protocol import (
 )
 from duetbench.core.units import utc_now
 from duetbench.host import tree_usage
-from duetbench.measure import launch, verify, warmup
+from duetbench.measure import idle, launch, verify, warmup
 from duetbench.measure.launch import Observation
 from duetbench.measure.oha_results import Rows, longest
 from duetbench.measure.server import Serving
@@ -170,6 +171,7 @@ class SideRun:
     def meet(self) -> None:
         """Wait until all workers serve, and pin the server to its own cores."""
         self.serving.meet()
+        self.serving.open_idle()
         if self.serving.testbed.machine.pinned:
             self.serving.session.move(self.serving.testbed.server_cores(self.serving.case))
 
@@ -250,10 +252,28 @@ class _Duets:
                 stack.callback(self._end, side)
             self._each(lambda side: side.start(aside=side is self.order[1]))
             self._each(SideRun.meet)
+            self._rest()
             while len(results) < number and not (results and self._over):
                 results.append(self._duet(len(results)))
             self._unshare(results)
         return results
+
+    def _rest(self) -> None:
+        """Measure what both servers of a target use without requests.
+
+        If that is next to nothing in a case's first duet, its later ones spend no time on it.
+        """
+        (testbed,) = (side.serving.testbed for side in self.order if side.name == "head")
+        servings = [side.serving for side in self.order]
+        case = servings[0].case.id
+        if not testbed.target or case in testbed.quiet or self._void:
+            return
+        members = [serving.session.members for serving in servings]
+        figures = idle.cpu(*members, wait=servings[0].session.wait)
+        for serving, figure in zip(servings, figures, strict=True):
+            serving.cpu_idle = figure
+        if max(figures) <= METRICS[CPU_IDLE].least:
+            testbed.quiet.add(case)
 
     def _duet(self, number: int) -> _Result:
         """Verify, warm up, measure, verify: each step on both sides."""

@@ -16,7 +16,7 @@ from duetbench.core.model import Case, Flag, Launch, Status
 from duetbench.core.protocol import NO_UNIT, SIZE_REQUESTS, UNIT_REQUESTS
 from duetbench.core.units import utc_now
 from duetbench.host import machine, ports, tree_usage
-from duetbench.measure import oha, oha_results, validity, warmup
+from duetbench.measure import idle, oha, oha_results, validity, warmup
 from duetbench.measure.server import Serving
 from duetbench.measure.testbed import Testbed
 from duetbench.measure.verify import SpotChecks
@@ -42,6 +42,9 @@ def perform(
         with serving.blamed():
             serving.start()
             serving.meet()
+            serving.open_idle()
+            if testbed.target:
+                (serving.cpu_idle,) = idle.cpu(serving.session.members, wait=serving.session.wait)
             serving.verify(repeats=UNIT_REQUESTS)
             metrics = finish(_measure(serving, window))
             serving.stop()  # after a good launch, a bad stop is its failure
@@ -114,7 +117,9 @@ class Observation:
             yield self.generation
 
     def _count_connections(self) -> bool:
-        counts = ports.connections_per_process(self.serving.port, self.serving.session.members())
+        serving = self.serving
+        members, without = serving.session.members(), serving.idle.ports
+        counts = ports.connections_per_process(serving.port, members, without)
         self.connections.update(counts)
         return bool(counts)
 
@@ -191,6 +196,8 @@ def _conclude(
     )
     figures |= {"ready_time": serving.ready_time, "import_time": serving.import_time}
     figures |= {"unit_service": unit, "warm_up": observation.warm_up.seconds}
+    if serving.cpu_idle is not None:
+        figures["cpu_idle"] = serving.cpu_idle
     # Per worker process; unknown if workers share a process.
     pids = {worker.pid for worker in serving.workers}
     alone = observation.connections and len(pids) == len(serving.workers)
@@ -218,6 +225,7 @@ def _conclude(
             pids_before=frozenset(process.stat.pid for process in observation.before.processes),
             pids_after=frozenset(process.stat.pid for process in observation.after.processes),
             connections=counts,
+            idle_lost=serving.idle.lost(),
             steady=observation.warm_up.steady,
             backpressure=serving.server.backpressure(case.workers),
             right_sizes=serving.right_sizes,

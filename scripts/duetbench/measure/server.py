@@ -18,6 +18,7 @@ from duetbench.host.command import AT, last_words, read_log, scrub
 from duetbench.host.process_session import Session, StopReport
 from duetbench.host.tree_usage import TreeSampler
 from duetbench.measure import identity, verify
+from duetbench.measure.idle import IdleConnections
 from duetbench.measure.oha import Client
 from duetbench.measure.testbed import JIT, Testbed, Workspace
 from duetbench.project import service_hints, variable_hints
@@ -38,6 +39,8 @@ class Serving:
         self.workers: tuple[identity.Identity, ...] = ()
         self.ready_time = 0.0  # s from the start until every worker had answered
         self.import_time = 0.0  # core time of a worker, s
+        self.cpu_idle: float | None = None  # core time per second without requests; None: unknown
+        self.idle = IdleConnections()
         self.port = ports.free_port()
         self.workspace = Workspace(testbed, case, self.port, log)
         self.base = f"http://127.0.0.1:{self.port}"
@@ -135,6 +138,7 @@ class Serving:
         server_cores = self.testbed.server_cores(self.case)
         cores = cores or server_cores
         self.workspace.open(server_cores if self.testbed.machine.pinned else None)
+        ports.allow_connections(self.case.load.idle)
         ports.require_free(self.port)
         self._session = Session.start(
             self.testbed.server_argv(self.case, self.port),
@@ -167,6 +171,10 @@ class Serving:
         self.workers = self.identify()
         self.ready_time = time.monotonic() - self.session.started
         self.import_time = fmean(worker.imported for worker in self.workers)
+
+    def open_idle(self) -> None:
+        """Open the load's idle connections, which stay until the server ends; LaunchError."""
+        self.idle.open(self.port, self.case.load.idle)
 
     def identify(self, *, collect: bool = False) -> tuple[identity.Identity, ...]:
         """Ask every worker for its identity, and compare it with the case; see `identity.probe`."""
@@ -312,6 +320,7 @@ class Serving:
     def _end(self, grace: float) -> StopReport | None:
         """End the server, and close its workspace even if that fails."""
         report, self._ending = None, True
+        self.idle.close()
         try:
             if self._session is not None:
                 report = self._session.stop(grace)

@@ -44,6 +44,7 @@ def perform(
         with serving.blamed():
             serving.start()
             serving.meet()
+            serving.open_idle()
             serving.verify(repeats=1)
             tasks = sum(worker.tasks for worker in serving.workers)
             room = ROOM * psutil.virtual_memory().available

@@ -52,6 +52,7 @@ _PREFIX: Final = "duetbench-launch"
 
 _OF_SERVERS: Final = attrgetter(
     *("experiment", "stack", "python", "server", "loop", "workers", "threads", "cores"),
+    *("server_args", "load.idle"),
     *("endpoint.app", "endpoint.interface", "endpoint.factory", "env_names", "before", "after"),
 )
 _IMPORT_SECONDS: Final = 120.0
@@ -102,6 +103,8 @@ class Testbed:
     light: dict[str, int | None] = field(default_factory=dict, compare=False)
     """Connections that leave cores idle, by case that waits (None: it computes): the first duet
     chooses them for all."""
+    quiet: set[str] = field(default_factory=set, compare=False)
+    """Cases whose servers use next to no CPU without requests, by their first duet."""
     preparations: dict[tuple[str, ...], float] = field(default_factory=dict, compare=False)
     """Seconds that the latest preparation of a launch took, by its commands `before`."""
 
@@ -168,8 +171,11 @@ class Testbed:
         wrapper = {"app": f"{entry.__name__.rpartition('.')[2]}:app", "factory": False}
         wrapped = case.model_copy(update={"endpoint": case.endpoint.model_copy(update=wrapper)})
         python = self.pythons[case.stack, case.python]
-        arguments = server.arguments(wrapped, port)
-        return [str(python), "-m", server.module or server.name, *server.settings, *arguments]
+        # The last option wins. A file of settings is ours, which reads the user's.
+        return [
+            *(str(python), "-m", server.module or server.name),
+            *(*server.arguments(wrapped, port), *case.server_args, *server.settings),
+        ]
 
     def commands(self, case: Case) -> Commands:
         """The case's command lines for people: the bare application, without our module.
@@ -183,6 +189,7 @@ class Testbed:
         variables = {"PYTHONPATH": ":".join(search), **self._switches(case)}
         variables |= _variables(case, names)
         arguments = [a.replace(str(port), "$PORT") for a in server.arguments(case, port)]
+        arguments += case.server_args
         clients, base = self.client_cores(case), "http://127.0.0.1:$PORT"
         client = load.Client(Path("oha"), case.load, base, _fill_in(case.endpoint, names), clients)
         generator = load.command(client, inline=True)

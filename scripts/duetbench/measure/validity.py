@@ -96,6 +96,7 @@ class Facts:
     pids_before: frozenset[int] = frozenset()
     pids_after: frozenset[int] = frozenset()
     connections: tuple[int, ...] = ()  # per worker process, under load
+    idle_lost: int = 0  # idle connections that the server closed
     steady: bool = True
     backpressure: int | None = None  # connections that the server accepts at once
     right_sizes: frozenset[int] = frozenset()  # bytes of the bodies that passed verification
@@ -364,6 +365,12 @@ def _connections(facts: Facts) -> Iterator[Flag]:
             FlagName.CONNECTIONS_REOPENED,
             f"expected {facts.case.load.connections} connections kept alive, found "
             f"{reopened:.0f} more opened for {requests:.0f} requests; what closes them?",
+        )
+    if facts.idle_lost:
+        yield _flag(
+            FlagName.IDLE_CLOSED,
+            f"expected {facts.case.load.idle} idle connections, but the server closed "
+            f"{facts.idle_lost} of them; a longer keep-alive time-out (--server-arg) keeps them",
         )
     counts = facts.connections
     share = max(counts) / sum(counts) if any(counts) else 0.0

@@ -29,6 +29,16 @@ def _loop(case: Case) -> frozenset[str]:
     return frozenset({case.loop} - {"asyncio", "none"})
 
 
+_FIXED: Final = frozenset(
+    {
+        *("--host", "--port", "--fd", "--uds", "--bind", "-b", "--workers", "-w", "--loop"),
+        *("--factory", "--app-dir", "--reload", "--"),
+    }
+)
+"""Options of servers that no argument may set: duetbench needs this address, application and
+number of workers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """How one server is driven.
@@ -36,6 +46,7 @@ class Server:
     Attributes:
         name: As declarations spell it; also the distribution whose version is checked against the
             lock.
+        fixed: Further options that no argument of a user may set, since duetbench depends on them.
         module: The module that `python -m` runs, if it has another name.
         interfaces: Application interfaces that it serves.
         loops: Event loops that it can be pinned to (WSGI servers take `none`).
@@ -64,12 +75,15 @@ class Server:
     uneven: float = 1.0
     shown: tuple[str, ...] = ()
     module: str = ""
+    fixed: frozenset[str] = frozenset()
 
 
 def _granian(case: Case, port: int) -> list[str]:
+    # Each worker may get all connections that idle.
+    backlog = GRANIAN_BACKLOG + case.load.idle * case.workers
     options = (
         f"--interface {case.endpoint.interface} --host 127.0.0.1 --port {port} --http 1 --no-ws "
-        f"--workers {case.workers} --backlog {GRANIAN_BACKLOG} --loop {case.loop}"
+        f"--workers {case.workers} --backlog {backlog} --loop {case.loop}"
     )
     if case.threads is not None:
         options += f" --blocking-threads {case.threads}"
@@ -122,10 +136,18 @@ def _gunicorn(case: Case, port: int) -> list[str]:
     # No master that kills a busy worker, and none that waits for longer than we do.
     options = (
         f"--bind 127.0.0.1:{port} --workers {case.workers} --worker-class {kind} "
-        f"--worker-connections {GUNICORN_CONNECTIONS} --keep-alive {KEEP_ALIVE} "
+        f"--worker-connections {GUNICORN_CONNECTIONS + case.load.idle} --keep-alive {KEEP_ALIVE} "
         "--timeout 0 --graceful-timeout 5"
     )
     return [*options.split(), _called(case)]
+
+
+_GUNICORN: Final = frozenset(
+    {
+        *("--worker-class", "-k", "--threads", "--worker-connections", "--daemon", "-D", "--chdir"),
+        *("--paste", "--paster"),
+    }
+)
 
 
 SERVERS: Final[dict[str, Server]] = {
@@ -138,6 +160,9 @@ SERVERS: Final[dict[str, Server]] = {
             arguments=_granian,
             backpressure=lambda workers: GRANIAN_BACKLOG // workers * workers,
             worker_kind=lambda free_threaded: "thread" if free_threaded else "process",
+            fixed=frozenset(
+                {"--interface", "--http", "--backlog", "--blocking-threads", "--working-dir"}
+            ),
         ),
         Server(
             name="uvicorn",
@@ -145,6 +170,7 @@ SERVERS: Final[dict[str, Server]] = {
             loops=frozenset({"asyncio", "uvloop", "zuvloop"}),
             arguments=_uvicorn,
             exit_codes=frozenset({0, -15, 143}),
+            fixed=frozenset({"--interface"}),
             loads=lambda case: _loop(case) | {"httptools"},
             uneven=1.25,
             shown=("httptools", "uvloop", "zuvloop"),
@@ -155,6 +181,7 @@ SERVERS: Final[dict[str, Server]] = {
             loops=frozenset({"asyncio", "uvloop"}),
             arguments=_hypercorn,
             settings=("--config", "python:duetbench_hypercorn"),
+            fixed=frozenset({"--config", "-c", "--worker-class", "-k", "--insecure-bind"}),
             shown=("h11", "uvloop"),
         ),
         Server(
@@ -163,6 +190,7 @@ SERVERS: Final[dict[str, Server]] = {
             loops=frozenset({"asyncio", "uvloop", GEVENT}),
             arguments=_gunicorn,
             settings=("--config", "python:duetbench_gunicorn"),
+            fixed=_GUNICORN,
             backpressure=lambda workers: GUNICORN_CONNECTIONS * workers,
             loads=_beside_gunicorn,
         ),
@@ -173,6 +201,7 @@ SERVERS: Final[dict[str, Server]] = {
             loops=frozenset({"asyncio", "uvloop"}),
             arguments=_gunicorn,
             settings=("--config", "python:duetbench_gunicorn"),
+            fixed=_GUNICORN,
             loads=lambda case: _loop(case) | {"gunicorn", "uvicorn", "httptools"},
             uneven=1.25,
             shown=("gunicorn",),
@@ -189,6 +218,15 @@ def blocks(interface: Interface, loop: str) -> bool:
     return interface == "wsgi" and loop != GEVENT
 
 
+def _is_fixed(word: str, server: Server) -> bool:
+    """Whether an argument sets an option that is fixed, perhaps by the beginning of its name."""
+    name, fixed = word.partition("=")[0], _FIXED | server.fixed
+    if not name.startswith("--"):
+        return name[:2] in fixed  # -b127.0.0.1:80
+    abbreviated = server.module or server.name in {"gunicorn", "hypercorn"}  # by argparse
+    return any(name == option or (abbreviated and option.startswith(name)) for option in fixed)
+
+
 def misfit(case: Case) -> tuple[str, object, str] | None:
     """What of a case its server does not do: key, found and allowed; None: it does all."""
     server, app, speaks = SERVERS[case.server], case.endpoint.app, case.endpoint.interface
@@ -202,11 +240,14 @@ def misfit(case: Case) -> tuple[str, object, str] | None:
     if gevent:
         blocking = "no threads with gevent, whose workers use greenlets"
     threads, connections = case.threads or "nothing", case.load.connections
+    argument = next((word for word in case.server_args if _is_fixed(word, server)), "")
+    others = "other arguments: duetbench sets this one, or depends on it"
     checks = (
         ("server", case.server, speaks in server.interfaces, fit),
         ("loop", case.loop, case.loop in server.loops, f"one of {case.server}'s: {loops}"),
         ("loop", case.loop, not gevent or (speaks == "wsgi" and not free), greenlets),
         ("threads", threads, (case.threads is not None) == blocks(speaks, case.loop), blocking),
         ("connections", connections, limit is None or connections <= limit, most),
+        ("server-arg", argument, not argument, others),
     )
     return next(((key, found, allowed) for key, found, fits, allowed in checks if not fits), None)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, get_args, get_origin
 from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
 
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Frozen, Interface
+from duetbench.core.model import MOST_IDLE, Frozen, Interface
 from duetbench.core.units import read_time
 from duetbench.project.pyproject import FILE, read_table
 from duetbench.project.schema import (
@@ -61,6 +61,8 @@ class CommandOption:
         help: Default: the key's description.
         by_side: Whether `compare` takes two values, of base and of head. The field of that name, of
             a case or of its load, has the side's value.
+        of_side: Help of the options `--base-NAME` and `--head-NAME`, with `{}` for the side; empty:
+            there are none.
         private: Whether it reads a private file, or runs a command.
         safe: Whole values that may be copied from an untrusted report; None: none may.
         key: The key, as `Target` completes it.
@@ -72,6 +74,7 @@ class CommandOption:
     name: str = ""
     help: str = ""
     by_side: bool = False
+    of_side: str = ""
     private: bool = False
     safe: re.Pattern[str] | None = None
     key: str = ""
@@ -138,15 +141,34 @@ class Target(Frozen):
     loop: Annotated[Text, CommandOption(choices=LOOPS, by_side=True, safe=WORD)] = Field(
         "asyncio", description="Event loop (asyncio)."
     )
+    server_args: Annotated[
+        Several,
+        CommandOption(
+            "ARGUMENT",
+            of_side="An argument of {}'s server, after those of --server-arg. Repeatable.",
+            safe=re.compile(r"--[a-z][a-z0-9-]{0,59}(=\w[\w.:+-]{0,199})?", re.ASCII),
+        ),
+    ] = Field(
+        (),
+        alias="server-arg",
+        description="Argument of the server, e.g. --server-arg=--no-access-log. Repeatable.",
+    )
     connections: Annotated[int, CommandOption("N", by_side=True, safe=WORD)] = Field(
         64, gt=0, description="Connections that send without pause (64)."
+    )
+    idle: Annotated[int, CommandOption("N", safe=WORD)] = Field(
+        0, ge=0, le=MOST_IDLE, description="Further connections that stay open and idle (0)."
     )
     rate: Annotated[float | None, CommandOption("NUMBER", safe=WORD)] = Field(
         None, gt=0, description="Requests per second; default: as fast as connections allow."
     )
     env: Annotated[
         dict[EnvName, str],
-        CommandOption("NAME[=VALUE]", safe=re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")),
+        CommandOption(
+            "NAME[=VALUE]",
+            of_side="A variable of {}'s servers, which reports show. Repeatable.",
+            safe=re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}"),
+        ),
     ] = Field(
         {},
         description="Variable of the server; its value is never recorded. {tmp} is a fresh folder "

@@ -16,6 +16,7 @@ from duetbench.core.model import (
     LoadModel,
     Profile,
 )
+from duetbench.host.ports import most_connections
 from duetbench.project import request_lines
 from duetbench.project.pyproject import project_name
 from duetbench.project.servers import blocks, misfit
@@ -47,6 +48,7 @@ def cases(
     Raises UsageError for an invalid request, or if the server cannot serve it.
     """
     rate = "" if target.rate is None else f"-r{target.rate:g}"
+    rate += f"-i{target.idle}" if target.idle else ""
     name = project_name(folder)
     endpoints = _endpoints(target, folder, interface)
     by_profile = {
@@ -65,6 +67,7 @@ def cases(
                     model=LoadModel.CLOSED if target.rate is None else LoadModel.PACED,
                     connections=target.connections,
                     rate=target.rate,
+                    idle=target.idle,
                     duration=seconds,
                     timeout=_TIMEOUT_S,
                 ),
@@ -73,6 +76,7 @@ def cases(
                 env_names=tuple(sorted(target.env)),
                 before=target.before,
                 after=target.after,
+                server_args=target.server_args,
                 ready_timeout=target.ready_timeout,
             )
             for endpoint in endpoints
@@ -80,6 +84,11 @@ def cases(
         )
         for profile, seconds in _SECONDS.items()
     }
+    if target.idle > (most := most_connections()):
+        raise UsageError(
+            f"--idle {target.idle}: expected at most {most}, as a process may open few files here; "
+            "see ulimit -Hn"
+        )
     if fault := misfit(by_profile["quick"][0]):
         key, actual, allowed = fault
         raise UsageError(f"--{key} {actual}: expected {allowed}")

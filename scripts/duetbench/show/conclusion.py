@@ -127,7 +127,7 @@ class ViewRow:
     def explained(self) -> bool:
         """Whether counts of a request's instructions may say which code it is."""
         row = row_of(self.metric)
-        return bool(self.metric) and row.unit != "B" and row.concern != "start"
+        return bool(self.metric) and row.unit != "B" and row.concern not in {"start", "idle"}
 
     def surely_small(self, size: float) -> bool:
         """Whether its whole interval is within a relative size."""
@@ -221,8 +221,9 @@ def _judgements(case: CaseComparison) -> tuple[Judgement, ...]:
 
 
 def _awaited(judgement: Judgement, comparison: Comparison) -> bool:
-    imports = row_of(judgement.metric).concern == "start" and not comparison.start
-    return judgement.metric not in TAILS and not imports
+    concern = row_of(judgement.metric).concern
+    imports = concern == "start" and not comparison.start
+    return judgement.metric not in TAILS and concern != "idle" and not imports
 
 
 def case_titles(comparison: Comparison) -> dict[str, str]:

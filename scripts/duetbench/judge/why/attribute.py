@@ -494,8 +494,9 @@ def _executes(metric: str, comparison: Comparison | None = None) -> bool:
 
     Those of a request say nothing about a start.
     """
-    starts = metric in METRICS and METRICS[metric].concern == "start"
-    fits = not starts or (comparison is not None and comparison.start)
+    concern = METRICS[metric].concern if metric in METRICS else None
+    fits = concern != "start" or (comparison is not None and comparison.start)
+    fits = fits and concern != "idle"
     return metric not in METRICS or (METRICS[metric].unit != "B" and fits)
 
 

@@ -1,0 +1,184 @@
+"""How servers are served, and what they do beside requests: one side is other than the other."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from bench import Bench
+from duetbench.core.metrics import CPU, CPU_IDLE
+from duetbench.core.model import Run
+from duetbench.store import files
+from duetbench.store.comparison import Comparison, SideName
+from repos import work_in
+
+APP: Final = """\
+import asyncio, itertools, os, threading, time
+
+NUMBERS = itertools.count()
+NEED = int(os.environ.get("NEED", "0"))
+
+
+def is_socket(fd):
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}").startswith("socket:")
+    except OSError:
+        return False
+
+
+def spin():
+    while True:
+        end = time.thread_time() + 0.003
+        while time.thread_time() < end:
+            pass
+        time.sleep(0.007)
+
+
+if "SPIN" in os.environ:
+    threading.Thread(target=spin, daemon=True).start()
+
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        while (await receive())["type"] != "lifespan.shutdown":
+            await send({"type": "lifespan.startup.complete"})
+        await send({"type": "lifespan.shutdown.complete"})
+        return
+    sockets = sum(1 for fd in os.listdir("/proc/self/fd") if is_socket(fd)) if NEED else 0
+    status = 200 if sockets >= NEED else 500
+    if "SLEEP" in os.environ and next(NUMBERS) % 5 == 0:
+        await asyncio.sleep(float(os.environ["SLEEP"]))
+    headers = [(b"content-type", b"text/plain"), (b"content-length", b"5")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"right"})
+"""
+"""By its variables a thread computes while no request comes, one of five requests takes longer, and
+an answer is right only while so many sockets are open."""
+
+PROJECT: Final = """\
+[project]
+name = "bare"
+version = "0"
+requires-python = ">=3.11"
+dependencies = ["granian", "uvicorn", "httptools"]
+[tool.duetbench]
+app = "bare:app"
+"""
+
+
+@pytest.fixture(autouse=True)
+def bare(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
+    assert bench.folder == tmp_path
+    project = {"bare.py": APP, "pyproject.toml": PROJECT, ".python-version": "3.14\n"}
+    return work_in(tmp_path / "bare", project, monkeypatch)
+
+
+def compared(bench: Bench, *words: str) -> Comparison:
+    out = bench.folder / "found.json"
+    done = bench("compare", *words, "--budget", "7s", "--all", "--output", out)
+    assert (done.code in {0, 3}, done.err) == (True, ""), done
+    return files.read(Comparison, out)
+
+
+def measured(bench: Bench, *words: str) -> dict[str, float]:
+    """The figures of one launch."""
+    out = bench.folder / "run.json"
+    done = bench("run", *words, "--output", out)
+    assert done.code == 0, done
+    (result,) = files.read(Run, out).results
+    return result.launches[0].metrics
+
+
+def ratios(found: Comparison, metric: str, side: SideName) -> list[float]:
+    """The figure of a side over that of the other, in each duet."""
+    pairs = [(duet.base[metric], duet.head[metric]) for duet in found.cases[0].duets if duet.base]
+    assert pairs, found.cases[0]
+    return [
+        head / max(base, 1e-9) if side == "head" else base / max(head, 1e-9) for base, head in pairs
+    ]
+
+
+EITHER = pytest.mark.parametrize(("server", "side"), [("uvicorn", "base"), ("granian", "head")])
+EACH = pytest.mark.parametrize("server", ["uvicorn", "granian"])
+
+
+@pytest.mark.real
+@EITHER
+def test_a_thread_that_computes_while_idle_is_cpu_without_requests(
+    bench: Bench, server: str, side: SideName
+) -> None:
+    """By 0.3 of a core, beside next to nothing."""
+    found = compared(bench, "--server", server, f"--{side}-env=SPIN=1")
+    assert min(ratios(found, CPU_IDLE, side)) > 5
+
+
+@pytest.mark.real
+@EACH
+def test_a_request_that_is_slow_once_in_five_moves_the_slower_half(
+    bench: Bench, server: str
+) -> None:
+    """By two fifths of 0.2 s, which is more than any queue; the median answer is a fast one."""
+    words = ("--server", server, "--connections", "4", "--launches", "1")
+    fast, slow = (measured(bench, *words, *env) for env in ((), ("--env", "SLEEP=0.2")))
+    assert slow["response_slow_half"] > 5 * fast["response_slow_half"]
+    assert slow["response_slow_half"] > 3 * slow["response_p50"]
+
+
+@pytest.mark.real
+@EITHER
+def test_an_argument_of_one_side_reaches_its_server_alone(
+    bench: Bench, server: str, side: SideName
+) -> None:
+    """A line in its log for each request costs CPU."""
+    found = compared(bench, "--server", server, f"--{side}-server-arg=--access-log")
+    assert min(ratios(found, CPU, side)) > 1.1
+    labels = {"base": found.base.label, "head": found.head.label}
+    assert labels[side] == "--access-log"
+    assert "no --access-log" in labels.values()
+    assert found.cases[0].case.server_args == (("--access-log",) if side == "head" else ())
+    assert f"compare --{side}-server-arg --access-log --profile" in found.reproduce[0]
+
+
+@pytest.mark.real
+@EACH
+def test_an_argument_that_the_server_refuses_is_told_in_its_words(
+    bench: Bench, server: str
+) -> None:
+    done = bench("run", "--server", server, "--server-arg=--nonsense", "--launches", "1")
+    assert (done.code, "No such option" in done.out, "--nonsense" in done.out) == (3, True, True)
+    done = bench("run", "--server", server, "--server-arg=--port=1")
+    assert done.code == 2
+    assert "--server-arg --port=1: expected other arguments" in done.err
+
+
+@pytest.mark.real
+@EACH
+def test_idle_connections_stay_open_beside_the_load(bench: Bench, server: str) -> None:
+    """Forty are more than eight of the load and what a server opens itself."""
+    words = ("run", "--server", server, "--connections", "8", "--launches", "1", "--env", "NEED=40")
+    out = bench.folder / "run.json"
+    done = bench(*words, "--idle", "40", "--output", out)
+    assert done.code == 0, done
+    (result,) = files.read(Run, out).results
+    (launch,) = result.launches
+    assert not {"idle_closed", "connections_reopened"} & {flag.name for flag in launch.flags}
+    assert (result.case.load.idle, result.case.id) == (40, "bare/get/py3.14/c8-i40")
+    assert bench(*words).code == 3
+
+
+@pytest.mark.real
+def test_idle_connections_that_the_server_closes_are_missed(bench: Bench) -> None:
+    out = bench.folder / "run.json"
+    bench(
+        "run", "--server", "uvicorn", "--server-arg=--timeout-keep-alive=1", "--idle", "9",
+        "--launches", "1", "--output", out,
+    )  # fmt: skip
+    (result,) = files.read(Run, out).results
+    flags = {str(flag.name): flag.detail for launch in result.launches for flag in launch.flags}
+    assert flags["idle_closed"].startswith("expected 9 idle connections, but the server closed 9")
+
+
+def test_more_idle_connections_than_files_are_refused(bench: Bench) -> None:
+    for number, allowed in ((10_001, "less than or equal to 10000"), (-1, "greater than or equal")):
+        done = bench("run", f"--idle={number}")
+        assert (done.code, allowed in done.err) == (2, True), done
