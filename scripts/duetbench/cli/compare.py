@@ -149,6 +149,7 @@ def compare_command(
     from duetbench.judge.comparison import Contrast, Extent, compare, require_code
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.session import InterruptedComparison
+    from duetbench.show import effects
     from duetbench.show.comparison_text import as_markdown
     from duetbench.show.conclusion import exit_code
 
@@ -212,6 +213,7 @@ def compare_command(
                 reporter,
                 words=words,
                 notes=left_out(options),
+                first=lambda case, seen: reporter.say(effects.first(case, seen)),
                 announce=partial(announce, reporter),
                 then=explain,
             )
