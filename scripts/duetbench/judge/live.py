@@ -34,7 +34,7 @@ PATHS: Final = 5
 """Most paths that the record names."""
 
 _SERVERS: Final = 3  # more would take too long
-_REACHING: Final = 15.0  # s for the requests to all paths, mostly for imports
+_REACHING: Final = 30.0  # s for the requests to all paths, mostly for imports
 _OLDER: Final = ("3.10.", "3.11.")  # versions whose processes record nothing
 
 
