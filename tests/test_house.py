@@ -21,7 +21,7 @@ _MODULES: Final = sorted(
 )
 
 STATEMENTS: Final = {
-    "scripts/duetbench": 21_750,
+    "scripts/duetbench": 22_250,
     "scripts/observatory": 6_750,
     "benchmarks": 800,
     "tests": 21_000,
@@ -30,8 +30,8 @@ STATEMENTS: Final = {
 raises it by 250, in a commit of its own."""
 PAGES: Final = 3_150
 """Upper bound of lines of the pages' scripts, styles and templates."""
-MODULES: Final = {"duetbench": 175, "observatory": 68}
-REACH: Final = {"run": (74, 9_250), "compare": (132, 17_750)}
+MODULES: Final = {"duetbench": 179, "observatory": 68}
+REACH: Final = {"run": (74, 9_250), "compare": (136, 18_000)}
 """Modules and statements that a verb's module imports, directly or not."""
 CHAIN: Final = 17
 """Modules in the longest chain of imports."""

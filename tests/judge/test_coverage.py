@@ -66,6 +66,7 @@ def test_functions_differ_by_what_they_execute(
 
 
 NONE = "3 functions differ, and these requests enter none of them (slow in shop.py)"
+NOWHERE = "neither these requests nor their servers enter any of them"
 COVERED = Coverage(
     differ=3, entered=0, cases={"x/a/py3.14": 0}, missed=("slow in shop.py",), alone=True
 )
@@ -80,6 +81,13 @@ COVERED = Coverage(
          f"{NONE}; code outside functions differs in 1 file"),
         (COVERED.model_copy(update={"differ": 1, "entered": 1}),
          "1 function differs, and these requests enter 1 of them"),
+        # What a server runs beside requests is measured with them.
+        (COVERED.model_copy(update={"server": ("slow, shop.py:4",)}),
+         "3 functions differ; run by the server, not in a request: slow, shop.py:4"),
+        (COVERED.model_copy(update={"idle": True, "paths": ("GET /a", "GET /b")}),
+         NONE.replace("these requests enter none of them", NOWHERE) + "; GET /a, GET /b would"),
+        (COVERED.model_copy(update={"doubt": "it failed"}),
+         f"{NONE}: 'no change' proves nothing about them; perhaps the server does: it failed"),
         (COVERED.model_copy(update={"differ": 0, "outside": 2}),
          "No function differs; code outside functions differs in 2 files"),
     ],
@@ -87,6 +95,6 @@ COVERED = Coverage(
 def test_the_verdict_stands_below_what_the_requests_enter(covered: Coverage, sentence: str) -> None:
     view = make_view(comparison_of(judged_case("x/a/py3.14", SAME), coverage=covered))
     assert sentence in view.answer.causes
-    unproven = f", but {sentence}" if covered.differ and not covered.entered else ""
+    unproven = f", but {sentence}" if covered.unproven else ""
     seen = "" if unproven else ", 0.81 % of CPU per request would have been seen"
     assert view.headline == f"= no change: x/a/py3.14{seen}{unproven}"

@@ -80,7 +80,10 @@ def compare_command(
         str | None, budget_option("Stop after this time", "Default: when all is decided.")
     ] = None,
     everything: Annotated[
-        bool, Option("--all", help="Also measure cases that the change cannot affect.")
+        bool,
+        Option(
+            "--all", help="Also measure cases that the change cannot affect, or that do not run it."
+        ),
     ] = False,
     start: Annotated[
         bool, Option("--start", help="Compare how long the servers take to start, without load.")

@@ -41,6 +41,12 @@ from duetbench.store.comparison import Comparison
 
 DEFAULT_SEED: Final = 1
 
+IDLE: Final = (
+    "Nothing to judge: nothing that changed runs, so there is nothing to measure "
+    "(--all measures anyway)"
+)
+"""The answer where neither requests nor servers run what differs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
@@ -218,15 +224,22 @@ def _question(project: Project, both: Sides, extent: Extent, first: effects.Earl
     if extent.effects_only:
         return Question(touched, seen=seen, effects_only=True)
     executed = (pair.sides for pair in touched.pairs if not pair.executes_alike)
+    jobs = counted.jobs(executed, both.head.subject.units)
+    same = not jobs and all(found.same for found in seen.effects.values())
+    covered = coverage.find(touched, diff, seen.entered, everything=extent.everything or not same)
+    if covered and covered.idle:
+        untouched = touched.untouched + len(touched.pairs)
+        touched = replace(touched, pairs=(), untouched=untouched, empty_reason=IDLE)
+        return Question(touched, coverage=covered)
     return Question(
         touched,
-        counted.jobs(executed, both.head.subject.units),
+        jobs,
         extent.seconds,
         extent.seed,
         material,
         counts_only=extent.counts_only,
         limits=declared.limits,
         lanes=topology.here(),
-        coverage=coverage.find(touched, diff, seen.entered),
+        coverage=covered,
         seen=seen,
     )

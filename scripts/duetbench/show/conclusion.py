@@ -350,9 +350,17 @@ def covers(coverage: Coverage) -> str:
     differ = f"{formats.quantity(coverage.differ, 'function')} {verb}"
     if coverage.entered:
         return f"{differ}, and these requests enter {coverage.entered} of them{outside}"
+    if coverage.server:
+        run = some(coverage.server, _LABELS)
+        return f"{differ}; run by the server, not in a request: {run}"
     missed = some(coverage.missed, _LABELS)
     proof = ": 'no change' proves nothing about them" if coverage.alone else ""
-    return f"{differ}, and these requests enter none of them ({missed}){proof}{outside}"
+    who = "these requests enter none of them"
+    if coverage.idle:
+        who, proof = "neither these requests nor their servers enter any of them", ""
+    doubt = f"; perhaps the server does: {coverage.doubt}" if coverage.doubt else ""
+    reach = f"; {some(coverage.paths, _LABELS)} would" if coverage.paths else ""
+    return f"{differ}, and {who} ({missed}){proof}{doubt}{reach}{outside}"
 
 
 def disagreements(comparison: Comparison) -> Iterator[tuple[bool, str, str]]:

@@ -330,7 +330,7 @@ def _same(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[_Part]:
 def _unproven(comparison: Comparison) -> str:
     """Say that the requests run nothing of what differs."""
     covered = comparison.coverage
-    return f", but {covers(covered)}" if covered and covered.differ and not covered.entered else ""
+    return f", but {covers(covered)}" if covered and covered.unproven else ""
 
 
 def would_have_been_seen(rows: Sequence[ViewRow]) -> str:

@@ -397,6 +397,23 @@ class Coverage(Frozen):
         description="Files whose code outside functions differs.",
     )
     alone: bool = Field(default=False, description="Whether nothing else differs.")
+    server: tuple[str, ...] = Field(
+        default=(),
+        description="Some that no request enters, but a server under its load: from threads, tasks "
+        "or hooks of the application.",
+    )
+    idle: bool = Field(
+        default=False, description="Whether nothing that differs runs, so nothing was measured."
+    )
+    doubt: str = Field(default="", description="Why it is not sure that no server runs them.")
+    paths: tuple[str, ...] = Field(
+        default=(), description="Some requests that enter functions that differ: `GET /sync`."
+    )
+
+    @property
+    def unproven(self) -> bool:
+        """Whether 'no change' says nothing about the functions that differ."""
+        return bool(self.differ and not self.entered and not self.server)
 
 
 class Comparison(Artefact):

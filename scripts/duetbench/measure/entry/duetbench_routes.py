@@ -1,9 +1,10 @@
-"""The paths that an application answers to GET without parameters, as its framework lists them.
+"""The paths that an application answers to GET, as its framework lists them.
 
 Standard library only: of a framework it uses what the application has imported.
 """
 
 import importlib
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -12,13 +13,20 @@ _INNER = ("__self__", "app", "application", "wsgi_app", "asgi_app", "other_asgi_
 """Attributes in which middleware, or a bound `app.wsgi_app`, keeps the application."""
 
 _DEEPEST = 9
+_PARAMETER = re.compile(r"\{[^{}]*\}|(?<!\?P)<[^<>]*>")
 _PARAMETERS = frozenset("{}<>()[]*?:\\|+ ")
 
 
-def routes(application: Any) -> list[str]:
-    """Return the paths, each once, in the framework's order; empty if it cannot be asked."""
+def routes(application: Any, value: str = "") -> list[str]:
+    """Return the paths, each once, in the framework's order; empty if it cannot be asked.
+
+    Those with parameters are left out, unless all get the same value.
+    """
     for _ in range(_DEEPEST):
-        if paths := dict.fromkeys(_listed(application)):
+        listed = _listed(application)
+        if value:
+            listed = (_PARAMETER.sub(value, path) for path in listed)
+        if paths := dict.fromkeys(listed):
             return [path for path in paths if not _PARAMETERS & set(path)]
         inner = (getattr(application, name, None) for name in _INNER)
         of_channels = getattr(application, "application_mapping", {}).get("http")

@@ -14,6 +14,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,11 +87,14 @@ def prepare(target: str) -> Unit:
     raise ValueError(f"expected request/…, unit/…, served/… or import, found {target}")
 
 
-def open_served(*, check: bool) -> tuple[Callable[[], Answer], tuple[str, ...]]:
+def open_served(
+    *, check: bool, find: Callable[[Any], tuple[str, ...]] = lambda _: ()
+) -> tuple[Callable[[], Answer], tuple[str, ...]]:
     """Import the application that the environment names, in its folder.
 
-    Returns what sends one request after the other, and their paths. With `check`, each path is
-    requested once before; raises UnfitError if a status is wrong.
+    Returns what sends one request after the other, and their paths: those of the request, or GET of
+    those that `find` finds in the application. With `check`, each path is requested once before;
+    raises UnfitError if a status is wrong.
     """
     from duetbench.measure.inside import checkout, drivers  # noqa: PLC0415 - only here
 
@@ -105,6 +109,8 @@ def open_served(*, check: bool) -> tuple[Callable[[], Answer], tuple[str, ...]]:
     import duetbench_entry as entry  # type: ignore[import-not-found]  # noqa: PLC0415
 
     app = entry.application
+    if found := find(app):
+        ask = replace(ask, method="GET", path=found[0], paths=found[1:], body=b"")
     request: Callable[[], Answer]
     if os.environ[entry.INTERFACE] == "asgi":
         request = drivers.asgi(app, ask, lifespan=True)
@@ -112,8 +118,8 @@ def open_served(*, check: bool) -> tuple[Callable[[], Answer], tuple[str, ...]]:
         request = drivers.wsgi(app, ask)
     paths = (ask.path, *ask.paths)
     for path in paths if check else ():
-        if (found := request()[0]) != status:
-            raise UnfitError(f"{ask.method} {path}: expected status {status}, found {found}")
+        if (given := request()[0]) != status:
+            raise UnfitError(f"{ask.method} {path}: expected status {status}, found {given}")
     return request, paths
 
 

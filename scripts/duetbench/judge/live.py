@@ -1,0 +1,121 @@
+"""Finds what runs beside the requests of cases: in their servers, and by other paths.
+
+Nothing here is measured. Each server runs once, under its load, while every Python process of it
+records the functions that it enters.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from collections.abc import Set as AbstractSet
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+from uuid import uuid4
+
+from duetbench.core.errors import CountError, FlagName, LaunchError
+from duetbench.core.text import short
+from duetbench.host.command import reason, scrub
+from duetbench.judge import counted
+from duetbench.judge.pairs import Pair
+from duetbench.measure import warmup
+from duetbench.measure.effects import reach
+from duetbench.measure.effects.observation import Name, relative
+from duetbench.measure.entered import sitecustomize
+from duetbench.measure.instructions import profiling
+from duetbench.measure.server import Serving
+from duetbench.measure.testbed import SideCase, server_of
+
+SECONDS: Final = 2.0
+"""Load of each server, s."""
+
+PATHS: Final = 5
+"""Most paths that the record names."""
+
+_SERVERS: Final = 3  # more would take too long
+_REACHING: Final = 30.0  # s for the requests to all paths, mostly for imports
+_OLDER: Final = ("3.10.", "3.11.")  # versions whose processes record nothing
+
+
+def entered(pairs: Sequence[Pair]) -> frozenset[Name] | str:
+    """Load each server of both sides once; the functions that its processes enter from its start.
+
+    Returns instead why they are not known.
+    """
+    groups: dict[Hashable, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        groups[tuple(server_of(part.case) for part in pair.sides)].append(pair)
+        for part in pair.sides:
+            if part.testbed.interpreters[part.case.python].version.startswith(_OLDER):
+                return "servers are observed from Python 3.12 on"
+    if len(groups) > _SERVERS:
+        return f"{len(groups)} servers are too many to observe"
+    names: frozenset[Name] = frozenset()
+    with ThreadPoolExecutor(2) as pool:  # each thread waits for its own server
+        for group in groups.values():
+            sides = zip(*(pair.sides for pair in group), strict=True)
+            try:
+                names = names.union(*pool.map(_serve, sides))
+            except LaunchError as error:
+                return short(scrub(reason(error.detail)))
+    return names
+
+
+def _serve(side: Sequence[SideCase]) -> set[Name]:
+    """Start and load the server of one side's cases; LaunchError also if a process is not seen."""
+    case, testbed = side[0].case, side[0].testbed
+    log = testbed.logs / f"live-{uuid4().hex}.log"
+    with TemporaryDirectory(prefix="duetbench-entered-") as folder:
+        search = str(Path(sitecustomize.__file__).parent), case.env.get("PYTHONPATH")
+        env = {sitecustomize.FOLDER: folder, "PYTHONPATH": os.pathsep.join(filter(None, search))}
+        watched = case.model_copy(update={"env": {**case.env, **env}})
+        serving = Serving(watched, testbed, log)
+        try:
+            serving.start()
+            serving.meet()
+            for part in side:
+                serving.take(part.case)
+                serving.verify(repeats=1)
+                wave = warmup.wave_size(part.case) if serving.slow else 0
+                with warmup.Burst(
+                    serving.client, seconds=SECONDS / len(side), requests=wave
+                ) as burst:
+                    burst.collect()
+            known = {int(file.name) for file in Path(folder).iterdir()}
+            if unseen := [m.pid for m in serving.session.members() if m.pid not in known]:
+                detail = f"{len(unseen)} processes of the server do not say what they run"
+                raise LaunchError(FlagName.NOT_READY, detail)
+            serving.stop()
+        finally:
+            serving.abandon()
+        log.unlink(missing_ok=True)
+        root = serving.workspace.folder if testbed.target else testbed.apps.parent
+        lines = [
+            line.split("\t")
+            for file in Path(folder).iterdir()
+            for line in file.read_text("utf-8", "surrogateescape").splitlines()
+        ]
+        return relative([(name, file, 0) for name, file in lines], root)
+
+
+def reaching(pair: Pair, functions: AbstractSet[Name]) -> tuple[str, ...]:
+    """List paths of head whose requests enter one of some functions, each tried once in process.
+
+    They are known of targets whose framework lists its routes; see `measure.effects.reach`.
+    """
+    side = pair.head
+    if not side.testbed.target:
+        return ()
+    plan = {"targets": [counted.unit(side)], "report": True}
+    try:
+        with counted.program(side, reach.__name__) as client:
+            program = client.python, client.payload
+            (report,), _ = profiling.perform(*program, plan, client.env, _REACHING)
+    except CountError:
+        return ()
+    return tuple(
+        f"GET {path}"
+        for path, found in report.get("entered", {}).items()
+        if functions & relative([(name, file, 0) for name, file in found], client.folder)
+    )[:PATHS]
