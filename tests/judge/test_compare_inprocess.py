@@ -120,7 +120,10 @@ def test_counts_are_as_exact_as_the_rounds_of_both_sides_agree(
 
 
 def test_counts_contain_full_collections_if_both_sides_know_them() -> None:
-    """0.01 of 2e6 instructions are 20,000 of a request; the sides differ by that, either way."""
+    """0.01 of 2e6 instructions are 20,000 of a request; the sides differ by that, either way.
+
+    One side alone with a collector, or counted in few calls, has the plain count.
+    """
     plain = count(1e5, 1e5, 1e5)
     base, head = (
         replace(plain, full=0.01, objects=9, collection=size) for size in (1_000_000, 2_000_000)
@@ -134,7 +137,13 @@ def test_counts_contain_full_collections_if_both_sides_know_them() -> None:
         assert counts.ratio == pytest.approx(ratio)
         assert (counts.collector_base is None) == (counts.collector_head is None)
     brief = replace(plain, brief=True)
-    assert "of one side alone" in str(counted._together(brief, head))
+    counts = counted._together(brief, replace(head, young=9e4))
+    assert isinstance(counts, Instructions)
+    assert (counts.ratio, counts.scatter, counts.collector_head) == (1.0, 0.03, None)
+    # A single round of few calls shows nothing of how they scatter.
+    counts = counted._together(replace(count(1e5), brief=True), replace(count(2e5), brief=True))
+    assert isinstance(counts, Instructions)
+    assert (counts.ratio, counts.scatter) == (2.0, 0.03)
 
 
 def compared(folder: Path, fake: FakeInstruments) -> Comparison:

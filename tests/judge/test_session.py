@@ -332,10 +332,10 @@ def test_what_counts_as_moved_is_what_matters_of_cpu(grown: float, moved: int) -
 
 
 def test_what_would_take_too_long_is_not_counted() -> None:
-    """15 s to start and 3 s an endpoint; half a second of computing is a minute in Valgrind."""
+    """15 s to start and 3 s an endpoint; a second of computing is a minute in Valgrind."""
     case, counter = busy("x/a/py3.14"), FakeInstruments()
     counts = counted([case], counter, START_SECONDS + EACH_SECONDS - 1)
-    slow = case.model_copy(update={"endpoint": case.endpoint.model_copy(update={"takes": 0.5})})
+    slow = case.model_copy(update={"endpoint": case.endpoint.model_copy(update={"takes": 1.0})})
     counted([slow], counter)
     assert counter.counted == []
     assert (counts.of(case.id), differ(None)) == (None, False)

@@ -45,7 +45,7 @@ BothSides = tuple[SideCase, SideCase]
 MOST_PATHS: Final = 30
 """Most paths of one request that are counted: of more, evenly spaced ones are chosen."""
 
-LONGEST: Final = 0.05
+LONGEST: Final = 0.5
 """Endpoints that compute longer than this, s, are not counted: Valgrind is some 50 times slower."""
 
 START_SECONDS: Final = 10.0
@@ -59,6 +59,10 @@ PATIENCE: Final = 3.0
 
 RESOLUTION: Final = 0.001
 """Least relative half width of an interval: twice the difference of two counts of one program."""
+
+ROUNDS_DIFFER: Final = 0.03
+"""Relative difference of rounds of one process that is usual: the half width if one side has one
+round, or if the sides are counted in different ways."""
 
 UNSTEADY: Final = 0.01
 """A side whose rounds differ by more does something else each time: random work, time, growth."""
@@ -272,21 +276,22 @@ def _together(base: Count, head: Count) -> Instructions | str:
         return base.reason
     if isinstance(head, counting.NoCount):
         return head.reason
-    if base.brief != head.brief and (base.full or head.full):
-        return "there was time to count the garbage collector of one side alone"
-    spread = max(base.spread, head.spread)
+    spread, scatter = max(base.spread, head.spread), _scatter(base.rounds, head.rounds)
+    once = base.brief and 1 in {len(base.rounds), len(head.rounds)}
+    if once or base.brief != head.brief:
+        scatter = max(scatter, ROUNDS_DIFFER)
     known = base.full is not None and head.full is not None
     collectors = [
         Collector(full=count.full or 0.0, objects=count.objects, instructions=count.collection)
         for count in (base, head)
     ]
     return Instructions(
-        base=base.per_unit + known * collectors[0].share,
-        head=head.per_unit + known * collectors[1].share,
+        base=base.per_unit + known * (base.young + collectors[0].share),
+        head=head.per_unit + known * (head.young + collectors[1].share),
         collector_base=collectors[0] if known else None,
         collector_head=collectors[1] if known else None,
         spread=spread,
-        scatter=max(_scatter(base.rounds, head.rounds), spread if spread > UNSTEADY else 0.0),
+        scatter=max(scatter, spread if spread > UNSTEADY else 0.0),
     )
 
 
@@ -296,7 +301,7 @@ def _scatter(base: Sequence[float], head: Sequence[float]) -> float:
     It uses the difference of the sides in each round: a cost that grows in both processes, such as
     that of a table, cancels.
     """
-    moves = [above - below for below, above in zip(base, head, strict=True)]
+    moves = [above - below for below, above in zip(base, head, strict=False)]
     if len(moves) < 2:
         return 0.0
     error = statistics.stdev(moves) / math.sqrt(len(moves))
