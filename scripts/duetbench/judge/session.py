@@ -55,11 +55,13 @@ from duetbench.store.effects import LIMIT, EffectKind
 COUNTING: Final = 0.15
 """Share of the budget that instruction counts may take before the first duet."""
 
-LEAST_COUNTING: Final = 30.0
-"""Seconds that counts may take of a short budget, since they are an answer."""
+SHORT_COUNTING: Final = 1 / 3
+"""Share that they may take of a budget of up to `SHORT` s, as they are an answer."""
+
+SHORT: Final = 120.0
 
 MOST_COUNTING: Final = 0.7
-"""Largest share of a budget for counts: 14 of 20 s count most requests, and a duet fits as well."""
+"""Largest share of a budget for counts and for what prepares both sides of them."""
 
 _NAMED: Final = 5  # cases whose counts are noted one by one
 
@@ -366,7 +368,7 @@ class _Session:
     def _count(self) -> None:
         """Count instructions first: they are an answer, and show where to spend duets."""
         share, most = COUNTING * self.seconds, MOST_COUNTING * self.seconds
-        share = max(share, min(LEAST_COUNTING, most))
+        share = max(share, SHORT_COUNTING * min(self.seconds, SHORT))
         if not self.pairs or self.question.counts_only:
             share = most = self.seconds
         began = self.clock()
