@@ -379,6 +379,55 @@ def test_counts_are_told_before_any_duet_and_say_where_duets_go(compare: Compare
     assert (of[grown].count or SLOWER).material
 
 
+class SlowCounts(FakeInstruments):
+    """Counts take longer than planned, so a budget of 30 s leaves 5 s for duets."""
+
+    def instructions(
+        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float, ends: float
+    ) -> tuple[Instructions | str, ...]:
+        self.now += 10
+        return super().instructions(pairs, limit, ends)
+
+
+@pytest.mark.parametrize(
+    ("grown", "code", "verdict"),
+    [
+        # Of 300,000 instructions, at 25 in a ns, and some 0.1 ms of CPU: 24 %, 1.2 %, nothing.
+        (2.0, 1, Verdict.SLOWER), (0.1, 3, Verdict.SLOWER), (0.0, 3, None),
+        (-0.9, 3, Verdict.FASTER),
+    ],
+)  # fmt: skip
+def test_counts_decide_where_there_is_no_time_for_two_duets(
+    compare: Compare, grown: float, code: int, verdict: Verdict | None
+) -> None:
+    (name,) = names(1)
+    found = compare(SlowCounts(slower={name: grown}), (name,), 30.0)
+    (case,) = found.cases
+    assert len(case.duets) == (1 if grown else 0)  # it shows what the whole request needs
+    assert (case.request and case.request.verdict) == verdict
+    (cpu,) = (one for one in case.judgements if one.metric == "server_cpu_per_request")
+    assert cpu.verdict is Verdict.INCONCLUSIVE
+    assert exit_code(found) == code
+    if case.request:
+        needs = case.duets[0].base["server_cpu_per_request"]
+        assert case.request.ratio == pytest.approx(1 + 3e5 * grown / 25e9 / needs, rel=2e-3)
+
+
+def test_the_count_of_some_of_many_paths_is_not_that_of_the_request(
+    tmp_path: Path,
+    compare: Compare,  # noqa: ARG001 - for its fake oha
+) -> None:
+    (name,) = names(1)
+    case = busy(name)
+    for others, known in ((29, True), (30, False)):
+        paths = tuple(f"/{number}" for number in range(others))
+        endpoint = case.endpoint.model_copy(update={"paths": paths})
+        many = case.model_copy(update={"endpoint": endpoint})
+        found = compared_by(SlowCounts(slower={name: 2.0}), [many], tmp_path, 30.0)
+        assert bool(found.cases[0].request) is known
+        assert exit_code(found) == (1 if known else 3)
+
+
 @pytest.mark.parametrize(("grown", "code"), [(0.03, 1), (0.01, 0), (0.0, 0), (-0.03, 0)])
 def test_counts_alone_start_no_server(compare: Compare, grown: float, code: int) -> None:
     """A rise of 2 % is material."""

@@ -19,7 +19,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from duetbench.core.errors import CountError, LaunchError, UsageError
-from duetbench.core.metrics import INSTRUCTIONS, METRICS
+from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS
 from duetbench.core.model import Case, Endpoint, Profile, Verdict
 from duetbench.core.text import short
 from duetbench.core.units import student
@@ -70,11 +70,19 @@ UNSTEADY: Final = 0.01
 IMPORT: Final = "import"
 """The job that imports a case's application once."""
 
-FLOOR: Final = METRICS["server_cpu_per_request"].floor
+FLOOR: Final = METRICS[CPU].floor
 """Relevance threshold of instructions: that of the CPU time they take."""
 
-TOLERANCE: Final = METRICS["server_cpu_per_request"].tolerance
+TOLERANCE: Final = METRICS[CPU].tolerance
 """Equivalence margin of instructions that scatter: likewise that of CPU time."""
+
+FASTEST: Final = 25e9
+"""Instructions per second that cores do not exceed with Python code: 4.5 in a cycle at 5.5 GHz.
+
+A bare loop, with the most of all code, reached 12e9 on a server of 2.4 GHz."""
+
+COLLECTIONS: Final = 4.0
+"""Factor within which the number of full collections is known."""
 
 PROFILES: Final[tuple[Profile, ...]] = ("nightly", "quick", "published")
 """Profiles in which to look for a case; the nights' profile first."""
@@ -328,6 +336,32 @@ def judge(counts: Instructions) -> Judgement:
         detectable=FLOOR + half,
         duets=1,
         reason=reason,
+    )
+
+
+def judge_request(counts: Instructions, seconds: float) -> Judgement | None:
+    """Judge the least that moved counts change the CPU of the whole request, `seconds` of base.
+
+    The server and the kernel have the rest of it, which no count contains. None: nothing moved.
+    """
+    count = judge(counts)
+    if not count.moved or seconds <= 0:
+        return None
+    shares = [
+        part.share if part else 0.0 for part in (counts.collector_base, counts.collector_head)
+    ]
+    collected, sign = shares[1] - shares[0], 1 if counts.head > counts.base else -1
+    more, collected = sign * (counts.head - counts.base - collected), sign * collected
+    scatter = max(RESOLUTION, counts.scatter or 0.0) * max(counts.base, counts.head)
+    least = more + min(collected / COLLECTIONS, collected * COLLECTIONS) - scatter
+    ratio = 1 + sign * max(0.0, least) / FASTEST / seconds
+    if ratio <= 0:
+        return None  # another side's launch: base itself cannot have needed so little
+    return Judgement(
+        metric=CPU,
+        verdict=count.verdict if abs(math.log(ratio)) > math.log1p(FLOOR) else Verdict.INCONCLUSIVE,
+        ratio=ratio,
+        duets=1,
     )
 
 
