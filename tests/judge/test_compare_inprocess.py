@@ -22,7 +22,7 @@ from duetbench.project.project import Project
 from duetbench.show.comparison_view import make_view
 from duetbench.show.conclusion import exit_code
 from duetbench.store import files
-from duetbench.store.comparison import Comparison, Instructions, executes
+from duetbench.store.comparison import Collector, Comparison, Instructions, executes, set_material
 from fake_sessions import FakeInstruments, SilentReporter, side
 from observatory.trend.confirm import untouched
 from synthetic import make_case
@@ -120,7 +120,10 @@ def test_counts_are_as_exact_as_the_rounds_of_both_sides_agree(
 
 
 def test_counts_contain_full_collections_if_both_sides_know_them() -> None:
-    """0.01 of 2e6 instructions are 20,000 of a request; the sides differ by that, either way."""
+    """0.01 of 2e6 instructions are 20,000 of a request; the sides differ by that, either way.
+
+    One side alone with a collector, or counted in few calls, has the plain count.
+    """
     plain = count(1e5, 1e5, 1e5)
     base, head = (
         replace(plain, full=0.01, objects=9, collection=size) for size in (1_000_000, 2_000_000)
@@ -134,7 +137,62 @@ def test_counts_contain_full_collections_if_both_sides_know_them() -> None:
         assert counts.ratio == pytest.approx(ratio)
         assert (counts.collector_base is None) == (counts.collector_head is None)
     brief = replace(plain, brief=True)
-    assert "of one side alone" in str(counted._together(brief, head))
+    counts = counted._together(brief, replace(head, young=9e4))
+    assert isinstance(counts, Instructions)
+    assert (counts.ratio, counts.scatter, counts.collector_head) == (1.0, 0.03, None)
+    # A single round of few calls shows nothing of how they scatter.
+    counts = counted._together(replace(count(1e5), brief=True), replace(count(2e5), brief=True))
+    assert isinstance(counts, Instructions)
+    assert (counts.ratio, counts.scatter) == (2.0, 0.03)
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "seconds", "change", "verdict", "material"),
+    [
+        # Half as much again of the own code: (150,000 − 450) / 25 in a ns is 6 µs.
+        (3e5, 4.5e5, 1e-3, 0.005982, Verdict.SLOWER, False),
+        (3e5, 4.5e5, 1e-4, 0.05982, Verdict.SLOWER, True),
+        (4.5e5, 3e5, 1e-4, -0.05982, Verdict.FASTER, True),
+        # 5 % of it, 0.6 µs, is less than the threshold of a request of 1 ms.
+        (3e5, 3.15e5, 1e-3, 0.000587, Verdict.INCONCLUSIVE, None),
+        # 2.4 times: 11.5 million less 0.0195 are 0.46 ms.
+        (8e6, 19.5e6, 3e-3, 0.15307, Verdict.SLOWER, True),
+    ],
+)
+def test_counts_show_the_least_that_the_whole_request_changes(
+    base: float, head: float, seconds: float, change: float, verdict: Verdict, material: bool | None
+) -> None:
+    counts = Instructions(base=base, head=head, spread=0.0, scatter=0.0)
+    request = counted.judge_request(counts, seconds)
+    assert request is not None
+    request = set_material(request, {})
+    assert request.ratio is not None
+    assert request.ratio - 1 == pytest.approx(change, rel=1e-3)
+    assert (request.verdict, request.material) == (verdict, material)
+    assert counted.judge_request(counts, 0.0) is None
+    assert counted.judge_request(counts.model_copy(update={"head": base}), seconds) is None
+
+
+def test_full_collections_count_only_as_far_as_their_number_is_known() -> None:
+    """0.01 of 20 million are 200,000: a quarter of them, 50,000, are sure, so 2 µs."""
+    few, many = (Collector(full=full, objects=9, instructions=2e7) for full in (0.0, 0.01))
+    counts = Instructions(base=3e5, head=5e5, spread=0.0, collector_base=few, collector_head=many)
+    for sides, sign in ((counts, 1), (_swapped(counts), -1)):
+        request = counted.judge_request(sides, 1e-4)
+        assert request is not None
+        assert request.ratio is not None
+        assert request.ratio - 1 == pytest.approx(sign * (5e4 - 5e2) / 25e9 / 1e-4, rel=1e-3)
+
+
+def _swapped(counts: Instructions) -> Instructions:
+    return counts.model_copy(
+        update={
+            "base": counts.head,
+            "head": counts.base,
+            "collector_base": counts.collector_head,
+            "collector_head": counts.collector_base,
+        }
+    )
 
 
 def compared(folder: Path, fake: FakeInstruments) -> Comparison:

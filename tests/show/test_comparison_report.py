@@ -37,6 +37,8 @@ from duetbench.show import formats
 from duetbench.show.comparison_text import as_markdown as markdown
 from duetbench.show.comparison_text import print_comparison
 from duetbench.show.comparison_view import COUNTS, make_view
+from duetbench.show.conclusion import exit_code
+from duetbench.show.html.comparison_page import one_file
 from duetbench.store import files
 from duetbench.store.comparison import (
     CaseComparison,
@@ -134,6 +136,55 @@ EQUAL = "executes the same instructions per request (exact to ±0.1 %)"
 FEWER = "executes 33.1 % fewer instructions per request (exact to ±0.1 %)"
 LESS = FASTER.model_copy(update={"ratio": 0.8, "low": 0.78, "high": 0.82})
 LEAST = FASTER.model_copy(update={"ratio": 0.5, "low": 0.48, "high": 0.52})
+
+
+def whole_case(ratio: float, least: float, *judgements: Judgement) -> CaseComparison:
+    """A case whose counts show that the whole request needs at least so many times the CPU."""
+    verdict = Verdict.SLOWER if least > 1 else Verdict.FASTER
+    request = set_material(Judgement(metric=CPU, verdict=verdict, ratio=least, duets=1), {})
+    return counted_case(ratio, *judgements, request=request)
+
+
+CONTRARY = OPEN.model_copy(update={"ratio": 1.01, "low": 0.99, "high": 1.03})
+TIMES = "executes 2.40 times the instructions per request (exact to ±0.1 %)"
+MORE_CPU = f"{A} {TIMES}, at least 15.3 % more CPU for the whole request"
+NO_TIME = "? not judged: no time for a duet"
+
+
+@pytest.mark.parametrize(
+    ("found", "code", "headline"),
+    [
+        (whole_case(2.4, 1.153, LATE), 1, f"▼ slower: {MORE_CPU}; {NO_TIME}"),
+        # Half as much again of the own code, and too little of the request.
+        (whole_case(1.5, 1.0061, LATE), 3,
+         (f"▼ more: {A} executes 50.0 % more instructions per request (exact to ±0.1 %), "
+         f"at least 0.61 % more CPU for the whole request; {NO_TIME}")),
+        # Duets decide, or contradict.
+        (whole_case(2.4, 1.153, SAME), 0, f"= no change: {A}, {SEEN}"),
+        (whole_case(2.4, 1.153, FASTER), 0, f"▲ faster: {A} needs 3.0 % less CPU per request"),
+        (whole_case(2.4, 1.153, CONTRARY), 3,
+         f"▼ more: {A} {TIMES}; ? not decided: CPU per request"),
+        (whole_case(0.4, 0.847, LATE), 3,
+         (f"▲ faster: {A} executes 60.0 % fewer instructions per request (exact to ±0.1 %), "
+         f"at least 15.3 % less CPU for the whole request; {NO_TIME}")),
+    ],
+)  # fmt: skip
+def test_counts_decide_by_the_whole_request(
+    found: CaseComparison, code: int, headline: str
+) -> None:
+    comparison = comparison_of(found)
+    view = make_view(comparison)
+    assert view.headline == headline
+    assert exit_code(comparison) == code
+    assert exit_code(comparison_of(found, cross=True)) == (3 if code else 0)
+    rows = {row[0]: row[1:] for row in view.answer.rows}
+    shown = "at least" in headline
+    assert ("whole request, at least" in rows) is shown
+    assert ("the CPU of the whole request" in str(lines(view, COUNTS))) is shown
+    for drawn in (printed(comparison, 120), markdown(comparison), one_file(comparison)):
+        assert ("whole request, at least" in drawn) is shown
+    stored = Comparison.model_validate_json(comparison.model_dump_json())
+    assert stored == comparison
 
 
 @pytest.mark.parametrize(

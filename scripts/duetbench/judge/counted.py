@@ -19,7 +19,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from duetbench.core.errors import CountError, LaunchError, UsageError
-from duetbench.core.metrics import INSTRUCTIONS, METRICS
+from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS
 from duetbench.core.model import Case, Endpoint, Profile, Verdict
 from duetbench.core.text import short
 from duetbench.core.units import student
@@ -45,10 +45,10 @@ BothSides = tuple[SideCase, SideCase]
 MOST_PATHS: Final = 30
 """Most paths of one request that are counted: of more, evenly spaced ones are chosen."""
 
-LONGEST: Final = 0.05
+LONGEST: Final = 0.5
 """Endpoints that compute longer than this, s, are not counted: Valgrind is some 50 times slower."""
 
-START_SECONDS: Final = 10.0
+START_SECONDS: Final = 7.0
 """Time in which both sides of one environment start in parallel, mostly for imports, s."""
 
 EACH_SECONDS: Final = 3.0
@@ -60,17 +60,29 @@ PATIENCE: Final = 3.0
 RESOLUTION: Final = 0.001
 """Least relative half width of an interval: twice the difference of two counts of one program."""
 
+ROUNDS_DIFFER: Final = 0.03
+"""Relative difference of rounds of one process that is usual: the half width if one side has one
+round, or if the sides are counted in different ways."""
+
 UNSTEADY: Final = 0.01
 """A side whose rounds differ by more does something else each time: random work, time, growth."""
 
 IMPORT: Final = "import"
 """The job that imports a case's application once."""
 
-FLOOR: Final = METRICS["server_cpu_per_request"].floor
+FLOOR: Final = METRICS[CPU].floor
 """Relevance threshold of instructions: that of the CPU time they take."""
 
-TOLERANCE: Final = METRICS["server_cpu_per_request"].tolerance
+TOLERANCE: Final = METRICS[CPU].tolerance
 """Equivalence margin of instructions that scatter: likewise that of CPU time."""
+
+FASTEST: Final = 25e9
+"""Instructions per second that cores do not exceed with Python code: 4.5 in a cycle at 5.5 GHz.
+
+A bare loop, with the most of all code, reached 12e9 on a server of 2.4 GHz."""
+
+COLLECTIONS: Final = 4.0
+"""Factor within which the number of full collections is known."""
 
 PROFILES: Final[tuple[Profile, ...]] = ("nightly", "quick", "published")
 """Profiles in which to look for a case; the nights' profile first."""
@@ -272,21 +284,22 @@ def _together(base: Count, head: Count) -> Instructions | str:
         return base.reason
     if isinstance(head, counting.NoCount):
         return head.reason
-    if base.brief != head.brief and (base.full or head.full):
-        return "there was time to count the garbage collector of one side alone"
-    spread = max(base.spread, head.spread)
+    spread, scatter = max(base.spread, head.spread), _scatter(base.rounds, head.rounds)
+    once = base.brief and 1 in {len(base.rounds), len(head.rounds)}
+    if once or base.brief != head.brief:
+        scatter = max(scatter, ROUNDS_DIFFER)
     known = base.full is not None and head.full is not None
     collectors = [
         Collector(full=count.full or 0.0, objects=count.objects, instructions=count.collection)
         for count in (base, head)
     ]
     return Instructions(
-        base=base.per_unit + known * collectors[0].share,
-        head=head.per_unit + known * collectors[1].share,
+        base=base.per_unit + known * (base.young + collectors[0].share),
+        head=head.per_unit + known * (head.young + collectors[1].share),
         collector_base=collectors[0] if known else None,
         collector_head=collectors[1] if known else None,
         spread=spread,
-        scatter=max(_scatter(base.rounds, head.rounds), spread if spread > UNSTEADY else 0.0),
+        scatter=max(scatter, spread if spread > UNSTEADY else 0.0),
     )
 
 
@@ -296,7 +309,7 @@ def _scatter(base: Sequence[float], head: Sequence[float]) -> float:
     It uses the difference of the sides in each round: a cost that grows in both processes, such as
     that of a table, cancels.
     """
-    moves = [above - below for below, above in zip(base, head, strict=True)]
+    moves = [above - below for below, above in zip(base, head, strict=False)]
     if len(moves) < 2:
         return 0.0
     error = statistics.stdev(moves) / math.sqrt(len(moves))
@@ -323,6 +336,32 @@ def judge(counts: Instructions) -> Judgement:
         detectable=FLOOR + half,
         duets=1,
         reason=reason,
+    )
+
+
+def judge_request(counts: Instructions, seconds: float) -> Judgement | None:
+    """Judge the least that moved counts change the CPU of the whole request, `seconds` of base.
+
+    The server and the kernel have the rest of it, which no count contains. None: nothing moved.
+    """
+    count = judge(counts)
+    if not count.moved or seconds <= 0:
+        return None
+    shares = [
+        part.share if part else 0.0 for part in (counts.collector_base, counts.collector_head)
+    ]
+    collected, sign = shares[1] - shares[0], 1 if counts.head > counts.base else -1
+    more, collected = sign * (counts.head - counts.base - collected), sign * collected
+    scatter = max(RESOLUTION, counts.scatter or 0.0) * max(counts.base, counts.head)
+    least = more + min(collected / COLLECTIONS, collected * COLLECTIONS) - scatter
+    ratio = 1 + sign * max(0.0, least) / FASTEST / seconds
+    if ratio <= 0:
+        return None  # another side's launch: base itself cannot have needed so little
+    return Judgement(
+        metric=CPU,
+        verdict=count.verdict if abs(math.log(ratio)) > math.log1p(FLOOR) else Verdict.INCONCLUSIVE,
+        ratio=ratio,
+        duets=1,
     )
 
 

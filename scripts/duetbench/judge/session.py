@@ -26,7 +26,7 @@ from duetbench.host.console import duration
 from duetbench.host.machine import Cores
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import counted, growth
-from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, Job, differ
+from duetbench.judge.counted import EACH_SECONDS, MOST_PATHS, START_SECONDS, Counts, Job, differ
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.effects import Seen
 from duetbench.judge.events import together
@@ -46,6 +46,7 @@ from duetbench.store.comparison import (
     Comparison,
     Coverage,
     Duet,
+    Judgement,
     SideName,
     executes,
     set_material,
@@ -55,11 +56,13 @@ from duetbench.store.effects import LIMIT, EffectKind
 COUNTING: Final = 0.15
 """Share of the budget that instruction counts may take before the first duet."""
 
-LEAST_COUNTING: Final = 30.0
-"""Seconds that counts may take of a short budget, since they are an answer."""
+SHORT_COUNTING: Final = 1 / 3
+"""Share that they may take of a budget of up to `SHORT` s, as they are an answer."""
+
+SHORT: Final = 120.0
 
 MOST_COUNTING: Final = 0.7
-"""Largest share of a budget for counts: 14 of 20 s count most requests, and a duet fits as well."""
+"""Largest share of a budget for counts and for what prepares both sides of them."""
 
 _NAMED: Final = 5  # cases whose counts are noted one by one
 
@@ -214,9 +217,14 @@ class _Session:
             self.note(f"the budget is too small for {few}")
 
     def _fits(self) -> bool:
-        """Whether there is time for a first look at any case, on a machine that is quick."""
+        """Whether there is time for a first look at any case, on a machine that is quick.
+
+        If counts moved, a single duet shows what they are of the whole request.
+        """
         duet = min(map(self.loop.round_seconds, self.pairs.values()), default=0.0)
-        return QUICK * self.method.looks.least * duet <= self.ends - self.clock()
+        moved = any(differ(self.counts.of(case)) for case in self.pairs)
+        least = 1 if moved else self.method.looks.least
+        return QUICK * least * duet <= self.ends - self.clock()
 
     def _judgeable(self, pair: Pair) -> bool:
         return bool(pair.duets.void) or len(pair.duets.usable) >= self.method.looks.least
@@ -342,6 +350,7 @@ class _Session:
                 duets=tuple(pair.duets.all),
                 instructions=(tally := self.counts.of(name)),
                 count=tally and set_material(counted.judge(tally), method),
+                request=self._of_request(pair),
                 no_count="" if tally or self._uncounted(pair) else str(self.counts.outcome(name)),
                 effects=self.question.seen.effects.get(name),
                 growth=pair.duets.growth,
@@ -366,7 +375,7 @@ class _Session:
     def _count(self) -> None:
         """Count instructions first: they are an answer, and show where to spend duets."""
         share, most = COUNTING * self.seconds, MOST_COUNTING * self.seconds
-        share = max(share, min(LEAST_COUNTING, most))
+        share = max(share, SHORT_COUNTING * min(self.seconds, SHORT))
         if not self.pairs or self.question.counts_only:
             share = most = self.seconds
         began = self.clock()
@@ -384,6 +393,17 @@ class _Session:
         self._choose(min(self.seconds, seconds))
         for pair in self.pairs.values():
             self._hint(pair)
+
+    def _of_request(self, pair: Pair) -> Judgement | None:
+        """Judge what counts mean for the whole request, by its largest CPU in any duet.
+
+        The counts of some of many paths may not be those of all.
+        """
+        some = len(pair.case.endpoint.paths) >= MOST_PATHS
+        counts = None if some else self.counts.of(pair.case.id)
+        needs = [duet.base.get(CPU, 0.0) for duet in pair.duets.all]
+        judged = counted.judge_request(counts, max(needs, default=0.0)) if counts else None
+        return judged and set_material(judged, self.method.record())
 
     def _uncounted(self, pair: Pair) -> bool:
         """Whether a case's counts do not matter: it starts, fails, or only its server differs."""

@@ -21,6 +21,7 @@ from duetbench.show.conclusion import (
     disagreements,
     figures_of,
     of_groups,
+    request_of,
     rows_of,
 )
 from duetbench.show.next_steps import next_steps, sample_of
@@ -423,6 +424,10 @@ def _counted(comparison: Comparison) -> Section:
     ]
     lines = [("", _BLIND)] if counted else []
     lines += [(case, sentence) for _, case, sentence in disagreements(comparison)]
+    for case, _ in counted:
+        if (request := request_of(case)) and request.moved:
+            text = f"the CPU of the whole request: {formats.percent(request.ratio)} at least"
+            lines.append((case.case.id, text))
     for case, pair in counted:
         shares = [collector.share for collector in _collectors(pair).values()]
         least = min(pair.base, pair.head)

@@ -260,6 +260,18 @@ def joint_event(comparison: Comparison) -> Event | None:
     return event if abs(math.log(event.ratio)) >= size else None
 
 
+def request_of(case: CaseComparison) -> Judgement | None:
+    """Return the verdict on the whole request from counts, unless duets decide or contradict it."""
+    cpu = next((judgement for judgement in case.judgements if judgement.metric == CPU), None)
+    request = case.request
+    if cpu is None or request is None or request.ratio is None:
+        return request
+    against = request.verdict is Verdict.SLOWER and (cpu.high or math.inf) < request.ratio
+    against |= request.verdict is Verdict.FASTER and (cpu.low or 0.0) > request.ratio
+    decided = cpu.moved or cpu.verdict is Verdict.NO_CHANGE
+    return None if decided or against else request
+
+
 def exit_code(
     comparison: Comparison,
     *,
@@ -270,25 +282,27 @@ def exit_code(
 ) -> int:
     """Return the exit code of a comparison: 0, 1 or 3 of `errors.EXIT_CODES`.
 
-    1: something got slower by a size to act on, or head breaks it; a choice of two interpreters
-    never counts as slower. 3: something was not judged; with `lenient`, only if nothing was.
-    In-process benchmarks without time do not count beside cases, whose duets judge the same change;
-    nor does a tail. With `counts`, or without duets, only instructions and failures decide. An
-    answer with another status or content type is broken; with `same`, any other answer. A request
-    that does more than a declared limit always fails. With `sql`, beside answers and that, only SQL
-    statements decide: more than base sends.
+    1: something got slower by a size to act on, by duets or surely by counts, or head breaks it; a
+    choice of two interpreters never counts as slower. 3: something was not judged; with `lenient`,
+    only if nothing was. In-process benchmarks without time do not count beside cases, whose duets
+    judge the same change; nor does a tail. With `counts`, or without duets, only instructions and
+    failures decide. An answer with another status or content type is broken; with `same`, any other
+    answer. A request that does more than a declared limit always fails. With `sql`, beside answers
+    and that, only SQL statements decide: more than base sends.
     """
     if (code := _code_of_effects(comparison, same=same, sql=sql)) is not None:
         return code
     cases = [judgement for case in comparison.cases for judgement in _judgements(case)]
     has_judgement = [bool(case.judgements) for case in comparison.cases]
+    requests = [request for case in comparison.cases if (request := request_of(case))]
     joint = joint_event(comparison)
     if counts or comparison.counts_only:
         failures = [j for j in cases if j.verdict is Verdict.NOT_COMPARABLE]
         cases = [*(case.count for case in comparison.cases if case.count), *failures]
         has_judgement = [case.count is not None for case in comparison.cases]
         joint = None  # it is about CPU per request
-    judgements = (*cases, *(micro.judgement for micro in comparison.micro))
+        requests = []
+    judgements = (*cases, *requests, *(micro.judgement for micro in comparison.micro))
     for judgement in judgements:
         # The change is not the reason if base fails as well (see `CaseDuets.void`).
         broken = judgement.reason.startswith("head: ") and "; base: " not in judgement.reason

@@ -14,6 +14,7 @@ from duetbench.core import units
 from duetbench.core.metrics import CPU, INSTRUCTIONS
 from duetbench.core.model import Verdict
 from duetbench.core.text import short, some
+from duetbench.core.units import Interval
 from duetbench.judge.repetition import rebuilt, why_command
 from duetbench.project import case_names
 from duetbench.show import effects, formats
@@ -28,6 +29,7 @@ from duetbench.show.conclusion import (
     joint_event,
     memory_of,
     of_groups,
+    request_of,
 )
 from duetbench.show.next_steps import next_steps, sufficient_budget, with_too_little_time
 from duetbench.store.attribution import Attribution
@@ -149,13 +151,11 @@ def _counts(
         figures = f"{units.count(counts.base)} → {units.count(counts.head)}"
         words = formats.change(judged.interval), formats.ends(judged.interval)
         verdict = formats.verdict(INSTRUCTIONS, judged.verdict)
-        yield [
-            title,
-            "instructions per request",
-            figures,
-            *words,
-            verdict,
-        ]
+        yield [title, "instructions per request", figures, *words, verdict]
+        if (request := request_of(case)) and request.moved:
+            least = formats.change(request.interval)
+            verdict = formats.verdict(CPU, request.verdict)
+            yield [title, "whole request, at least", "", least, "", verdict]
 
 
 def _only_counted(comparison: Comparison, case: CaseComparison, rows: Sequence[ViewRow]) -> bool:
@@ -289,6 +289,9 @@ def _executed(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[_Part
         if count.verdict is not Verdict.INCONCLUSIVE
     ]
     moved = [pair for pair in counts if weight(pair[1], comparison.method) >= 1]
+    # What counts show of the whole request is a verdict, and of the application alone a fact.
+    sure = [pair for pair in moved if _request_weight(comparison, pair[0]) >= 1]
+    moved = sure or moved
     shown = moved or (counts if comparison.counts_only or comparison.planned == 1 else [])
     if shown:
         titles = case_titles(comparison)
@@ -298,10 +301,24 @@ def _executed(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[_Part
 
         case, top = max(shown, key=size)
         many = f" in {len(moved)} of {comparison.planned} cases" if len(moved) > 1 else ""
-        mark = formats.verdict(INSTRUCTIONS, top.verdict)
+        mark = formats.verdict(CPU if sure else INSTRUCTIONS, top.verdict)
         if not moved:
             mark = f"= {formats.SMALL}" if top.moved else formats.SAME
-        yield f"{mark}{many}", f"{titles[case.case.id]} {executes(top)}"
+        yield f"{mark}{many}", f"{titles[case.case.id]} {executes(top)}{_whole(case)}"
+
+
+def _request_weight(comparison: Comparison, case: CaseComparison) -> float:
+    request = None if comparison.counts_only else request_of(case)
+    return weight(request, comparison.method) if request else 0.0
+
+
+def _whole(case: CaseComparison) -> str:
+    """Say what counts show of the whole request: `, at least 13 % more CPU with the server`."""
+    request = request_of(case)
+    if request is None or not request.moved:
+        return ""
+    size = formats.movement(CPU, request.interval or Interval(1.0)).removeprefix("needs ")
+    return f", at least {size.removesuffix(' per request')} for the whole request"
 
 
 def _slight(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[_Part]:

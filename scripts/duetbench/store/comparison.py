@@ -342,6 +342,12 @@ class CaseComparison(Frozen):
         default=None, description="The verdict on its instructions; null in older files."
     )
     no_count: str = Field(default="", description="Why its instructions were not counted.")
+    request: Judgement | None = Field(
+        default=None,
+        description="The verdict on the least that its instructions can change the CPU of the "
+        "whole request, which also has the server and the kernel; null: they did not change, or "
+        "no duet shows how much CPU a request of base needs.",
+    )
     effects: Effects | None = Field(
         default=None, description="What one request does; null: not observed, or an older file."
     )
@@ -462,8 +468,9 @@ class Comparison(Artefact):
     def _what_is_material_follows_from_its_size(self) -> Self:
         inside = (micro.judgement for micro in self.micro)
         counts = (case.count for case in self.cases if case.count is not None)
+        requests = (case.request for case in self.cases if case.request is not None)
         duets = (judgement for case in self.cases for judgement in case.judgements)
-        for item in (*inside, *counts, *duets):
+        for item in (*inside, *counts, *requests, *duets):
             if item.material not in {None, weight(item, self.method) >= 1}:
                 raise ValueError(f"{item.metric}: material={item.material} contradicts its size")
         return self

@@ -3,9 +3,10 @@
 The same program under the same interpreter executes the same instructions every time, however noisy
 the machine. duetbench fixes the hash seed, random numbers, the layout of the address space and the
 environment. A unit's figure is the difference between doing it 2n and n times, divided by n, so
-what a phase does once is in no figure. If asked to, the phases collect young garbage; a collection
-of all objects is counted once, with how many of them come to a unit (`phases`). Valgrind runs one
-thread at a time: the figures are the cost of work, and say nothing about contention.
+what a phase does once is in no figure. If asked to, and if there is time, a last round collects
+young garbage, and a collection of all objects is counted, with how many of them come to a unit
+(`phases`). Valgrind runs one thread at a time: the figures are the cost of work, and say nothing
+about contention.
 """
 
 import json
@@ -81,7 +82,8 @@ class InstructionCount:
     """Random numbers were those of every count (`fixed_random`); else it repeats to 0.1 %."""
     rounds: tuple[float, ...] = field(default=(), compare=False)  # instructions per unit in each
     full: float | None = None
-    """Full collections of garbage for a unit, not in `per_unit`; None: not asked, or unknown."""
+    """Full collections of garbage for a unit; None: not asked, or unknown."""
+    young: float = 0.0  # instructions for young garbage of a unit; like `full`, not in `per_unit`
     objects: int = 0  # that a full collection walks
     collection: int = 0  # instructions of one
     brief: bool = False  # counted in few calls, without a collector
@@ -143,10 +145,10 @@ def start(
 ) -> Iterator[Collect]:
     """Count as `count` does, beside other work; leaving ends it. CountError if it is impossible.
 
-    `switched` is twice as fast, and needs what `can_switch` tests. With `collector`, units contain
-    what it takes to collect their young garbage, and full collections are counted as well. When the
-    time is over, targets that are done have their figures. A target that would take until after
-    `ends`, by the monotonic clock, is given up at its third call.
+    `switched` is twice as fast, and needs what `can_switch` tests. With `collector`, what it takes
+    to collect their garbage is counted afterwards, if there is time. When the time is over, targets
+    that are done have their figures. A target that would take until after `ends`, by the monotonic
+    clock, is given up at its third call.
     """
     options = SWITCHED if switched else COUNTED
     plan = {"targets": list(targets), "rounds": rounds, "ends": ends, "collector": collector}
@@ -174,19 +176,26 @@ def start(
         yield collect
 
 
-def figure(parts: Sequence[Dump], n: int, rounds: int) -> InstructionCount | NoCount:
-    """Compute a target's figure from its dumps: warm-up, collection, nothing, n and 2n in turn.
+def figure(
+    parts: Sequence[Dump], n: int, rounds: int, *, collected: bool = False
+) -> InstructionCount | NoCount:
+    """Compute a target's figure from its dumps: warm-up, nothing, n and 2n in turn.
 
-    Raises CountError if the dumps are not those of such a process.
+    If `collected`, n and 2n with the collector follow, and a collection of all objects. Raises
+    CountError if the dumps are not those of such a process.
     """
     marked = [part for part in parts if part.trigger.startswith(_MARKED)]
-    if len(marked) != 3 + 2 * rounds or len(marked) != len(parts):
+    expected = 2 + 2 * rounds + 3 * collected
+    if len(marked) != expected or len(marked) != len(parts):
         raise CountError(
-            f"expected Callgrind to write its counters {3 + 2 * rounds} times, found "
+            f"expected Callgrind to write its counters {expected} times, found "
             f"{len(marked)} times because of {phases.DUMP} and {len(parts) - len(marked)} times "
             f"because of something else; does Valgrind know the symbols of this libc?"
         )
-    _warmup, _collection, nothing, *readings = (part.instructions for part in marked)
+    _warmup, nothing, *readings = (part.instructions for part in marked)
+    readings, (first, last, collection) = (
+        (readings[:-3], readings[-3:]) if collected else (readings, (0, 0, 0))
+    )
     if nothing > _NOTHING_LIMIT:
         raise CountError(
             f"expected at most {_NOTHING_LIMIT} instructions in a phase without work, found "
@@ -205,7 +214,11 @@ def figure(parts: Sequence[Dump], n: int, rounds: int) -> InstructionCount | NoC
             f"rounds of {n} units differ by {spread:.2%}: "
             f"{', '.join(f'{cost:.0f}' for cost in costs)} instructions per unit"
         )
-    return InstructionCount(per_unit, spread, n, rounds=tuple(costs))
+    # The last round is the next one to it, as rounds grow.
+    young = max(0.0, (last - first) / n - costs[-1])
+    return InstructionCount(
+        per_unit, spread, n, rounds=tuple(costs), young=young, collection=collection
+    )
 
 
 def parse_dump(text: str, name: str) -> Dump:
@@ -251,11 +264,11 @@ def _outcome(report: dict[str, Any], folder: Path, rounds: int) -> InstructionCo
         return NoCount(report["reason"], report["unfit"])
     rounds = report.get("rounds", rounds)
     dumps = read_dumps(folder, report["process"])
-    count = figure(dumps, report["n"], rounds)
+    count = figure(dumps, report["n"], rounds, collected=report["collected"])
     if isinstance(count, NoCount):
         return count
     fields = {name: report[name] for name in ("seeded", "full", "objects", "brief")}
-    return replace(count, **fields, collection=dumps[1].instructions)
+    return replace(count, **fields)
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import gc
 import itertools
 import json
 import math
-import operator
 import os
 import signal
 import sys
@@ -273,75 +272,92 @@ def _described(code: CodeType | None) -> list[Any]:
     return [name, code.co_filename, code.co_firstlineno, 0, _digest(code)]
 
 
-def _warm(
-    unit: Unit, phase: Callable[[Callable[[], object], int], object], *, full: bool = False
-) -> None:
+def _warm(unit: Unit, phase: Callable[[Callable[[], object], int], object]) -> None:
     """Specialise bytecode, fill caches, and stop the garbage collector; UnfitError for threads.
 
-    A collection in a double phase but not in a single one would count as work of the unit. With
-    `full`, a phase has one collection of all objects.
+    A collection in a double phase but not in a single one would count as work of the unit.
     """
     phase(unit.call, unit.warmup)
     if threading.active_count() > 1 and not unit.threads:
         raise UnfitError("it starts threads, and they never wait for each other in the same way")
     gc.collect()
-    if full:
-        _phase(gc.collect, 1)
     gc.freeze()
     gc.disable()
 
 
 def _phases(unit: Unit, plan: dict[str, Any], parent: int) -> dict[str, Any]:
-    """Do the marked phases; with `collector`, the application's own collector works in them.
+    """Do the marked phases; with `collector`, the application's own collector works in the last.
 
-    Each then ends with a collection of what it left behind. No collection in them is a full one: a
-    phase would contain one or none, so `_full_collections` says how many come to a unit. Slow units
-    are without: a phase of few would be dear by what its end gives back, and the next one takes.
+    Slow units are without: a phase of few would be dear by what its end gives back, and the next
+    one takes.
     """
     rounds, ends, asked = plan["rounds"], plan["ends"], plan["collector"] and not unit.once
     enabled, thresholds, frozen = gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()
-    collects = asked and enabled and _has_generations()
     if ends is None or unit.once:
-        _warm(unit, _phase, full=True)
+        _warm(unit, _phase)
         # One round: a phase without a call, and one with a call.
         single, double, rounds = (0, 1, 1) if unit.once else (unit.n, 2 * unit.n, rounds)
     else:
-        single, double = _warm_in_time(unit, rounds, ends)
+        single, double, rounds = _warm_in_time(unit, rounds, ends)
     objects = gc.get_freeze_count() - frozen
-    asked, collects = asked and bool(single), collects and bool(single)
-    gc.set_threshold(*thresholds[:2], _NEVER)
-    young: list[float] = []
-    began = 0.0
+    began = time.monotonic()
     # An empty phase comes first: it proves that the marks work. Then n, 2n, n, 2n, …
     for times in (0, *(single, double) * rounds):
-        began, before = time.monotonic(), gc.get_stats()[0]["collections"]
-        if collects:
-            gc.enable()
-        found, allocated = _phase(unit.call, times, collects=collects and bool(young))
-        gc.disable()
-        if found != parent:
+        if _phase(unit.call, times)[0] != parent:
             raise SystemExit("the counting process has ended")
-        collections = gc.get_stats()[0]["collections"] - before
-        young.append(collections + allocated / (thresholds[0] + 1))
         if single or unit.once:  # a collection empties pools, which single calls would fill again
             gc.collect()
     # Read last, because reading would change what the phases allocate.
     seeded = LIBRARY in Path("/proc/self/maps").read_text("utf-8", "replace")
-    n = double - single
+    n, asked = double - single, asked and bool(single)
     full = 0.0 if asked and not enabled else None
-    if collects:
-        each = sorted(map(operator.sub, young[2::2], young[1::2]))[rounds // 2] / n
-        left = math.inf if ends is None else (ends - began) / (time.monotonic() - began) * double
-        full = _full_collections(unit, each, thresholds, objects, left)
+    if collects := asked and enabled and _has_generations():
+        each = (time.monotonic() - began) / (rounds * (single + double))
+        collects, full = _collected(unit, single, thresholds, objects, each, ends or math.inf)
     return {
         "process": os.getpid(),
         "n": n,
         "seeded": seeded,
         "rounds": rounds,
+        "collected": collects,
         "full": full,
         "objects": objects,
         "brief": not single and not unit.once,
     }
+
+
+def _collected(
+    unit: Unit,
+    single: int,
+    thresholds: tuple[int, int, int],
+    objects: int,
+    each: float,
+    ends: float,
+) -> tuple[bool, float | None]:
+    """Do a round in which young garbage is collected, and a phase that collects all objects.
+
+    Returns whether it did, which takes the time of some units of `each` s, and the full collections
+    of a unit. No collection in the round is a full one: a phase would contain one or none. A phase
+    ends with a collection of what it left behind.
+    """
+    gc.set_threshold(*thresholds[:2], _NEVER)
+    left = (ends - time.monotonic()) / each
+    if left < 2 * 3 * single:
+        return False, None
+    young: list[float] = []
+    for times in (single, 2 * single):
+        before = gc.get_stats()[0]["collections"]
+        gc.enable()
+        _, allocated = _phase(unit.call, times, collects=True)
+        gc.disable()
+        collections = gc.get_stats()[0]["collections"] - before
+        young.append(collections + allocated / (thresholds[0] + 1))
+        gc.collect()
+    left = (ends - time.monotonic()) / each
+    full = _full_collections(unit, (young[1] - young[0]) / single, thresholds, objects, left)
+    gc.unfreeze()
+    _phase(gc.collect, 1)
+    return True, full
 
 
 def _has_generations() -> bool:
@@ -387,13 +403,13 @@ def _full_collections(
     return due * min(1.0, 4 * survivors / max(1, objects))
 
 
-def _warm_in_time(unit: Unit, rounds: int, ends: float) -> tuple[int, int]:
-    """Warm up; return the calls of a single and a double phase that end before `ends`.
+def _warm_in_time(unit: Unit, rounds: int, ends: float) -> tuple[int, int, int]:
+    """Warm up; return the calls of a single and a double phase, and rounds, that end before `ends`.
 
     The second counted call sets the time, as the first may have filled caches; for slow units, the
     first. A unit that would take more than half of the time is not begun: duets use it better.
     """
-    (uncounted, counted), sizes = plan_warmup(unit), (0, 0)
+    (uncounted, counted), sizes, each = plan_warmup(unit), (0, 0), 0.0
     if unit.seconds >= SLOW:
         least = unit.seconds + (LONGER - 1) * unit.work
         plan_calls(unit, rounds, least, (ends - time.monotonic()) / 2, more=1)
@@ -401,20 +417,23 @@ def _warm_in_time(unit: Unit, rounds: int, ends: float) -> tuple[int, int]:
         unit.call()
 
     def phase(call: Callable[[], object], times: int) -> None:
-        nonlocal sizes
+        nonlocal sizes, each
         os.getpgrp()
         for more in reversed(range(times)):
             began = time.monotonic()
             call()
             now = time.monotonic()
             if more == max(0, times - 2):
-                sizes = plan_calls(unit, rounds, now - began, ends - now, more)
+                each = now - began
+                sizes = plan_calls(unit, rounds, each, ends - now, more)
                 if not sizes[0]:
                     break
         os.getppid()
 
-    _warm(replace(unit, warmup=counted), phase, full=True)
-    return sizes
+    _warm(replace(unit, warmup=counted), phase)
+    if not sizes[0]:
+        rounds = max(1, min(rounds, int((ends - time.monotonic()) / (each * sizes[1]))))
+    return *sizes, rounds
 
 
 def plan_warmup(unit: Unit) -> tuple[int, int]:
@@ -429,7 +448,8 @@ def plan_calls(unit: Unit, rounds: int, each: float, left: float, more: int) -> 
     """Calls of a single and a double phase, of `each` s, after `more` calls and within `left` s.
 
     If n and 2n take too long, fewer. For slow units, none and some: beside them a phase itself
-    costs nothing. Raises SlowError if these take too long, too.
+    costs nothing, and the rounds are as many as there is time for. Raises SlowError if there is
+    none for one.
     """
     slow = unit.seconds >= SLOW
     if each * (more + 3 * unit.n * rounds) <= (left / 2 if slow else left):
@@ -439,10 +459,11 @@ def plan_calls(unit: Unit, rounds: int, each: float, left: float, more: int) -> 
         return fewer, 2 * fewer
     fitting = int(min(left, BRIEF) / (each * rounds)) // unit.least * unit.least
     times = max(unit.least, min(unit.n, fitting))
-    if each * rounds * times > left:
+    if each * times > left:
+        many = f", so {times} of them exceed" if times > 1 else ", which exceeds"
         raise SlowError(
-            f"one takes {each:.2g} s under Valgrind, so {rounds * times} of them exceed the "
-            f"{max(left, 0):.0f} s for counting; a larger budget counts them"
+            f"one takes {each:.2g} s under Valgrind{many} the {max(left, 0):.0f} s that are left "
+            "for counting; a larger budget counts them"
         )
     return 0, times
 
