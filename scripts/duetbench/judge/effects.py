@@ -8,7 +8,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
 from duetbench.core import units
@@ -61,8 +61,11 @@ class Seen:
     """Functions that the requests of a case enter on either side, by file and name."""
 
 
-def observe(pairs: Sequence[Pair]) -> Seen:
-    """Observe the requests of all pairs on both sides, those of equal code once."""
+def observe(pairs: Sequence[Pair], *, alone: bool = False) -> Seen:
+    """Observe the requests of all pairs on both sides, those of equal code once.
+
+    `alone`: both sides are the same, and what they do is described rather than compared.
+    """
     once: dict[Hashable, Pair] = {}
     for pair in pairs:
         if not pair.executes_alike and pair.case.endpoint.takes <= LONGEST:
@@ -72,7 +75,7 @@ def observe(pairs: Sequence[Pair]) -> Seen:
         groups[counted.surroundings(pair.head)].append(code)
     outcomes: dict[Hashable, tuple[Effects, frozenset[Name]] | str] = {}
     for codes in groups.values():
-        outcomes |= zip(codes, _observe([once[code] for code in codes]), strict=True)
+        outcomes |= zip(codes, _observe([once[code] for code in codes], alone), strict=True)
     codes_of = {pair.case.id: counted.code_of(pair.head) for pair in pairs}
     seen = {case: outcomes[code] for case, code in codes_of.items() if code in outcomes}
     for pair in pairs:
@@ -86,7 +89,7 @@ def observe(pairs: Sequence[Pair]) -> Seen:
     )
 
 
-def _observe(pairs: Sequence[Pair]) -> list[tuple[Effects, frozenset[Name]] | str]:
+def _observe(pairs: Sequence[Pair], alone: bool) -> list[tuple[Effects, frozenset[Name]] | str]:
     """Observe cases of one environment: both sides at once, and again where they differ."""
     began = time.monotonic()
     with ThreadPoolExecutor(2) as pool:  # each thread waits for its own process
@@ -117,7 +120,7 @@ def _observe(pairs: Sequence[Pair]) -> list[tuple[Effects, frozenset[Name]] | st
             if not isinstance(first, str) and not isinstance(second, str):
                 outcomes[index] = first[0].with_(second[0]), first[1].with_(second[1])
     seconds = time.monotonic() - began
-    return [outcome if isinstance(outcome, str) else _finish(*outcome, seconds)
+    return [outcome if isinstance(outcome, str) else _finish(*outcome, seconds, alone)
             for outcome in outcomes]  # fmt: skip
 
 
@@ -132,14 +135,17 @@ class _Side:
         return _Side(self.observation.with_(other.observation), entered, self.hide)
 
 
-def _finish(base: _Side, head: _Side, seconds: float) -> tuple[Effects, frozenset[Name]] | str:
+def _finish(
+    base: _Side, head: _Side, seconds: float, alone: bool
+) -> tuple[Effects, frozenset[Name]] | str:
     entered = base.entered | head.entered
     for name, side in (("base", base), ("head", head)):
         seen = side.observation
-        for alone, recorded in zip(seen.alone, seen.answers, strict=True):
-            if difference := answers.difference(alone, recorded):
+        for unseen, recorded in zip(seen.alone, seen.answers, strict=True):
+            if difference := answers.difference(unseen, recorded):
                 return f"{name} answers something else while it is observed: {difference[0]}"
-    effects = compare(base.observation, head.observation)
+    both = base.observation, head.observation
+    effects = describe(both[0].with_(both[1])) if alone else compare(*both)
     hidden = [d.model_copy(update={"what": short(head.hide(base.hide(d.what)), 200)})
               for d in effects.answers]  # fmt: skip
     update = {"answers": tuple(hidden), "seconds": seconds}
@@ -214,6 +220,15 @@ def compare(base: Activity, head: Activity) -> Effects:
         unseen=tuple(sorted({*base.unseen, *head.unseen})),
         unmeasured=_unmeasured(base, head),
     )
+
+
+def describe(side: Activity) -> Effects:
+    """Describe what requests do: each effect is one that a request without any lacks. Pure."""
+    idle = replace(
+        side, calls=[0] * len(side.calls), names={}, left={},
+        events=[()] * len(side.events), imports=[()] * len(side.imports),
+    )  # fmt: skip
+    return compare(idle, side)
 
 
 def _counts(side: Activity) -> Mapping[EffectKind, Counts]:
