@@ -183,6 +183,15 @@ def test_a_statement_with_many_values_counts_once(way: str, python: str, tmp_pat
 
 
 @pytest.mark.real
+def test_settings_of_a_connection_come_after_what_it_is_opened_for(tmp_path: Path) -> None:
+    work = "db = sqlite3.connect(':memory:')\ndb.execute('pragma foreign_keys = 1')\n"
+    work += "db.execute('select 1')"
+    old, new = observe(tmp_path, "wsgi", "3.14", "import sqlite3", PLAIN, work)
+    texts = [effect.text for effect in compare(old, new).differ if effect.kind == "sql"]
+    assert texts == ["select ?", "pragma foreign_keys = ?"]
+
+
+@pytest.mark.real
 @pytest.mark.parametrize(("python", "unseen"), [("3.14", False), ("this", True)])
 def test_what_is_not_seen_and_not_measured_is_said(
     python: str, unseen: bool, tmp_path: Path

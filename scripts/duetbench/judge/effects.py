@@ -4,6 +4,7 @@ Only what every request of a side does alike is compared. If something differs, 
 each side repeats its requests: what differs between those is not the change's.
 """
 
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -46,6 +47,8 @@ _YOUNG, _YOUNG_ROOM = 0.1, 2  # relative change of the collections, and collecti
 _OWN: Final = 0.5  # calls of an own function per request by which it differs
 _MEASURED: Final[frozenset[EffectKind]] = frozenset({"young collections", "peak"})
 _KINDS: Final[tuple[EffectKind, ...]] = get_args(EffectKind)
+
+_SETTING: Final = re.compile(r"(?i)(pragma|set) ")
 
 Counts = Mapping[str, Sequence[int]]
 """By text, how often it happened in each round."""
@@ -269,7 +272,9 @@ def _details(
         times = [part.get(text, [0]) for part in both]
         if all(map(_is_steady, times)) and times[0][0] != times[1][0]:
             found.append((abs(times[1][0] - times[0][0]), text, times[0][0], times[1][0]))
-    for _, text, old, new in sorted(found, key=lambda item: (-item[0], item[1]))[:DETAILS]:
+    # Settings of a new connection come last: what it is opened for says more.
+    order = sorted(found, key=lambda item: (-item[0], bool(_SETTING.match(item[1])), item[1]))
+    for _, text, old, new in order[:DETAILS]:
         place = _place(kind, text, sides[new > old], sides[new <= old])
         yield RequestEffect(kind=kind, text=text, place=place, base=old / paths, head=new / paths)
 
