@@ -167,6 +167,7 @@ def figures(outcomes: dict[str, InstructionCount | NoCount]) -> dict[str, float]
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @needs_compiler
 @needs_valgrind
@@ -217,6 +218,7 @@ NATURAL = """
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @needs_compiler
 @needs_valgrind
@@ -459,6 +461,7 @@ count(Path(python), payload, ["hangs"], env={"TOKEN": token})
 """
 
 
+@pytest.mark.thorough
 @needs_valgrind
 @pytest.mark.real
 def test_nothing_survives_the_process_that_counts(
