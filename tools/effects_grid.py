@@ -10,16 +10,23 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / name) for name in ("support", "measure")]
 
 from test_effects import DATABASE, EFFECTS, PLAIN  # noqa: E402
 
+from duetbench.core.model import Interface  # noqa: E402
 from duetbench.judge.effects import compare  # noqa: E402
+from duetbench.measure.effects.observation import Activity  # noqa: E402
 from duetbench.store.effects import Effects  # noqa: E402
 from effects import WAYS, seen, source  # noqa: E402
+
+SECONDS: Final = 0.6  # for the memory of each side, as in a comparison
+TITLES: Final = ("base → head", "head → base", "head twice")
 
 SERVER = "import socket\nserver = socket.create_server(('127.0.0.1', 0))\n"
 
@@ -53,50 +60,57 @@ def kinds(effects: Effects) -> set[str]:
     return found | ({"memory kept"} if effects.leaks else set())
 
 
+def look(texts: Sequence[str], folder: Path, python: Path, interface: Interface) -> list[Activity]:
+    """Observe applications with these sources, two at a time."""
+
+    def observe(side: int, text: str) -> Activity:
+        place = folder / f"{side}" / "app"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "this_day.py").write_text("")
+        return seen(place, text, python, interface, SECONDS)
+
+    with ThreadPoolExecutor(2) as pool:  # each thread waits for its own process
+        return [*pool.map(observe, range(len(texts)), texts)]
+
+
+def row(name: str, folder: Path, version: str, python: Path, way: str) -> Iterator[str]:
+    """Measure one change, and yield the cells of its row."""
+    before, base, head, kind = CHANGES[name]
+    interface: Interface = "wsgi" if way == "wsgi" else "asgi"
+    texts = [source(work, way, before) for work in (base, head)]
+    began = time.monotonic()
+    old, new = look(texts, folder, python, interface)
+    (again,) = look(texts[1:], folder, python, interface)
+    took = time.monotonic() - began
+    if not (compare(old, new).same and compare(new, again).same):  # as a comparison does it
+        sides = zip(
+            (old, new, again), look([*texts, texts[1]], folder, python, interface), strict=True
+        )
+        old, new, again = (side.with_(second) for side, second in sides)
+    found, back, alike = (kinds(compare(*p)) for p in ((old, new), (new, old), (new, again)))
+    if kind == "memory kept":  # head that keeps no more is no leak: the way back finds nothing
+        back = back ^ {kind}
+    yield from (name, version, way)
+    yield from ("found" if kind in moved else "NOT FOUND" for moved in (found, back))
+    yield f"FALSE {sorted(alike)}" if alike else "none"
+    yield ", ".join(sorted((found | back) - {kind})) or "-"
+    yield f"{took:.1f} s"
+
+
 def main() -> None:
     """Print a row per change and interpreter, and the sums."""
     pythons = dict(text.split("=") for text in sys.argv[1:]) or {"this": sys.executable}
     counts: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as top, ThreadPoolExecutor(2) as pool:
-        for turn, (name, (before, base, head, kind)) in enumerate(CHANGES.items()):
-            for index, (version, python) in enumerate(pythons.items()):
+    print(" | ".join(("change", "Python", "way", *TITLES, "beside it", "seconds")))
+    for turn, name in enumerate(CHANGES):
+        for index, (version, python) in enumerate(pythons.items()):
+            with tempfile.TemporaryDirectory() as top:
                 way = WAYS[(turn + index) % len(WAYS)]
-                interface = "wsgi" if way == "wsgi" else "asgi"
-                texts = [source(work, way, before) for work in (base, head)]
-                folders = [Path(top, f"{turn}-{index}-{side}", "app") for side in (0, 1)]
-                for folder in folders:
-                    folder.mkdir(parents=True)
-                    (folder / "this_day.py").write_text("")
-                began = time.monotonic()
-                old, new = pool.map(
-                    lambda folder, text, python=python, interface=interface: seen(
-                        folder, text, Path(python), interface, 0.6
-                    ),
-                    *(folders, texts),
-                )
-                took = time.monotonic() - began
-                found, back = kinds(compare(old, new)), kinds(compare(new, old))
-                expected = {kind} if kind != "memory kept" else set()
-                results = [
-                    "found" if kind in found else "NOT FOUND",
-                    "found" if expected <= back else "NOT FOUND",
-                    "none"
-                    if not (kinds(compare(old, old)) | kinds(compare(new, new)))
-                    else "FALSE",
-                ]
-                counts.update(results)
-                others = ", ".join(sorted((found | back) - {kind})) or "-"
-                row = (name, version, way, *results, others, f"{took:.1f} s")
-                print(" | ".join(row), flush=True)
-            old, new = pool.map(
-                lambda folder, text, python=python, interface=interface: seen(
-                    folder, text, Path(python), interface, 0.6
-                ),
-                *(folders, texts[1:] * 2),
+                cells = [*row(name, Path(top), version, Path(python), way)]
+            counts.update(
+                f"{title}: {cell[:5]}" for title, cell in zip(TITLES, cells[3:6], strict=True)
             )
-            alike = kinds(compare(old, new))
-            counts[f"A/A {'false' if alike else 'none'}"] += 1
-            print(f"{name} | {version} | {way} | A/A: {alike or 'none'}", flush=True)
+            print(" | ".join(cells), flush=True)
     print(dict(counts))
 
 

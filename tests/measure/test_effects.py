@@ -7,9 +7,10 @@ from typing import Final
 import pytest
 
 from comparing import SAME, judged_case
-from duetbench.judge.effects import compare
+from duetbench.judge.effects import compare, describe
 from duetbench.measure.effects.observation import Activity
 from duetbench.project.project import Project
+from duetbench.show import effects as words
 from duetbench.show.effects import announce
 from effects import WAYS, seen, source
 
@@ -191,6 +192,15 @@ def test_a_statement_with_many_values_counts_once(way: str, python: str, tmp_pat
 
 
 @pytest.mark.real
+def test_settings_of_a_connection_come_after_what_it_is_opened_for(tmp_path: Path) -> None:
+    work = "db = sqlite3.connect(':memory:')\ndb.execute('pragma foreign_keys = 1')\n"
+    work += "db.execute('select 1')"
+    old, new = observe(tmp_path, "wsgi", "3.14", "import sqlite3", PLAIN, work)
+    texts = [effect.text for effect in compare(old, new).differ if effect.kind == "sql"]
+    assert texts == ["select ?", "pragma foreign_keys = ?"]
+
+
+@pytest.mark.real
 @pytest.mark.parametrize(("python", "unseen"), [("3.14", False), ("this", True)])
 def test_what_is_not_seen_and_not_measured_is_said(
     python: str, unseen: bool, tmp_path: Path
@@ -203,6 +213,22 @@ def test_what_is_not_seen_and_not_measured_is_said(
     assert "does the same" not in said[0]
     assert said[1] == "  memory: not measured, there was no time"
     assert len(said) == 2 + unseen
+
+
+@pytest.mark.real
+def test_what_one_side_does_is_described_without_another(tmp_path: Path) -> None:
+    work = f"{EFFECTS['sql'][2]}\nKEPT.append(bytes(2_000))"
+    before = f"{DATABASE}KEPT = []\n"
+    (side,) = observe(tmp_path, "wsgi", "3.14", before, work, seconds=2)
+    effects = describe(side)
+    assert (effects.totals["sql"], effects.answers, effects.leaks) == ((0, 20), (), False)
+    first, *lines = words.describe(judged_case("x/a/py3.14", SAME).case, effects)
+    assert " answers 2 bytes (seen in 0 s)" in first
+    found = {line[:30].strip(): line[30:].strip() for line in lines}
+    at = source(work, "wsgi", before).splitlines().index(f"    {work.splitlines()[-1]}") + 1
+    sql = f"20  20 × select id from book where author = ?   work, shop.py:{at - 1}"
+    assert found["SQL statements"] == sql
+    assert found["memory kept after it"] == f"2.0 kB  shop.py:{at}"
 
 
 @pytest.mark.real

@@ -104,6 +104,40 @@ def test_what_a_request_does_decides_first_and_exactly() -> None:
     assert lines[1] == "that is 79% of the change; other commits did the rest"
 
 
+def test_a_count_that_other_work_left_no_time_is_tried_again() -> None:
+    tries: list[int] = []
+
+    def look(commit: str, how: commit_search.Means) -> Comparison:
+        number = int(commit, 16)
+        if how == "effects":
+            return comparison_of(judged_case(CASE, SAME))
+        tries.append(number)
+        if number == 20 and tries.count(20) == 1:
+            return comparison_of(judged_case(CASE, SAME))  # without a count
+        size = 1.5 if number >= 20 else 1.0
+        verdict = Verdict.SLOWER if number >= 20 else Verdict.NO_CHANGE
+        count = Judgement(metric="instructions", verdict=verdict, ratio=size, low=size, high=size)
+        return comparison_of(judged_case(CASE, SAME, count=count))
+
+    cause = commit_search.find(COMMITS, look, 600.0, list[str]().append)
+    assert cause is not None
+    assert [commit.subject for commit in cause.commits] == ["change 20"]
+    assert (tries.count(20), cause.skipped) == (2, ())
+
+
+def test_only_starts_are_looked_at_where_only_they_can_show_it() -> None:
+    means: list[object] = []
+
+    def look(commit: str, how: commit_search.Means) -> Comparison:
+        means.append(how)
+        return compared(1.5 if int(commit, 16) >= 9 else 1.0)
+
+    cause = commit_search.find(COMMITS, look, 600.0, list[str]().append, loaded=True)
+    assert cause is not None
+    assert [commit.subject for commit in cause.commits] == ["change 9"]
+    assert all(isinstance(how, float) for how in means)
+
+
 def test_a_commit_that_cannot_affect_the_case_is_as_good_has_it() -> None:
     """Up to the fourth commit nothing differs that the case loads, so nothing is looked at."""
 

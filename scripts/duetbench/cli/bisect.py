@@ -44,6 +44,10 @@ def bisect_command(
             help="The case to measure; default: the clearest change.",
         ),
     ] = None,
+    start: Annotated[
+        bool,
+        Option("--start", help="Between commits: compare how long the servers take to start."),
+    ] = False,
     results: ResultsOption = None,
     budget: Annotated[str, budget_option("Time for the search")] = "30m",
     as_json: JsonOption = False,
@@ -60,8 +64,8 @@ def bisect_command(
 
     Between two commits, each look compares GOOD with one commit, each with its own lock: by what
     a request does, by counts of instructions if it does the same at both ends, and by duets if
-    these execute the same. A commit that does not start is skipped. Of a branch that was merged,
-    only the merge is looked at.
+    these execute the same. --start looks at how long servers take to start instead. A commit that
+    does not start is skipped. Of a branch that was merged, only the merge is looked at.
 
     Between two locks, if several packages changed at once, duets compare the stack before with a
     lock in which half of them have changed. After every duet, a test decides whether that lock has
@@ -87,6 +91,8 @@ def bisect_command(
             raise UsageError(f"no comparison has the name {name!r}: give its id, or its file")
     project = with_options(project, options, [python] if python else [])
     evidence = comparison or lock
+    if start and evidence:
+        raise UsageError("--start searches between two commits: give GOOD and BAD")
     if not (evidence or bad):
         raise UsageError("expected what to search: GOOD BAD, --lock BASE HEAD, or a comparison")
     clean_up(console)
@@ -100,7 +106,7 @@ def bisect_command(
             lines = cause_lines(found)
         else:
             ends = str(name), str(bad)
-            cause = commit_search.search(project, ends, select or "*", limit, reporter)
+            cause = commit_search.search(project, ends, select or "*", limit, reporter, start=start)
             result = cause and cause.model_dump(mode="json")
             lines = commit_lines(cause, *ends)
     if as_json:

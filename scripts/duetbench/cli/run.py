@@ -4,7 +4,7 @@ import json
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
@@ -50,14 +50,17 @@ from duetbench.github import actions
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, Progress, duration
 from duetbench.host.signals import InterruptedRun
+from duetbench.judge import effects as observed
+from duetbench.judge.pairs import Pair
 from duetbench.measure import assembly, launch, runner
-from duetbench.measure.testbed import Testbed
+from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import plan as planning
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.plan import launch_seconds
 from duetbench.project.project import Project
 from duetbench.project.subject import Subject
 from duetbench.show import run_view as pages
+from duetbench.show.effects import TITLE, describe
 from duetbench.show.run_text import as_markdown, print_cases, print_page
 from duetbench.store import files, run_files
 from duetbench.trend.summary import summarise
@@ -95,10 +98,11 @@ def run_command(
     $ duetbench run --app shop.main:app --path /items/7
     $ duetbench run --select 'asgi-wsgi/*/py3.14t/*' --launches 3
 
-    The run file is saved after every launch. Ctrl-C keeps what was measured; `--resume latest`
-    continues. --dry-run shows what would be done, and how long it would take. A case whose optional
-    interpreter is not available here is recorded as not measured. Exit code 0: all launches were
-    valid. 1: some failed, the others are recorded. 3: none was usable.
+    With --app, it first shows what one request does, which takes seconds: SQL statements, calls,
+    files, memory kept. The run file is saved after every launch. Ctrl-C keeps what was measured;
+    `--resume latest` continues. --dry-run shows what would be done, and how long it would take. A
+    case whose optional interpreter is not available here is recorded as not measured. Exit code 0:
+    all launches were valid. 1: some failed, the others are recorded. 3: none was usable.
     """
     output = document(output, as_json=as_json)
     console = console_for({"--output": output, "--markdown": markdown})
@@ -132,12 +136,24 @@ def run_command(
         def advise(run: Run) -> str:
             return _advice(project, run, results, options, pythons)
 
+        effects: list[str] = []
+
+        def observe(sides: Sequence[SideCase]) -> None:
+            """Say what one request does before any load, which takes seconds."""
+            if project.target is not None:
+                effects.extend(_effects(sides))
+            for line in effects:
+                console.say(line)
+
         finished, path = execute(
-            plan, subject, results, console, begin=begin, advise=advise, earlier=earlier
-        )
+            plan, subject, results, console,
+            begin=begin, advise=advise, earlier=earlier, observe=observe,
+        )  # fmt: skip
     summary = summarise(finished)
     page = pages.make_page(summary)
     text = as_markdown(page)
+    if effects:
+        text += "\n".join(("", f"## {TITLE}", "", "```", *effects, "```", ""))
     actions.summary(text)  # for the page of the job, in GitHub Actions
     put(text, markdown)
     put(finished.model_dump_json(indent=1) + "\n", output)
@@ -158,10 +174,12 @@ def execute(
     begin: Callable[[Run], Run] = lambda run: run,
     advise: Callable[[Run], str] = lambda _: "",
     earlier: Run | None = None,
+    observe: Callable[[Sequence[SideCase]], object] = lambda _: None,
 ) -> tuple[Run, Path]:
     """Launch a plan's cases on this machine; return the finished run and its file.
 
     `begin` completes the header of the run, and `advise` says how an interrupted one continues.
+    `observe` gets the cases that will be launched.
     """
     narrator = Narrator(console)
     missing = assembly.unattainable(plan.cases, subject.configuration_for, subject.lock, narrator)
@@ -173,11 +191,21 @@ def execute(
         runner.require_resumable(earlier, testbed, subject.repository)
     start = begin(earlier or runner.header(plan, testbed, subject.repository))
     files.require_room(results)
+    observe([SideCase(case, testbed) for case in attainable])
     try:
         return _measure(plan, start, testbed, results, console, missing)
     except InterruptedRun as interruption:
         interruption.advice = advise(start)
         raise
+
+
+def _effects(sides: Sequence[SideCase]) -> Iterator[str]:
+    """Say what a request to each case does; nothing of those that cannot be observed."""
+    seen = observed.observe([Pair(side, side) for side in sides], alone=True)
+    for side in sides:
+        if found := seen.effects.get(side.case.id):
+            yield from describe(side.case, found)
+    yield from (f"not observed: {reason}" for reason in dict.fromkeys(seen.reasons.values()))
 
 
 def report(run: Run, path: Path, console: Console, where: str = "") -> int:

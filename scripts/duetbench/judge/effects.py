@@ -4,11 +4,12 @@ Only what every request of a side does alike is compared. If something differs, 
 each side repeats its requests: what differs between those is not the change's.
 """
 
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
 from typing import Any, Final, get_args
@@ -50,6 +51,8 @@ _OWN: Final = 0.5  # calls of an own function per request by which it differs
 _MEASURED: Final[frozenset[EffectKind]] = frozenset({"young collections", "peak"})
 _KINDS: Final[tuple[EffectKind, ...]] = get_args(EffectKind)
 
+_SETTING: Final = re.compile(r"(?i)(pragma|set) ")
+
 Counts = Mapping[str, Sequence[int]]
 """By text, how often it happened in each round."""
 
@@ -67,11 +70,17 @@ class Seen:
     """Functions that the requests of a case enter on either side, by file and name."""
 
 
-def observe(pairs: Sequence[Pair], tell: Early = lambda _case, _effects: None) -> Seen:
+def observe(
+    pairs: Sequence[Pair],
+    tell: Early = lambda _case, _effects: None,
+    *,
+    alone: bool = False,
+) -> Seen:
     """Observe the requests of all pairs on both sides, those of equal code once.
 
     `tell` gets what differs at first sight, before memory is measured and anything is
-    observed again.
+    observed again. `alone`: both sides are the same, and what they do is described rather than
+    compared.
     """
     once: dict[Hashable, Pair] = {}
     for pair in pairs:
@@ -82,7 +91,8 @@ def observe(pairs: Sequence[Pair], tell: Early = lambda _case, _effects: None) -
         groups[counted.surroundings(pair.head)].append(code)
     outcomes: dict[Hashable, tuple[Effects, frozenset[Name]] | str] = {}
     for codes in groups.values():
-        outcomes |= zip(codes, _observe([once[code] for code in codes], tell), strict=True)
+        chosen = [once[code] for code in codes]
+        outcomes |= zip(codes, _observe(chosen, tell, alone), strict=True)
     codes_of = {pair.case.id: counted.code_of(pair.head) for pair in pairs}
     seen = {case: outcomes[code] for case, code in codes_of.items() if code in outcomes}
     for pair in pairs:
@@ -96,7 +106,9 @@ def observe(pairs: Sequence[Pair], tell: Early = lambda _case, _effects: None) -
     )
 
 
-def _observe(pairs: Sequence[Pair], tell: Early) -> list[tuple[Effects, frozenset[Name]] | str]:
+def _observe(
+    pairs: Sequence[Pair], tell: Early, alone: bool
+) -> list[tuple[Effects, frozenset[Name]] | str]:
     """Observe cases of one environment: both sides at once, and again where they differ."""
     began = time.monotonic()
     sight = _FirstSight(pairs, tell)
@@ -128,7 +140,7 @@ def _observe(pairs: Sequence[Pair], tell: Early) -> list[tuple[Effects, frozense
             if not isinstance(first, str) and not isinstance(second, str):
                 outcomes[index] = first[0].with_(second[0]), first[1].with_(second[1])
     seconds = time.monotonic() - began
-    return [outcome if isinstance(outcome, str) else _finish(*outcome, seconds)
+    return [outcome if isinstance(outcome, str) else _finish(*outcome, seconds, alone=alone)
             for outcome in outcomes]  # fmt: skip
 
 
@@ -148,7 +160,7 @@ class _FirstSight:
                 return
             case = self._cases.pop(unit)
         base, head = (sides[unit] for sides in self._sides)
-        found = _finish(base, head, time.monotonic() - self._began)
+        found = _finish(base, head, time.monotonic() - self._began, alone=False)
         # Answers may differ by what a process has once, such as its number.
         if not isinstance(found, str) and found[0].moved:
             self._tell(case, found[0])
@@ -165,14 +177,17 @@ class _Side:
         return _Side(self.observation.with_(other.observation), entered, self.hide)
 
 
-def _finish(base: _Side, head: _Side, seconds: float) -> tuple[Effects, frozenset[Name]] | str:
+def _finish(
+    base: _Side, head: _Side, seconds: float, *, alone: bool
+) -> tuple[Effects, frozenset[Name]] | str:
     entered = base.entered | head.entered
     for name, side in (("base", base), ("head", head)):
         seen = side.observation
-        for alone, recorded in zip(seen.alone, seen.answers, strict=True):
-            if difference := answers.difference(alone, recorded):
+        for unseen, recorded in zip(seen.alone, seen.answers, strict=True):
+            if difference := answers.difference(unseen, recorded):
                 return f"{name} answers something else while it is observed: {difference[0]}"
-    effects = compare(base.observation, head.observation)
+    both = base.observation, head.observation
+    effects = describe(both[0].with_(both[1])) if alone else compare(*both)
     hidden = [d.model_copy(update={"what": short(head.hide(base.hide(d.what)), 200)})
               for d in effects.answers]  # fmt: skip
     update = {"answers": tuple(hidden), "seconds": seconds}
@@ -260,6 +275,15 @@ def compare(base: Activity, head: Activity) -> Effects:
     )
 
 
+def describe(side: Activity) -> Effects:
+    """Describe what requests do: each effect is one that a request without any lacks. Pure."""
+    idle = replace(
+        side, calls=[0] * len(side.calls), names={}, left={},
+        events=[()] * len(side.events), imports=[()] * len(side.imports),
+    )  # fmt: skip
+    return compare(idle, side)
+
+
 def _counts(side: Activity) -> Mapping[EffectKind, Counts]:
     """Count what a side did in each round, by kind and text."""
     found: dict[Any, dict[str, list[int]]] = defaultdict(dict)
@@ -298,7 +322,9 @@ def _details(
         times = [part.get(text, [0]) for part in both]
         if all(map(_is_steady, times)) and times[0][0] != times[1][0]:
             found.append((abs(times[1][0] - times[0][0]), text, times[0][0], times[1][0]))
-    for _, text, old, new in sorted(found, key=lambda item: (-item[0], item[1]))[:DETAILS]:
+    # Settings of a new connection come last: what it is opened for says more.
+    order = sorted(found, key=lambda item: (-item[0], bool(_SETTING.match(item[1])), item[1]))
+    for _, text, old, new in order[:DETAILS]:
         place = _place(kind, text, sides[new > old], sides[new <= old])
         yield RequestEffect(kind=kind, text=text, place=place, base=old / paths, head=new / paths)
 

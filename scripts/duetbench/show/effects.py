@@ -144,6 +144,25 @@ def announce(case: Case, effects: Effects) -> Iterator[str]:
     yield from doubtful
 
 
+def describe(case: Case, effects: Effects) -> Iterator[str]:
+    """Say what one request does, as `judge.effects.describe` has it: a sentence, and its rows."""
+    took = units.significant(effects.seconds, 2)
+    yield f"{case_names.of(case).what} answers {effects.length:,} bytes (seen in {took} s)"
+    for title, _, figure, text in rows(effects):
+        detail = text.removeprefix("+").replace(" 0 → ", " × ")
+        yield f"  {title if figure else '':<28}  {figure:>9}  {detail}".rstrip()
+    for kind, spread in effects.unsteady.items():
+        yield f"  {_WORDS[kind][0]:<28}  {spread.partition(' in ')[0]}, from request to request"
+    if kept := effects.kept_head:
+        yield f"  {'memory kept after it':<28}  {_size(kept):>9}  {kept.place}".rstrip()
+    if peak := effects.totals.get("peak"):
+        yield f"  {_WORDS['peak'][0]:<28}  {_figure('peak', peak[1]):>9}"
+    if effects.unmeasured:
+        yield f"  memory: not measured, {effects.unmeasured}"
+    if effects.unseen:
+        yield f"  not seen: {', '.join(effects.unseen)}"
+
+
 def rows(effects: Effects) -> Iterator[tuple[str, str, str, str]]:
     """Make the rows of what differs: a kind, its totals, and below them what makes it up."""
     kinds = dict.fromkeys(effect.kind for effect in effects.differ)

@@ -48,12 +48,18 @@ def list_commits(root: Path, good: str, bad: str) -> tuple[Commit, ...]:
 
 
 def search(
-    project: Project, ends: tuple[str, str], select: str, seconds: float, reporter: Reporter
+    project: Project,
+    ends: tuple[str, str],
+    select: str,
+    seconds: float,
+    reporter: Reporter,
+    *,
+    start: bool = False,
 ) -> CommitCause | None:
     """Search the commits between GOOD and BAD on this machine, which nothing else may use.
 
-    `select` is a glob over the ids of cases, `seconds` of load are used at most. Raises as
-    `list_commits` and `find`.
+    `select` is a glob over the ids of cases, `seconds` of load are used at most, or of starts if
+    what changed is the `start` of servers. Raises as `list_commits` and `find`.
     """
     quiet = Reporter(Console(quiet=True))
 
@@ -62,13 +68,15 @@ def search(
         extent = Extent(
             select=(select,),
             seconds=seconds,
+            start=start,
             counts_only=means == "counts",
             effects_only=means == "effects",
         )
         contrast = Contrast((ends[0], commit))
         return compare(project, contrast, extent, reporter if seconds else quiet)
 
-    return find(list_commits(project.root, *ends), look, seconds, reporter.say)
+    commits = list_commits(project.root, *ends)
+    return find(commits, look, seconds, reporter.say, loaded=start)
 
 
 def find(
@@ -76,6 +84,8 @@ def find(
     look: Look,
     seconds: float,
     say: Callable[[str], None],
+    *,
+    loaded: bool = False,
 ) -> CommitCause | None:
     """Find the commit behind the largest change between GOOD and the last of some commits.
 
@@ -84,6 +94,7 @@ def find(
         look: Compares GOOD with one of them.
         seconds: Of load, for the whole search, where nothing else tells anything.
         say: Gets a sentence per commit.
+        loaded: Only load, or starts, can show the change.
 
     Returns:
         None if nothing differs that was looked at.
@@ -92,14 +103,15 @@ def find(
         DuetbenchError: GOOD and BAD themselves cannot be compared.
     """
     each = seconds / (3 + math.ceil(math.log2(len(commits))))
-    means: Means = "effects"
-    trait = _effect(look(commits[-1].id, means))
-    if trait is None:
+    means: Means = each if loaded else "effects"
+    trait = None if loaded else _effect(look(commits[-1].id, means))
+    if trait is None and not loaded:
         say("a request does the same at both ends: counts of instructions decide")
         means = "counts"
         trait = _trait(look(commits[-1].id, means))
     if trait is None:
-        say(f"both execute the same instructions: duets decide, {each:.0f} s each")
+        if not loaded:
+            say(f"both execute the same instructions: duets decide, {each:.0f} s each")
         means = each
         trait = _trait(look(commits[-1].id, 2 * each))
     if trait is None:
@@ -112,6 +124,8 @@ def find(
         at = min(places, key=lambda place: abs(2 * place - good - bad))
         try:
             share = _share(trait, comparison := look(commits[at].id, means))
+            if share is None and means == "counts":  # other work may have left it no time
+                share = _share(trait, comparison := look(commits[at].id, means))
             reason = "" if share else _reason(comparison, trait.case)
         except DuetbenchError as problem:
             share, reason = None, str(problem)

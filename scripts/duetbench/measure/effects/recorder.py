@@ -84,7 +84,10 @@ class Recorder:
     def unseen(self) -> list[str]:
         """What nothing here sees of this process."""
         loaded = [f"calls of {name}" for name in libraries.UNSEEN if name in sys.modules]
-        return loaded if self.monitored else [*loaded, "exceptions (from Python 3.12 on)"]
+        if self.monitored:
+            return loaded
+        rows = "that executemany of aiosqlite is one statement (from Python 3.12 on)"
+        return [*loaded, "exceptions (from Python 3.12 on)", *[rows] * ("aiosqlite" in sys.modules)]
 
     def on(self) -> None:
         """Begin to record, also what libraries do that were imported since."""
