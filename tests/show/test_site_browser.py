@@ -64,7 +64,7 @@ def kinds(past: Seen) -> dict[str, str]:
         "front": addresses.FRONT,
         "experiment": addresses.experiment("asgi-wsgi"),
         "case": addresses.case(CASE),
-        "cases": addresses.prefix("asgi-wsgi/asgi-json"),
+        "cases": addresses.CASES,
         "changes": addresses.CHANGES,
         "change": addresses.change(past.change.id),
         "package": addresses.package("fastapi"),

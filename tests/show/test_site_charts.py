@@ -63,7 +63,7 @@ def test_a_case_of_a_run_becomes_a_figure_with_ceiling_and_flags() -> None:
     assert value.figure is not None
     assert (value.figure.estimate, value.ceiling) == pytest.approx((3000, 6400))
     assert not value.valid
-    assert value.note == "host_noise"
+    assert value.note == "host noise"
     one = runs.steady_result(runs.make_case("a/b"), {"throughput": 3000.0})
     alone = one.model_copy(update={"launches": one.launches[:1]})
     assert not value_of(summarise_case(alone, 1), "throughput").valid

@@ -131,7 +131,7 @@ def test_a_disturbed_case_is_measured_and_says_what_disturbed_it(tmp_path: Path)
     run = a_run(1, steady, site_builds.disturbed(JSON), failed)
     site_builds.save_run(tmp_path / "results", run)
     page = front(tmp_path)
-    assert "2 of 3 cases measured, 1 disturbed ( host_noise )," in page.text
+    assert "2 of 3 cases measured, 1 disturbed ( host noise )," in page.text
     assert "./method/#host_noise" in page.links
 
 
@@ -189,7 +189,7 @@ def test_the_year_is_a_finding_with_its_interval(tmp_path: Path) -> None:
 def test_it_says_what_to_type_as_the_readme_does(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     said = re.search(
-        r"(uvx .+?) duetbench (compare \S+) \\ (--app \S+ --path \S+)", front(tmp_path).text
+        r"(uvx .+?) \\ duetbench (compare \S+) \\ (--app \S+ --path \S+)", front(tmp_path).text
     )
     assert said is not None
     readme = (PROJECT / "README.md").read_text("utf-8")

@@ -162,8 +162,8 @@ def test_no_page_says_more_than_its_intervals(site: Path) -> None:
             text = text_of(row)
             if judged and holds_no_change(text) is not False:
                 wrong.append(f"{name}: {text}")
-        # The verdict of a comparison is one line; the intervals are in the picture below it.
-        told = VERDICT.sub("", html) if name.startswith("cmp/") else html
+        # The verdict of a comparison is one line; the intervals are below it.
+        told = VERDICT.sub("", html) if name.startswith(("cmp/", "x/side-by-side/")) else html
         for part in (*elements(told, "p", "p"), *elements(told, "li", "li")):
             text = STATEMENT.sub("", text_of(part))
             wrong += [

@@ -9,6 +9,7 @@ import synthetic
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
+from duetbench.show import formats
 from duetbench.store.change import Narrowed, Release, SeriesName, Share
 from observatory.show import quoting
 from observatory.trend import quotes
@@ -78,19 +79,20 @@ def test_a_change_quotes_the_release_that_a_search_named_alone() -> None:
         (0.9647, 0.9581, 0.9714, "−3.5 %", "2.9…4.2 %"),
         (1.0096, 1.0074, 1.0119, "+0.96 %", "0.74…1.19 %"),
         (2.317, 2.01, 2.67, "2.3×", "2.0…2.7 times"),
-        (1.01, 0.99, 1.03, "+1.0 %", "−1.0…3.0 %"),
+        (1.01, 0.99, 1.03, "+1.0 %", "−1.0…+3.0 %"),
+        (0.9035, 0.8892, 0.9166, "−10 %", "8…11 %"),
     ],
 )
 def test_a_size_has_two_digits(
     ratio: float, low: float, high: float, change: str, span: str
 ) -> None:
     interval = Interval(ratio, low, high)
-    assert (quoting.change(interval), quoting.span(interval)) == (change, span)
+    assert (formats.change(interval), formats.within(interval)) == (change, span)
 
 
 def test_findings_read_as_sentences() -> None:
     start = a_quote(0.903, 0.01, "start_cpu", "start-up/models/current/py3.14")
     assert quoting.finding(start) == (
-        "fastapi 1.1 needs 9.7 % less CPU to start FastAPI beside 200 models"
+        "fastapi 1.1 needs 10 % less CPU to start FastAPI beside 200 models"
     )
     assert math.isclose(start.size, -math.log(0.903))

@@ -186,16 +186,15 @@ def effect(metric: str, ratio: Interval) -> str:
     registry, or asv's unit of an in-process benchmark.
     A size without an interval was counted and cannot scatter; the text says so.
     """
-    if ratio.ends is None:
-        within = "counted"
-    elif ratio.estimate >= _DOUBLED:
-        within = ends(ratio).replace("×", " times")
-    elif ratio.excludes(1):
-        near, far = sorted(ratio.ends, key=lambda end: abs(end - 1))
-        within = "…".join(_signed(end, _decimals(ratio)).lstrip("+−") for end in (near, far)) + " %"
-    else:
-        within = ends(ratio)  # the signs show that either direction is possible
-    return f"{movement(metric, ratio)} ({within})"
+    return f"{movement(metric, ratio)} ({within(ratio) or 'counted'})"
+
+
+def within(ratio: Interval) -> str:
+    """Write a size's interval, the nearer end first: `18…22 %`, `2.0…2.7 times`; empty without."""
+    if ratio.ends is None or ratio.estimate >= _DOUBLED or not ratio.excludes(1):
+        return ends(ratio).replace("×", " times")  # signs show that either direction is possible
+    near, far = sorted(ratio.ends, key=lambda end: abs(end - 1))
+    return "…".join(_signed(end, _decimals(ratio)).lstrip("+−") for end in (near, far)) + " %"
 
 
 def movement(metric: str, ratio: Interval) -> str:

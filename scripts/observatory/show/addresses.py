@@ -103,8 +103,6 @@ def _below(folder: str, name: str) -> str:
 
 experiment = partial(_below, EXPERIMENTS)
 case = partial(_below, CASES)
-prefix = case
-"""Page of the cases whose ids begin with an experiment, or with one of its endpoints."""
 change = partial(_below, CHANGES)
 comparison = partial(_below, COMPARISONS)
 attribution = partial(_below, WHY)

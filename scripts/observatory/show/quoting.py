@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Final
 
-from duetbench.core import units
 from duetbench.core.metrics import METRICS, row
 from duetbench.core.units import Interval
 from duetbench.project import case_names
@@ -12,38 +11,12 @@ from duetbench.show.change import describe
 from duetbench.store.change import Change
 from observatory.trend.quotes import MEMORY, Key, Quote, quote_of
 
-_DIGITS: Final = 2
-_DOUBLED: Final = 2.0  # as `formats.percent`
 _ARTICLES: Final = ("A ", "An ", "The ")
-
-
-def change(ratio: Interval) -> str:
-    """Write a size with its sign: `+20 %`, `−3.5 %`; from doubling on as a factor, `2.3×`."""
-    size = amount(ratio)
-    if size.endswith(" times"):
-        return size.replace(" times", "×")
-    return f"{'+' if ratio.estimate >= 1 else '−'}{size}"
 
 
 def amount(ratio: Interval) -> str:
     """Write a size without its sign: `20 %`, or `2.3 times`."""
-    if ratio.estimate >= _DOUBLED:
-        return f"{units.significant(ratio.estimate, _DIGITS)} times"
-    return f"{units.significant(100 * abs(ratio.estimate - 1), _DIGITS)} %"
-
-
-def span(ratio: Interval) -> str:
-    """Write a size's interval, the nearer end first, with as many decimals: `18…22 %`."""
-    if ratio.ends is None:
-        return ""
-    near, far = sorted(ratio.ends, key=lambda end: abs(end - 1))
-    size = amount(ratio)
-    if size.endswith(" times"):
-        return f"{units.significant(near, _DIGITS)}…{units.significant(far, _DIGITS)} times"
-    decimals = len(size.removesuffix(" %").partition(".")[2])
-    first, last = (f"{abs(100 * (end - 1)):.{decimals}f}" for end in (near, far))
-    minus = "−" if not ratio.excludes(1) and float(first) else ""
-    return f"{minus}{first}…{last} %"
+    return formats.change(ratio).lstrip("+−").replace("×", " times")
 
 
 def served(case: str) -> str:
@@ -58,7 +31,7 @@ def effect(metric: str, ratio: Interval, *, within: bool = False) -> str:
     """Say by how much a figure moved: `needs 20 % more CPU`, `within` its interval."""
     words = row(metric).effect(amount(ratio), rose=ratio.estimate >= 1)
     words = words.removesuffix(" per request").removesuffix(" in process")
-    return f"{words} ({span(ratio)})" if within else words
+    return f"{words} ({formats.within(ratio)})" if within else words
 
 
 def finding(quote: Quote, *, within: bool = False) -> str:

@@ -5,6 +5,7 @@ Its words are those of the reports (`show.comparison_view`).
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import compress
 from pathlib import Path
 from types import SimpleNamespace
@@ -64,7 +65,7 @@ def content(
     return {
         "comparison": comparison,
         "view": view,
-        "answer_lines": [*verdict.lines(view.answer)],
+        "answer_lines": [*verdict.lines(replace(view.answer, more=0))],
         "wordy": WORDY,
         "kinds": _KINDS,
         "forest": forest(about, CHANGE, dots) if dots else None,

@@ -102,7 +102,8 @@ def environment() -> jinja2.Environment:
         # Not `isinstance`: markup is a str too, and is clean already.
         finalize=lambda value: clean(value) if type(value) is str else value,
     )
-    filters = (moment, iso, day, breakable, prose, formats.change, formats.size, labelled)
+    sizes = formats.change, formats.within, formats.size
+    filters = (moment, iso, day, breakable, prose, *sizes, labelled)
     made.filters |= {function.__name__: function for function in filters}
     made.globals |= {"words": sys.modules[__name__], "ends": formats.ends}
     return made

@@ -20,6 +20,8 @@ LEAST: Final = 0.002
 """Width of the narrowest frame drawn, as a share of the whole."""
 FRAMES: Final = 500
 """Most frames drawn: readers cannot distinguish more, and they make a page slow."""
+STILL: Final = 0.01
+"""Width of the narrowest frame that did not move: those below would only be needles."""
 
 _HEIGHT: Final = 19  # px of a frame, with the gap to the next
 _NAMED: Final = 0.045  # share of the width that a readable part of a name needs
@@ -49,11 +51,13 @@ def flame(about: Caption, record: Attribution, address: Callable[[Function], str
     Places are per cent of the width: one drawing fits pages of every size.
     """
     all_frames = frames(record.tree)
-    wide = sorted(all_frames, key=lambda frame: -frame.width)[:FRAMES]
-    visible = sorted(
-        (frame for frame in wide if frame.width >= LEAST),
-        key=lambda frame: (frame.depth, frame.left),
-    )
+    wide = [
+        frame
+        for frame in all_frames
+        if frame.width >= (STILL if tone(record, frame.node) == "still" else LEAST)
+    ]
+    wide = sorted(wide, key=lambda frame: -frame.width)[:FRAMES]
+    visible = sorted(wide, key=lambda frame: (frame.depth, frame.left))
     tones = {tone(record, frame.node) for frame in all_frames if frame.width > 0}
     return drawing(
         "flame.html.j2",

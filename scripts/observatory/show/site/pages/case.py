@@ -1,7 +1,7 @@
-"""The cases: lists of them, and for each its trends, newest figures and command."""
+"""The cases: a list of them, and for each its trends, newest figures and command."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -31,7 +31,7 @@ _NUMBERS: Final = re.compile(r"([0-9]+)")
 
 
 def pages(site: Site) -> Iterator[PageFile]:
-    """Make a page and a data file for each case that any run planned, and lists of cases."""
+    """Make a page and a data file for each case that any run planned, and a list of all."""
     tables = site.cases()
     newest_runs = {case: run for run, night in site.nights.items() for case in night.cases}
     changes_by_case = site.changes_by_case()
@@ -39,7 +39,7 @@ def pages(site: Site) -> Iterator[PageFile]:
         of_case, changes = tables.get(case, ()), changes_by_case.get(case, ())
         make = partial(_of_case, site, case, of_case, changes, newest_runs[case])
         yield from guard(site, addresses.case(case), case, make)
-    yield from guard(site, addresses.CASES, "Cases", partial(_lists, site, tables))
+    yield from guard(site, addresses.CASES, "Cases", partial(_list, site, tables))
 
 
 def _of_case(
@@ -55,7 +55,6 @@ def _of_case(
     place = header.cases[case]
     facts = [("Python", place.python), ("stack", place.stack)]
     experiment, label = _experiment(site, case)
-    name = endpoint(case)
     # One night makes no line: its figures are below.
     has_line = tables and len(trends.nights(tables[0], case)) > 1
     yield render(
@@ -67,9 +66,6 @@ def _of_case(
         case=case,
         experiment=experiment,
         experiment_label=label,
-        prefixes=[(addresses.prefix(name), name.partition("/")[2])]
-        if name and name not in site.planned
-        else [],
         views=views,
         since=trends.since(tables[0], case) if has_line else None,
         chart=trends.trend(case, tables[0]) if has_line else None,
@@ -121,12 +117,6 @@ def _experiment(site: Site, case: str) -> tuple[str, str]:
     return addresses.experiment(name), name
 
 
-def endpoint(case: str) -> str:
-    """Return the experiment and endpoint that a case's id begins with, if more follows."""
-    first, second, *rest = (*case.split("/", 2), "", "")
-    return f"{first}/{second}" if rest[0] and first != _INSIDE else ""
-
-
 def suite_of(case: str) -> str:
     """Return the suite of an in-process case: `gil` of `inprocess/gil.Cpu.time_tasks(…)/…`."""
     return case.partition("/")[2].partition(".")[0]
@@ -160,42 +150,18 @@ def _declared_facts(case: Case) -> list[tuple[str, str]]:
     return [(name, text) for name, text in pairs if text]
 
 
-def _lists(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterator[PageFile]:
-    """List all cases, those of each experiment, and the variants of each endpoint."""
-    lists = group(
-        (prefix, case)
-        for case in sorted(site.planned, key=_natural)
-        for prefix in dict.fromkeys(("", case.partition("/")[0], endpoint(case)))
-        if prefix not in site.planned
+def _list(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterator[PageFile]:
+    """List all cases by experiment, below the newest figure of every endpoint."""
+    cases = sorted(site.planned, key=_natural)
+    yield render(
+        site,
+        "cases.html.j2",
+        addresses.CASES,
+        "Cases",
+        "Every case with its newest figure.",
+        groups=group((_group(case), case) for case in cases),
+        rows=list(endpoint_rows(site, tables)),
     )
-    for prefix, cases in {"": (), **lists}.items():
-        experiment, _, of_endpoint = prefix.partition("/")
-        title = f"Cases of {prefix}" if prefix else "Cases"
-        groups: Mapping[str, Sequence[str]] = {"": cases}
-        if of_endpoint:
-            titles = {name.what for name in map(case_names.name, cases) if name.known}
-            title = titles.pop() if len(titles) == 1 else title
-        else:
-            groups = group(((prefix and endpoint(case)) or _group(case), case) for case in cases)
-        yield render(
-            site,
-            "cases.html.j2",
-            addresses.prefix(prefix) if prefix else addresses.CASES,
-            title,
-            "Every case with its newest figure.",
-            experiment=experiment if experiment in site.experiments() else "",
-            nested=bool(prefix),
-            groups={
-                name: [
-                    (case, *trends.newest_figure(case, series), trends.spark(case, series))
-                    for case in of_group
-                    for series in [tables.get(case, ()) if prefix else ()]
-                ]
-                for name, of_group in groups.items()
-            },
-            lists=lists.keys() - {prefix},
-            rows=[] if prefix else list(endpoint_rows(site, tables)),
-        )
 
 
 def endpoint_rows(
@@ -203,8 +169,8 @@ def endpoint_rows(
 ) -> Iterator[tuple[CaseName, Markup, str, str, ChangeText | None]]:
     """Return a row for each endpoint, server and interpreter: sketch, newest figure, last change.
 
-    Of cases that differ only in workers, threads or load, it has the first: the others are on the
-    endpoint's page. What moved last comes first.
+    Of cases that differ only in workers, threads or load, it has the first. What moved last comes
+    first.
     """
     cells: dict[tuple[str, str, str], CaseName] = {}
     for case in tables:

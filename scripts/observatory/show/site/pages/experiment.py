@@ -59,7 +59,7 @@ def _side_by_side(site: Site) -> Iterator[PageFile]:
     about = "Servers, event loops and interpreters: what each takes for the same requests."
     tables = choices.choices(site.comparisons.values())
     pairs = {place: group((row.sides, row) for row in rows) for place, rows in tables.items()}
-    context: dict[str, Any] = {"pairs": pairs, "columns": choices.COLUMNS}
+    context: dict[str, Any] = {"pairs": pairs, "columns": choices.COLUMNS, "answer": choices.answer}
     yield render(site, "choices.html.j2", addresses.SIDES, choices.TITLE, about, **context)
 
 
@@ -155,7 +155,7 @@ def value_of(case: CaseSummary, metric: str, published: float | None = None) -> 
         ceiling=ceiling.estimate if ceiling else None,
         published=published,
         valid=not disturbed and case.measured >= ENOUGH_LAUNCHES,
-        note=", ".join(flag.name for flag in case.warnings),
+        note=", ".join(flag.name.replace("_", " ") for flag in case.warnings),
     )
 
 

@@ -186,7 +186,7 @@ def _marks(
                 endpoint(effect.case, effect.python),
             )
             verdict = quote.verdict if own else effect.verdict or Verdict.INCONCLUSIVE
-            size = quoting.change(quote.ratio)
+            size = formats.change(quote.ratio)
             yield {
                 "x": versions.index(version),
                 "kind": "change",
@@ -288,10 +288,10 @@ def _card(site: Site, quote: Quote) -> Card:
         when=day(quote.when),
         what=name.what,
         variant=name.variant if name.known else "",
-        figure=quoting.change(quote.ratio),
+        figure=formats.change(quote.ratio),
         verdict=formats.direction(quote.metric, quote.ratio),
         tone=charts.TONES.get(quote.verdict, "open"),
-        sure=f"95 % interval {quoting.span(quote.ratio)} on {quote.machine}",
+        sure=f"95 % interval {formats.within(quote.ratio)} on {quote.machine}",
         release=f"{quote.package} {quote.previous or 'new'} → {quote.version}",
         values=values,
         step=step,

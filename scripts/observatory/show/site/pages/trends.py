@@ -271,7 +271,7 @@ def _change(site: Site, record: Change, name: SeriesName) -> dict[str, Any]:
             "metric": name.metric,
             "time": int(record.when.timestamp()),
             "tone": TONES.get(quote.verdict if own else verdict, "open"),
-            "short": quoting.change(quote.ratio) if own else mark,
+            "short": formats.change(quote.ratio) if own else mark,
             "weight": quote.size if own else 0.0,
             "by": change.release,
             "label": finding,
@@ -325,8 +325,8 @@ def year(site: Site, case: str, tables: Sequence[Table]) -> tuple[Markup, str]:
     if (known := since(first, case)) and drawn["metrics"][0]["mean"]:
         finding, day_, change = known
         _rebase(drawn["metrics"][0], _known(points)[0].estimate)
-        ends = quoting.span(change)
-        text = f"Compared with {day_}: {quoting.change(change)} ({ends}). "
+        ends = formats.within(change)
+        text = f"Compared with {day_}: {formats.change(change)} ({ends}). "
     text += f"On {name.variant}, on {first.machine}."
     about = Caption("trend", title(metric), f"{text} Band: 95 % interval.")
     return _chart(about, {"document": content}, case, first, metric, series), finding
@@ -405,10 +405,10 @@ def change_card(site: Site, record: Change) -> Card:
         when=f"{day(record.when)}, {record.status}",
         what=(told := case_names.name(quote.case) if quote else text.name).what,
         variant=told.variant if told.known else "",
-        figure=quoting.change(quote.ratio) if quote else text.change,
+        figure=formats.change(quote.ratio) if quote else text.change,
         verdict=formats.direction(*(quote.metric, quote.ratio) if quote else own),
         tone=TONES.get(quote.verdict if quote else record.verdict, "open"),
-        sure=f"95 % interval {quoting.span(quote.ratio)} on {quote.machine}"
+        sure=f"95 % interval {formats.within(quote.ratio)} on {quote.machine}"
         if quote
         else f"95 % interval {text.interval}, {how} on {record.measured_on}",
         release=text.cause or text.releases or "Release not known yet",
