@@ -12,7 +12,6 @@ Valgrind is too slow for imports. They are timed instead: by function (`own_time
 """
 
 import re
-import shutil
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -318,10 +317,9 @@ def perform(
     """Do units of work without Valgrind; their reports, and what was said to standard error."""
     with counting.workspace(plan) as folder:
         # Tables of objects are ordered by address.
-        fixed = ["setarch", "-R"] if shutil.which("setarch") else []
         try:
             with Session.start(
-                (*fixed, str(python), *payload),
+                (*counting.fixed_addresses(), str(python), *payload),
                 role="command",
                 cores=None,
                 env=counting.environment(env or {}, folder),
