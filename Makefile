@@ -11,6 +11,8 @@
 # test   the test suite; TESTS= selects, JOBS= so many at once (of all tests four, since many wait;
 #        of those that TESTS names one, which begins at once); what failed beside others is tried
 #        once more alone, by name and in sight
+# thorough  the tests that `make test` leaves out: more combinations of what it shows, and longer
+#        looks
 # check  lint, format, types (of the JavaScript too), and which folder imports which
 # lock   requirements.txt, the harness's own lock, as pyproject.toml asks for it now; UPGRADE=1: the
 #        newest releases that are a week old
@@ -33,7 +35,8 @@ GO_PROGRAMS := github.com/nektos/act@v0.2.89 github.com/rhysd/actionlint/cmd/act
 GO_PLACES := $(addprefix $(CACHE)/tools/,$(notdir $(GO_PROGRAMS)))
 APT := $(if $(filter 0,$(shell id -u)),apt-get,$(if $(CI),sudo --non-interactive apt-get,:))
 
-.PHONY: harness tools setup bench docs programs quick test check lock dist try image publish-image publish-images publish
+.PHONY: harness tools setup bench docs programs quick test thorough check lock dist try image \
+	publish-image publish-images publish
 
 harness:
 ifeq ($(filter 3.%,$(PYTHON)),)
@@ -76,12 +79,12 @@ else
 	@$(BIN)/pytest -n $(shell nproc) --dist worksteal -m 'not real and not long' $(TESTS)
 endif
 
-test: setup programs
+test thorough: setup programs
 ifeq ($(JOBS),1)
 	@$(BIN)/pytest $(TESTS)
 else
-	@$(BIN)/pytest -n $(JOBS) --dist worksteal $(TESTS) || { [ $$? -eq 1 ] && \
-	echo && echo 'make test: once more, alone, what failed beside other tests:' && \
+	@$(BIN)/pytest -n $(JOBS) --dist worksteal -m '$(if $(filter test,$@),not )thorough' $(TESTS) || { [ $$? -eq 1 ] && \
+	echo && echo 'make $@: once more, alone, what failed beside other tests:' && \
 	$(BIN)/pytest --last-failed --last-failed-no-failures=none --maxfail=1 --verbose $(TESTS); }
 endif
 

@@ -80,6 +80,7 @@ def test_a_service_in_src_is_measured_as_it_is(
     assert not git(root, "status", "--porcelain")
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.real
 def test_two_commits_over_postgresql(

@@ -169,6 +169,7 @@ def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> 
     assert not git(much, "status", "--porcelain")
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.real
 @pytest.mark.skipif(counting.missing() is not None, reason=f"{counting.missing()}")

@@ -10,6 +10,7 @@ import pytest
 from bare import QUIET
 from bench import Bench
 from comparing import SAME, comparison_of, judged_case
+from duetbench.core.model import Case
 from duetbench.judge import answers, effects, preparation, revisions
 from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Scope
@@ -210,15 +211,21 @@ def pairs(
 @pytest.mark.real
 def test_both_sides_of_a_repository_are_compared(pairs: Callable[..., Sequence[Pair]]) -> None:
     """Times, ids and what a process has once differ on equal sides: they are no difference."""
-    seen = effects.observe(pairs(ITEMS, f"{ITEMS}# the same\n"))
+    told: list[Effects] = []
+
+    def tell(_case: Case, first: Effects) -> None:
+        told.append(first)
+
+    seen = effects.observe(pairs(ITEMS, f"{ITEMS}# the same\n"), tell)
     assert not seen.reasons
+    assert not told
     (same,) = seen.effects.values()
     assert same.same, same
     assert same.totals["sql"] == (2, 2)
     lazy = ITEMS.replace("def rows", "def once") + LAZY
     for base, head, times in ((ITEMS, lazy, (2, 4)), (lazy, ITEMS, (4, 2))):
-        (found,) = effects.observe(pairs(base, head)).effects.values()
-        assert found.totals["sql"] == times
+        (found,) = effects.observe(pairs(base, head), tell).effects.values()
+        assert found.totals["sql"] == told.pop().totals["sql"] == times
         assert not found.leaks
         (answer,) = found.answers  # by owner, and so in another order
         assert answer.what.startswith("head answers $.items[1] = ")

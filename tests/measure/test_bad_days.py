@@ -274,6 +274,7 @@ def told(launched: Launch) -> dict[str, str]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_liars(bench: Bench, computed: Figures, monkeypatch: pytest.MonkeyPatch) -> None:
     """Status, content type and single answers are right, and so is no figure of theirs.

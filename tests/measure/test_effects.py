@@ -110,11 +110,22 @@ def observe(
     ]
 
 
+EACH: Final = [
+    pytest.param(way, python, marks=[pytest.mark.thorough] * (turn != index))
+    for turn, way in enumerate(WAYS)
+    for index, python in enumerate(PYTHONS)
+]
+"""Every way on every interpreter; `make test` tries each once."""
+
+
 @pytest.mark.real
 @pytest.mark.parametrize(
     ("kind", "way", "python"),
     [
-        (kind, WAYS[(turn + index) % 3], python)
+        pytest.param(
+            *(kind, WAYS[(turn + index) % 3], python),
+            marks=[pytest.mark.thorough] * (index != (turn + turn // 3) % 3),
+        )
         for turn, kind in enumerate(EFFECTS)
         for index, python in enumerate(PYTHONS)
         if (kind, python) != ("exception", "this")
@@ -141,8 +152,7 @@ def test_each_effect_is_found_alone_and_in_both_directions(
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("python", PYTHONS)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "python"), EACH)
 def test_a_leak_has_its_size_and_its_line_and_a_cache_is_none(
     way: str, python: str, tmp_path: Path
 ) -> None:
@@ -170,8 +180,7 @@ def test_a_leak_has_its_size_and_its_line_and_a_cache_is_none(
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("python", PYTHONS)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "python"), EACH)
 def test_a_statement_with_many_values_counts_once(way: str, python: str, tmp_path: Path) -> None:
     many = "executemany('update book set title = ? where id = ?', [('y', n) for n in {}])"
     twice = f"db.{many.format('range(9)')}\ndb.cursor().{many.format('range(9)')}"

@@ -167,6 +167,7 @@ def figures(outcomes: dict[str, InstructionCount | NoCount]) -> dict[str, float]
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @needs_compiler
 @needs_valgrind
@@ -241,6 +242,7 @@ NATURAL = """
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @needs_compiler
 @needs_valgrind
@@ -483,6 +485,7 @@ count(Path(python), payload, ["hangs"], env={"TOKEN": token})
 """
 
 
+@pytest.mark.thorough
 @needs_valgrind
 @pytest.mark.real
 def test_nothing_survives_the_process_that_counts(

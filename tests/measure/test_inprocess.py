@@ -120,6 +120,7 @@ def run_inprocess(root: Path, home: Path, *arguments: str) -> tuple[int, str, st
         process.communicate()
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.real
 def test_a_real_look_inside(repository: Path, tmp_path: Path) -> None:

@@ -62,6 +62,15 @@ def arrangements() -> dict[str, list[Case]]:
     return chosen
 
 
+def _params() -> Iterator[object]:
+    """Yield the arrangements: all but the first of each application are for a thorough look."""
+    seen = set[tuple[str, str]]()
+    for name, (first, *_) in arrangements().items():
+        program = first.experiment, first.endpoint.app
+        yield pytest.param(name, marks=pytest.mark.thorough) if program in seen else name
+        seen.add(program)
+
+
 def _effort(case: Case) -> tuple[float, int, int]:
     return case.endpoint.floor, case.workers, -(case.threads or 0)
 
@@ -98,7 +107,7 @@ def serving(case: Case, prepared: Testbed, log: Path) -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("patient_verification")
-@pytest.mark.parametrize("arrangement", arrangements())
+@pytest.mark.parametrize("arrangement", list(_params()))
 def test_every_app_answers_as_declared_wherever_a_case_runs_it(
     arrangement: str, tmp_path: Path, state_home: Path
 ) -> None:

@@ -146,6 +146,7 @@ def compare_command(
     from duetbench.judge.comparison import Contrast, Extent, compare, require_code
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.session import InterruptedComparison
+    from duetbench.show import effects
     from duetbench.show.comparison_text import as_markdown
     from duetbench.show.conclusion import exit_code
 
@@ -209,6 +210,7 @@ def compare_command(
                 reporter,
                 words=words,
                 notes=left_out(options),
+                first=lambda case, seen: reporter.say(effects.first(case, seen)),
                 announce=partial(announce, reporter),
                 then=explain,
             )

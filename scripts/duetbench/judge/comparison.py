@@ -168,12 +168,14 @@ def compare(
     *,
     words: Sequence[str] | None = None,
     notes: tuple[str, ...] = (),
+    first: effects.Early = lambda _case, _effects: None,
     announce: Callable[[Question], object] = id,
     then: Callable[[Comparison, Sides], object] = lambda _comparison, _sides: None,
 ) -> Comparison:
     """Compare on this machine, which nothing else may use meanwhile; save the result.
 
-    `words` are the options of a command that repeats it, and `notes` say what they lack. `announce`
+    `words` are the options of a command that repeats it, and `notes` say what they lack. `first`
+    gets what requests do differently at first sight. `announce`
     is called when the sides are prepared, and `then` while they still exist.
 
     Raises:
@@ -187,7 +189,7 @@ def compare(
         both = contrast.prepare(project, scope)
         reproduce = command(both.base.record, both.head.record, words or ()) if words else None
         question = replace(
-            _question(project, both, extent),
+            _question(project, both, extent, first),
             reproduce=(reproduce,) if reproduce else (),
             notes=notes if reproduce else (),
         )
@@ -201,7 +203,7 @@ def compare(
     return comparison
 
 
-def _question(project: Project, both: Sides, extent: Extent) -> Question:
+def _question(project: Project, both: Sides, extent: Extent, first: effects.Early) -> Question:
     """Choose what can differ, and find how much of the change the requests enter."""
     diff = affected.difference(both)
     touched = affected.find(both, diff, everything=extent.everything)
@@ -212,7 +214,7 @@ def _question(project: Project, both: Sides, extent: Extent) -> Question:
         return Question(
             touched, (), extent.seconds, extent.seed, material, start=True, lanes=topology.here()
         )
-    seen = effects.observe(touched.pairs)
+    seen = effects.observe(touched.pairs, first)
     if extent.effects_only:
         return Question(touched, seen=seen, effects_only=True)
     executed = (pair.sides for pair in touched.pairs if not pair.executes_alike)

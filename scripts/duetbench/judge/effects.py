@@ -9,10 +9,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from threading import Lock
 from typing import Any, Final, get_args
 
 from duetbench.core import units
 from duetbench.core.errors import CountError
+from duetbench.core.model import Case
 from duetbench.core.text import short
 from duetbench.judge import answers, counted
 from duetbench.judge.pairs import Pair
@@ -50,6 +53,9 @@ _KINDS: Final[tuple[EffectKind, ...]] = get_args(EffectKind)
 Counts = Mapping[str, Sequence[int]]
 """By text, how often it happened in each round."""
 
+Early = Callable[[Case, Effects], object]
+"""Gets a case, and what its requests do differently at first sight."""
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -61,8 +67,12 @@ class Seen:
     """Functions that the requests of a case enter on either side, by file and name."""
 
 
-def observe(pairs: Sequence[Pair]) -> Seen:
-    """Observe the requests of all pairs on both sides, those of equal code once."""
+def observe(pairs: Sequence[Pair], tell: Early = lambda _case, _effects: None) -> Seen:
+    """Observe the requests of all pairs on both sides, those of equal code once.
+
+    `tell` gets what differs at first sight, before memory is measured and anything is
+    observed again.
+    """
     once: dict[Hashable, Pair] = {}
     for pair in pairs:
         if not pair.executes_alike and pair.case.endpoint.takes <= LONGEST:
@@ -72,7 +82,7 @@ def observe(pairs: Sequence[Pair]) -> Seen:
         groups[counted.surroundings(pair.head)].append(code)
     outcomes: dict[Hashable, tuple[Effects, frozenset[Name]] | str] = {}
     for codes in groups.values():
-        outcomes |= zip(codes, _observe([once[code] for code in codes]), strict=True)
+        outcomes |= zip(codes, _observe([once[code] for code in codes], tell), strict=True)
     codes_of = {pair.case.id: counted.code_of(pair.head) for pair in pairs}
     seen = {case: outcomes[code] for case, code in codes_of.items() if code in outcomes}
     for pair in pairs:
@@ -86,15 +96,16 @@ def observe(pairs: Sequence[Pair]) -> Seen:
     )
 
 
-def _observe(pairs: Sequence[Pair]) -> list[tuple[Effects, frozenset[Name]] | str]:
+def _observe(pairs: Sequence[Pair], tell: Early) -> list[tuple[Effects, frozenset[Name]] | str]:
     """Observe cases of one environment: both sides at once, and again where they differ."""
     began = time.monotonic()
+    sight = _FirstSight(pairs, tell)
     with ThreadPoolExecutor(2) as pool:  # each thread waits for its own process
 
         def both(some: Sequence[Pair], memory: float) -> list[tuple[_Side, _Side] | str]:
             sides = zip(*(pair.sides for pair in some), strict=True)
             try:
-                base, head = pool.map(_observe_side, sides, (memory, memory))
+                base, head = pool.map(_observe_side, sides, (memory, memory), sight.of_sides)
             except CountError as error:
                 return [short(str(error))] * len(some)
             joined = zip(base, head, strict=True)
@@ -119,6 +130,28 @@ def _observe(pairs: Sequence[Pair]) -> list[tuple[Effects, frozenset[Name]] | st
     seconds = time.monotonic() - began
     return [outcome if isinstance(outcome, str) else _finish(*outcome, seconds)
             for outcome in outcomes]  # fmt: skip
+
+
+class _FirstSight:
+    """Tells once per case what differs, as soon as both sides have made their requests."""
+
+    def __init__(self, pairs: Sequence[Pair], tell: Early) -> None:
+        self._began, self._tell, self._lock = time.monotonic(), tell, Lock()
+        self._cases = {counted.unit(pair.head): pair.case for pair in pairs}
+        self._sides: tuple[dict[str, _Side], dict[str, _Side]] = {}, {}
+        self.of_sides = partial(self._add, 0), partial(self._add, 1)
+
+    def _add(self, index: int, unit: str, side: "_Side") -> None:
+        with self._lock:
+            self._sides[index].setdefault(unit, side)
+            if not all(unit in sides for sides in self._sides) or unit not in self._cases:
+                return
+            case = self._cases.pop(unit)
+        base, head = (sides[unit] for sides in self._sides)
+        found = _finish(base, head, time.monotonic() - self._began)
+        # Answers may differ by what a process has once, such as its number.
+        if not isinstance(found, str) and found[0].moved:
+            self._tell(case, found[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,19 +179,30 @@ def _finish(base: _Side, head: _Side, seconds: float) -> tuple[Effects, frozense
     return effects.model_copy(update=update), entered
 
 
-def _observe_side(side: Sequence[SideCase], memory: float) -> list[_Side | str]:
+def _observe_side(
+    side: Sequence[SideCase], memory: float, add: Callable[[str, _Side], object]
+) -> list[_Side | str]:
     """Observe the requests of one side's cases in a new process; may raise CountError.
 
-    The memory of each is measured for about as many seconds.
+    The memory of each is measured for about as many seconds; before that, `add` gets what was seen.
     """
     testbed, units = side[0].testbed, [counted.unit(part) for part in side]
     with counted.program(side[0], observation.PROGRAM) as client:
-        seen = observation.observe(client, units, seconds=memory, timeout=SECONDS)
         root = client.folder if testbed.target else testbed.apps.parent
+
+        def side_of(activity: Activity) -> _Side:
+            entered = frozenset(observation.relative(activity.functions, root))
+            return _Side(activity, entered, client.hide)
+
+        seen = observation.observe(
+            client,
+            units,
+            seconds=memory,
+            timeout=SECONDS,
+            tell=lambda unit, activity: add(unit, side_of(activity)),
+        )
         return [
-            client.hide(found)
-            if isinstance(found := seen[unit], str)
-            else _Side(found, frozenset(observation.relative(found.functions, root)), client.hide)
+            client.hide(found) if isinstance(found := seen[unit], str) else side_of(found)
             for unit in units
         ]
 

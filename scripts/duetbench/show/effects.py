@@ -120,6 +120,13 @@ def change(metric: str, base: float, head: float) -> str:
     return f"{_WORDS[kind][0]} {_figure(kind, base)} → {_figure(kind, head)}"
 
 
+def first(case: Case, effects: Effects) -> str:
+    """Say what differs at first sight, and that this is checked."""
+    took = f"{units.significant(effects.seconds, 2)} s"
+    check = f"seen in {took}; a second process of each side checks that"
+    return f"{case_names.of(case).what} {_lead(effects)} ({check})"
+
+
 def announce(case: Case, effects: Effects) -> Iterator[str]:
     """Say before any load what differs, or that nothing does: a sentence, and a line per row."""
     says = [text for say in (_answers, _leak, _lead) if (text := say(effects))]

@@ -1,13 +1,14 @@
 """Starts the program that makes requests and records what they do, and reads its reports."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 from duetbench.core.errors import CountError
 from duetbench.measure.effects import program as inside
-from duetbench.measure.instructions import profiling
+from duetbench.measure.instructions import counting, profiling
 
 PROGRAM: Final = inside.__name__
 
@@ -76,16 +77,30 @@ class Activity:
 
 
 def observe(
-    client: Any, targets: Sequence[str], *, seconds: float, timeout: float
+    client: Any,
+    targets: Sequence[str],
+    *,
+    seconds: float,
+    timeout: float,
+    tell: Callable[[str, Activity], object] = lambda _target, _activity: None,
 ) -> dict[str, Activity | str]:
     """Observe targets, or give each one's reason why not; CountError if nothing was observed.
 
     `client` is a `judge.counted.Program`. The memory of each target is measured for at most some
-    `seconds`.
+    `seconds`; meanwhile `tell` gets what was seen before.
     """
     plan = {"targets": list(targets), "report": True}
     env = {**client.env, inside.SECONDS: f"{seconds:.2f}"}
-    reports, _ = profiling.perform(client.python, client.payload, plan, env, timeout)
+    expected = {inside.EARLY.format(index): target for index, target in enumerate(targets)}
+
+    def watch(folder: Path) -> None:
+        for name in [*expected]:
+            if (file := folder / name).exists():
+                activity = _read(counting.report_of(file))
+                if (target := expected.pop(name)) and not isinstance(activity, str):
+                    tell(target, activity)
+
+    reports, _ = profiling.perform(client.python, client.payload, plan, env, timeout, watch)
     return {target: _read(report) for target, report in zip(targets, reports, strict=True)}
 
 

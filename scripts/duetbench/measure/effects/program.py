@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import hashlib
+import json
 import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from duetbench.measure.effects import memory
@@ -21,13 +23,16 @@ from duetbench.measure.effects.recorder import Recorder, clocked
 from duetbench.measure.inside import checkout, program
 from duetbench.measure.inside.drivers import AsgiDriver
 from duetbench.measure.inside.program import Answer
-from duetbench.measure.instructions.phases import Unit, run
+from duetbench.measure.instructions.phases import PLAN, Unit, run
 
 ROUNDS = 4
 """Times that each path is requested and recorded: what differs between them is not steady."""
 
 SECONDS = "DUETBENCH_EFFECTS_SECONDS"
 """Variable with the seconds that the memory of each target may take."""
+
+EARLY = "{}.early"
+"""File beside the report with the target's index, which has the part without the memory."""
 
 _WARM = 3  # rounds before, and beside the recorded ones: their answers must be the same
 _SLOW = 0.5  # seconds of a round from which fewer are made
@@ -46,6 +51,9 @@ class _Requests:
 
     def __init__(self, target: str) -> None:
         folder = str(checkout.checkout())
+        plan = json.loads(Path(os.environ[PLAN]).read_text("utf-8"))
+        early = EARLY.format(plan["targets"].index(target))
+        self._early = Path(plan["reports"], early).absolute()
         self._recorder = Recorder(folder)
         request: Any
         if program.REQUEST in os.environ:
@@ -68,7 +76,6 @@ class _Requests:
         slow = took > _SLOW
         for _ in range(1 if slow else _WARM):
             self._round(self._alone)
-        recorder = self._recorder
         enabled = gc.isenabled()
         gc.collect()
         gc.disable()  # a collection that begins now is one that the application asks for
@@ -79,11 +86,18 @@ class _Requests:
         each = memory.seconds_of(lambda: self._round(self._alone), 1 if slow else _WARM)
         each /= len(self._paths)
         budget = float(os.environ.get(SECONDS, "1"))
-        brief = each * len(self._paths) > budget / _COLLECTED
-        young, peaks, kept = None, [0], None
-        if not brief:
-            young, peaks = self._collections(), memory.peaks(self._every, _PEAKS)
-            kept = memory.kept(self._request, len(self._paths), budget, self._line)
+        report = self._report(first, rounds, each)
+        self._tell(report)
+        if each * len(self._paths) <= budget / _COLLECTED:
+            report["young"] = self._collections()
+            report["peaks"] = memory.peaks(self._every, _PEAKS)
+            report["kept"] = memory.kept(self._request, len(self._paths), budget, self._line)
+        return report
+
+    def _report(
+        self, first: dict[str, Any], rounds: Sequence[dict[str, Any]], each: float
+    ) -> dict[str, Any]:
+        """Describe what was seen of the requests, without their memory."""
         codes = {id(code): code for found in rounds for code in (*found["calls"], *found["codes"])}
         return {
             "paths": self._paths,
@@ -98,14 +112,20 @@ class _Requests:
             ],
             "tasks": [found["tasks"] for found in rounds],
             "threads": [found["threads"] for found in rounds],
-            "peaks": peaks,
-            "young": young,
-            "kept": kept,
+            "peaks": [0],
+            "young": None,
+            "kept": None,
             "answers": [[self._described(a) for a in self._answers[p]] for p in self._paths],
             "alone": [[self._described(a) for a in self._alone[p]] for p in self._paths],
-            "unseen": recorder.unseen,
+            "unseen": self._recorder.unseen,
             "seconds": each,
         }
+
+    def _tell(self, report: dict[str, Any]) -> None:
+        """Write the report so far, for those who wait."""
+        part = self._early.with_suffix(".part")
+        part.write_text(json.dumps(report), "utf-8")
+        part.replace(self._early)
 
     def _record(self) -> dict[str, Any]:
         """Request each path once, and return what that did."""

@@ -13,8 +13,9 @@ Valgrind is too slow for imports. They are timed instead: by function (`own_time
 
 import re
 import statistics
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -26,6 +27,7 @@ from duetbench.measure.instructions import counting, phases
 
 PROFILE_S: Final = 180.0
 ENTRIES_S: Final = 120.0  # 3 s measured, most of them for imports
+_WATCH: Final = 0.1  # seconds between two looks at what a program has reported
 TRAMPOLINE: Final = "trampoline"  # for the symbols of the stubs, which are no work of the program
 _STUB: Final = "py::"  # start of a stub's name, before a function's qualified name and its file
 _EVALUATOR: Final = "py_trampoline_evaluator"
@@ -313,8 +315,12 @@ def perform(
     plan: Mapping[str, Any],
     env: Mapping[str, str] | None,
     timeout: float = ENTRIES_S,
+    watch: Callable[[Path], object] | None = None,
 ) -> tuple[list[dict[str, Any]], str]:
-    """Do units of work without Valgrind; their reports, and what was said to standard error."""
+    """Do units of work without Valgrind; their reports, and what was said to standard error.
+
+    `watch` is called now and then with the folder of the reports, while the program runs.
+    """
     with counting.workspace(plan) as folder:
         # Tables of objects are ordered by address.
         try:
@@ -326,7 +332,11 @@ def perform(
                 cwd=folder,
                 log=folder / "log",
             ) as session:
-                code = session.wait(timeout)
+                ends, code = time.monotonic() + timeout, None
+                while watch and code is None and time.monotonic() < ends - _WATCH:
+                    code = session.wait(_WATCH)
+                    watch(folder)
+                code = session.wait(max(0.0, ends - time.monotonic())) if code is None else code
                 session.stop(0)
         except LaunchError as error:
             raise CountError(error.detail) from error
