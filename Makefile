@@ -19,11 +19,15 @@
 # dist   wheel and source archive, in dist/; TAG= is the version's tag, without which the changelog is
 #        not looked at
 # try    what is in dist/ is started once as a user would, with the newest packages
+# image  what is in dist/ as a container image, by CONTAINER, which then compares two commits in it;
+#        as root on Debian CONTAINER=chroot needs no engine: it does in a folder what Dockerfile says
+# publish-image  the image to REGISTRY, for machines like this one; publish-images: one name for all
 # publish  what is in dist/; the index knows GitHub's release workflow, and nobody has a token
 PYTHON ?= python3
 TESTS ?= tests
 JOBS ?= $(if $(filter tests,$(TESTS)),4,1)
 DOCS ?= site/docs
+CONTAINER ?= docker
 BIN := .venv/bin
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/duetbench
 # Go checks its modules against its checksum database.
@@ -31,7 +35,8 @@ GO_PROGRAMS := github.com/nektos/act@v0.2.89 github.com/rhysd/actionlint/cmd/act
 GO_PLACES := $(addprefix $(CACHE)/tools/,$(notdir $(GO_PROGRAMS)))
 APT := $(if $(filter 0,$(shell id -u)),apt-get,$(if $(CI),sudo --non-interactive apt-get,:))
 
-.PHONY: harness tools setup bench docs programs quick test thorough check lock dist try publish
+.PHONY: harness tools setup bench docs programs quick test thorough check lock dist try image \
+	publish-image publish-images publish
 
 harness:
 ifeq ($(filter 3.%,$(PYTHON)),)
@@ -111,6 +116,23 @@ dist: harness
 
 try: harness
 	@$(BIN)/uv tool run --quiet --isolated --from ./dist/*.whl duetbench --version
+
+BUILD = $(CONTAINER) build --quiet --tag duetbench .
+LOGIN = echo "$$GITHUB_TOKEN" | $(CONTAINER) login --username "$$GITHUB_ACTOR" --password-stdin \
+	"$$REGISTRY" && name=$$(echo "$$REGISTRY/$$GITHUB_REPOSITORY" | tr A-Z a-z) && tag=$${TAG\#v}
+
+image: harness
+	@$(if $(filter chroot,$(CONTAINER)),,$(BUILD))
+	@CONTAINER=$(CONTAINER) $(BIN)/pytest tests/project/test_image.py
+
+publish-image:
+	@$(BUILD)
+	@$(LOGIN)-$$(uname -m) && $(CONTAINER) tag duetbench "$$name:$$tag" && \
+	$(CONTAINER) push --quiet "$$name:$$tag"
+
+publish-images:
+	@$(LOGIN) && $(CONTAINER) buildx imagetools create --tag "$$name:$$tag" --tag "$$name:latest" \
+	"$$name:$$tag-x86_64" "$$name:$$tag-aarch64"
 
 publish:
 	@$(PYTHON) scripts/bootstrap.py publish --trusted-publishing always dist/*

@@ -7,6 +7,7 @@ them: its titles and lists are also the navigation.
 import os
 import re
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from sphinx.application import Sphinx
 
@@ -71,6 +72,7 @@ def setup(app: Sphinx) -> None:
 def prepare(app: Sphinx, name: str, source: list[str]) -> None:
     """Lead links out of this folder to the repository, and turn the index into navigation."""
     text = source[0].replace("](../", f"]({REPOSITORY}/blob/HEAD/")
+    text = text.replace("OWNER/duetbench", urlsplit(REPOSITORY).path.strip("/"))
     if name == app.config.root_doc:
         for title, entries in _SECTION.findall(text):
             pages = "\n".join(_PAGE.findall(entries))

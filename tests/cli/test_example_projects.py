@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import tutorial
 from bench import Bench
 from duetbench.core.model import Launch, Run
 from duetbench.store import files, run_files
@@ -146,18 +147,11 @@ def test_the_tutorial_finds_what_it_says(
     projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its files, its commits, and its comparison, of which nobody waits for the load."""
-    page = (PROJECT / "docs" / "first.md").read_text("utf-8")
-    packages, before, after, said = re.findall(r"```(?:text|python)\n(.*?)```", page, re.DOTALL)
-    commands = re.findall(r"^\$ (duetbench .*)$", page, re.MULTILINE)
+    (said,) = re.findall(r"```text\n(GET .*?)```", tutorial.PAGE, re.DOTALL)
+    commands = re.findall(r"^\$ (duetbench .*)$", tutorial.PAGE, re.MULTILINE)
     root = projects / "library"
-    root.mkdir(parents=True)
+    tutorial.follow(root)
     monkeypatch.chdir(root)
-    git(root, "init", "--quiet", "--initial-branch=main")
-    (root / "requirements.txt").write_text(packages)
-    (root / "library.py").write_text(before)
-    commit(root, "List authors")
-    (root / "library.py").write_text(before.partition("@app.get")[0] + after)
-    commit(root, "Look each book up")
     done = bench(*shlex.split(commands[0])[1:], "--budget", "1s")
     headline, statement = said.splitlines()
     assert headline in done.out, done

@@ -210,6 +210,30 @@ def test_counts_repeat_and_a_target_that_fails_spoils_none(payload: list[str]) -
     assert all(isinstance(one, InstructionCount) and one.seeded for one in first.values())
 
 
+@pytest.mark.long
+@needs_valgrind
+@pytest.mark.real
+def test_counts_repeat_where_addresses_cannot_be_fixed(
+    tmp_path: Path, payload: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container refuses `setarch -R`. Figures are the same: Valgrind has its own layout."""
+    executable = Project.here().interpreter("3.14").executable
+    (tmp_path / "bin").mkdir()  # of PATH from the beginning, which is a part of what is counted
+    monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path / "bin"), os.environ["PATH"])))
+    assert counting.fixed_addresses()
+    fixed = figures(counting.count(executable, payload, ["json"]))
+    refuse = tmp_path / "bin" / "setarch"
+    refuse.write_text("#!/bin/sh\nexit 1\n")
+    refuse.chmod(0o755)
+    counting.fixed_addresses.cache_clear()
+    try:
+        assert counting.fixed_addresses() == ()
+        again = figures(counting.count(executable, payload, ["json"]))
+        assert again == pytest.approx(fixed, rel=1e-5)
+    finally:
+        counting.fixed_addresses.cache_clear()
+
+
 NATURAL = """
     import gc, payload
     work = payload.prepare("heap 5000 2000")
@@ -402,7 +426,7 @@ def pretend(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setenv("PATH", os.pathsep.join((str(folder), os.environ["PATH"])))
 
 
-LACKING = r"needs valgrind and setarch and setpriv .* `apt-get install valgrind util-linux`"
+LACKING = r"needs valgrind and setpriv .* `apt-get install valgrind util-linux`"
 
 
 def test_without_valgrind_the_sentence_says_what_to_install(

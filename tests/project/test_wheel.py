@@ -62,11 +62,12 @@ class Installed:
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source archive, and the wheel that is built from it, by what is locked."""
+    """The source archive, and the wheel that is built from it, by what is locked, on GitHub."""
     folder = tmp_path_factory.mktemp("dist")
     argv: list[str | Path] = [command.uv(), "build", "--quiet", "--offline", "--no-build-isolation"]
     argv += ["--python", sys.executable, "--out-dir", folder]
-    subprocess.run(argv, cwd=PROJECT, check=True)
+    env = {**os.environ, "GITHUB_REPOSITORY": "ann/duetbench"}
+    subprocess.run(argv, cwd=PROJECT, check=True, env=env)
     return folder
 
 
@@ -135,6 +136,8 @@ def test_the_wheel_has_the_package_and_nothing_else(
     }
     assert described.version == __version__
     page = described.metadata["Description"]
+    assert "OWNER" not in page
+    assert "Project-URL: Homepage, https://github.com/ann/duetbench\n" in str(described.metadata)
     assert "$ duetbench compare HEAD~1 --app" in page
     links = re.findall(r"\]\(([^)]+)\)|(?:src|srcset)=\"([^\"]+)\"", page)
     assert links

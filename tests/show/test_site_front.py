@@ -18,6 +18,7 @@ from duetbench.store.change import Change, Release, SeriesName
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.case import endpoint_rows
 from observatory.show.site.pages.front import headline_case
+from observatory.show.site.pages.site import Site
 from site_builds import JSON, a_run
 
 pytestmark = pytest.mark.long
@@ -219,3 +220,15 @@ def test_rows_begin_with_what_moved_last(tmp_path: Path) -> None:
         rows = [name.id for name, *_ in endpoint_rows(site, site.cases())]
         assert sorted(rows) == sorted(names)
         assert rows[0] == moved
+
+
+def test_the_readme_quotes_the_sizes_of_the_site(reference_site: Site) -> None:
+    """The year of its picture, and the release that did most of it."""
+    readme = " ".join((PROJECT / "README.md").read_text("utf-8").split())
+    ((package, version, size),) = re.findall(r"; (\w+) ([\d.]+) alone added (\d+) %", readme)
+    assert round(100 * reference_site.quotes[package, version].ratio.estimate - 100) == int(size)
+    tables = reference_site.cases()
+    case = headline_case(tables, reference_site.changes_by_case())
+    assert case
+    finding = trends.year(reference_site, case, tables[case])[1]
+    assert str(finding).partition(" than ")[0] + " than a year ago" in readme

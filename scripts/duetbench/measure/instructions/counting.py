@@ -9,6 +9,7 @@ young garbage, and a collection of all objects is counted, with how many of them
 about contention.
 """
 
+import functools
 import json
 import os
 import re
@@ -43,7 +44,7 @@ _DUMP: Final = re.compile(
 )
 
 # The programs that counting needs, and their Debian packages.
-NEEDED: Final = {"valgrind": "valgrind", "setarch": "util-linux", "setpriv": "util-linux"}
+NEEDED: Final = {"valgrind": "valgrind", "setpriv": "util-linux"}
 
 # Variables that the counted program inherits from the caller. It inherits no others.
 _INHERITED: Final = ("PATH", "LD_LIBRARY_PATH")
@@ -401,6 +402,20 @@ def fixed_random(folder: Path, *, marks: bool = False) -> Path | None:
     return library
 
 
+@functools.cache
+def fixed_addresses() -> tuple[str, ...]:
+    """What starts a program without randomised addresses, on which hashes of objects depend.
+
+    Nothing if that is not allowed, as in most containers: Valgrind's own layout is nearly fixed.
+    """
+    fixed = ("setarch", "-R")
+    try:
+        subprocess.run([*fixed, "true"], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ()
+    return fixed
+
+
 def can_switch() -> bool:
     """Whether a library with `marks` can be compiled here."""
     with tempfile.TemporaryDirectory() as folder:
@@ -421,7 +436,7 @@ def _argv(python: Path, payload: Sequence[str], folder: Path, options: Sequence[
     return [
         # The kernel ends Valgrind with us: whatever ends us may reach only our process group.
         *("setpriv", "--pdeathsig", "KILL"),
-        *("setarch", "-R"),  # no randomised addresses: the hashes of objects depend on them
+        *fixed_addresses(),
         *("valgrind", "--quiet", "--vgdb=no", "--tool=callgrind"),
         f"--callgrind-out-file={folder}/%p",
         *options,

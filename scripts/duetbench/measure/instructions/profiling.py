@@ -12,7 +12,6 @@ Valgrind is too slow for imports. They are timed instead: by function (`own_time
 """
 
 import re
-import shutil
 import statistics
 import time
 from collections import Counter, defaultdict
@@ -324,10 +323,9 @@ def perform(
     """
     with counting.workspace(plan) as folder:
         # Tables of objects are ordered by address.
-        fixed = ["setarch", "-R"] if shutil.which("setarch") else []
         try:
             with Session.start(
-                (*fixed, str(python), *payload),
+                (*counting.fixed_addresses(), str(python), *payload),
                 role="command",
                 cores=None,
                 env=counting.environment(env or {}, folder),

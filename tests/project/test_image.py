@@ -1,0 +1,91 @@
+"""The container image: what its Dockerfile says, and that it measures."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import images
+import tutorial
+from bench import PROJECT
+from duetbench.measure.instructions import counting
+
+DOCKERFILE: Final = (PROJECT / "Dockerfile").read_text("utf-8")
+ENGINE: Final = os.environ.get("CONTAINER", "")
+"""What has built the image, as `make image` does; or `chroot`, where there is no such program."""
+
+_DOCKER: Final = """\
+#!/bin/sh
+[ "$1" = login ] && read -r secret && echo "secret is $secret" >>"{log}"
+echo "$@" >>"{log}"
+"""
+
+
+def test_the_dockerfile_installs_what_is_locked_and_counting_needs() -> None:
+    """It names no host; each file that it copies is there, and is not hidden from the builder."""
+    assert not re.search(r"\w+\.(io|com|org|net)\b", DOCKERFILE)
+    (install,) = re.findall(r"pip install .*?&&", DOCKERFILE.replace("\\\n", ""))
+    assert "--require-hashes" in install
+    assert "--constraints requirements.txt" in install
+    packages = re.findall(r"[\w-]+", DOCKERFILE.partition("recommends")[2].partition("&&")[0])
+    essential = {"util-linux"}  # of every Debian
+    assert {*counting.NEEDED.values(), "gcc", "libc6-dev", "git"} - essential <= set(packages)
+    copied = {name for line in re.findall(r"COPY (.+) \S+", DOCKERFILE) for name in line.split()}
+    seen = set((PROJECT / ".dockerignore").read_text("utf-8").splitlines())
+    assert copied == {"requirements.txt", "scripts/bootstrap.py", "dist/*.whl"}
+    assert seen == {"*", *(f"!{name.removesuffix('/*.whl')}" for name in copied)}
+
+
+def test_the_image_is_published_for_both_kinds_of_machines(tmp_path: Path) -> None:
+    """Its name is in small letters, and the token is on no command line."""
+    docker, log = tmp_path / "docker", tmp_path / "log"
+    docker.write_text(_DOCKER.format(log=log), "utf-8")
+    docker.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "GITHUB_TOKEN": "s3cret", "TAG": "v1.2.3"}
+    env |= {"GITHUB_ACTOR": "Ann", "GITHUB_REPOSITORY": "Ann/DuetBench", "REGISTRY": "r.invalid"}
+    make = ["make", "--silent", "-C", str(PROJECT), "publish-image", "publish-images"]
+    subprocess.run(make, env=env, check=True)
+    name, login = "r.invalid/ann/duetbench", "login --username Ann --password-stdin r.invalid"
+    own = f"{name}:1.2.3-{os.uname().machine}"
+    tags = f"--tag {name}:1.2.3 --tag {name}:latest"
+    assert log.read_text("utf-8").splitlines() == [
+        "build --quiet --tag duetbench .",
+        "secret is s3cret",
+        login,
+        f"tag duetbench {own}",
+        f"push --quiet {own}",
+        "secret is s3cret",
+        login,
+        f"buildx imagetools create {tags} {name}:1.2.3-x86_64 {name}:1.2.3-aarch64",
+    ]
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[images.Image]:
+    if ENGINE != "chroot":
+        if not ENGINE:
+            pytest.skip("takes minutes: `make image`")
+        yield images.engine(ENGINE)
+        return
+    root = tmp_path_factory.mktemp("image") / "root"
+    with images.followed(root, PROJECT / "dist") as image:
+        yield image
+    shutil.rmtree(root)
+
+
+@pytest.mark.long
+@pytest.mark.real
+def test_the_image_finds_what_the_tutorial_changes(image: images.Image, tmp_path: Path) -> None:
+    """It installs both sides, counts statements and instructions, and loads both servers."""
+    tutorial.follow(tmp_path / "library")
+    words = ("compare", "HEAD~1", "--app", "library:app", "--path", "/authors", "--budget", "90s")
+    done = image(tmp_path / "library", *words)
+    assert done.returncode == 1, done.stdout
+    assert "▼ slower" in done.stdout
+    assert "SQL statements" in done.stdout
+    assert "find_book" in done.stdout

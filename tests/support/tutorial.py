@@ -1,0 +1,21 @@
+"""The repository that somebody makes who follows docs/first.md."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from repos import PROJECT, commit, git
+
+PAGE: Final = (PROJECT / "docs" / "first.md").read_text("utf-8")
+
+
+def follow(root: Path) -> None:
+    """Make the repository with both commits of the page, word by word."""
+    packages, before, after = re.findall(r"```(?:text|python)\n(.*?)```", PAGE, re.DOTALL)[:3]
+    root.mkdir(parents=True)
+    git(root, "init", "--quiet", "--initial-branch=main")
+    (root / "requirements.txt").write_text(packages, "utf-8")
+    (root / "library.py").write_text(before, "utf-8")
+    commit(root, "List authors")
+    (root / "library.py").write_text(before.partition("@app.get")[0] + after, "utf-8")
+    commit(root, "Look each book up")
