@@ -9,7 +9,7 @@ import pytest
 
 from bare import QUIET
 from bench import Bench
-from comparing import SAME, comparison_of, judged_case
+from comparing import SAME, SLOWER, comparison_of, judged_case
 from duetbench.core.model import Case
 from duetbench.judge import answers, effects, preparation, revisions
 from duetbench.judge.pairs import Pair
@@ -134,6 +134,19 @@ def test_a_report_says_answers_first_then_leaks_then_effects() -> None:
     assert section.lines[0] == ("", "the same on both sides: 1 log record")
     assert exit_code(comparison) == 0
     assert exit_code(comparison, same=True) == 1
+
+
+def test_one_sentence_says_what_it_costs_and_what_it_does() -> None:
+    found = Effects(differ=(SQL,), totals={"sql": (2, 21)})
+    case = judged_case("x/a/py3.14", SLOWER, effects=found)
+    costs, does = (
+        "x/a/py3.14 needs 2.1 % more CPU per request",
+        "sends 21 SQL statements instead of 2",
+    )
+    assert make_view(comparison_of(case)).headline == f"▼ slower: {costs} and {does}"
+    other = judged_case("x/b/py3.14", SAME)
+    apart = f"; ≠ effects: x/a/py3.14 {does}"
+    assert apart in make_view(comparison_of(case, other, planned=2)).headline
 
 
 @pytest.mark.parametrize(("broken", "code"), [(True, 1), (False, 0)])

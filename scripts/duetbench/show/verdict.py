@@ -184,7 +184,7 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
     # Benchmarks in process time a part of what requests do.
     if not of_groups(requests, *MOVED):
         measured += [*_moves(comparison, inside)] or [*_joint(comparison)]
-    parts = [*first, *measured, *(part for part in exact if part not in first)]
+    parts = [*first, *_together(comparison, measured, exact[len(first) :])]
     if not measured:
         parts += [*_slight(comparison, rows)] or [*_same(comparison, rows)]
     parts += _open(comparison, rows)
@@ -193,6 +193,21 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
         sentence = f"{comparison.head.label} in place of {comparison.base.label}: {sentence}"
     text = "; ".join(": ".join(filter(None, part)) for part in [(mark, sentence), *others])
     return f"Partial: {text}" if comparison.status == "partial" else text
+
+
+def _together(
+    comparison: Comparison, measured: Sequence[tuple[str, str]], exact: Sequence[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """Say of a single case in one sentence what it costs more, and what it does differently."""
+    parts = [*measured, *exact]
+    if comparison.planned != 1 or len(parts) < 2 or not measured or not comparison.cases:
+        return parts
+    name = f"{case_names.of(comparison.cases[0].case).what} "
+    if not all(sentence.startswith(name) for _, sentence in (measured[0], *exact)):
+        return parts
+    (mark, sentence), *others = measured
+    more = [does.removeprefix(name) for _, does in exact]
+    return [(mark, " and ".join([sentence, *more])), *others]
 
 
 def _where(rows: Sequence[ViewRow], comparison: Comparison) -> str:
