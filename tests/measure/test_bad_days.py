@@ -8,7 +8,7 @@ import dataclasses
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -238,9 +238,11 @@ def test_whatever_else_goes_wrong_gives_no_figure(
         foreign = [stack.enter_context(stranger(taken)).pid]
         real = ports.connections_per_process
 
-        def midway(port: int, members: list[psutil.Process]) -> dict[int, int]:
+        def midway(
+            port: int, members: list[psutil.Process], without: Collection[int]
+        ) -> dict[int, int]:
             foreign.append(stack.enter_context(stranger(port)).pid)
-            return real(port, members)
+            return real(port, members, without)
 
         def joined(patch: pytest.MonkeyPatch) -> None:
             patch.setattr(ports, "connections_per_process", midway)

@@ -6,7 +6,7 @@ import os
 import shlex
 import sqlite3
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -114,9 +114,11 @@ def test_workers_and_cores(
     affinities: dict[int, list[int]] = {}
     real = ports.connections_per_process
 
-    def midway(port: int, members: list[psutil.Process]) -> dict[int, int]:
+    def midway(
+        port: int, members: list[psutil.Process], without: Collection[int]
+    ) -> dict[int, int]:
         affinities.update({p.pid: p.cpu_affinity() or [] for p in members})
-        return real(port, members)
+        return real(port, members, without)
 
     monkeypatch.setattr(ports, "connections_per_process", midway)
     monkeypatch.setattr(counters, "EVENTS", {"instructions": counters.TASK_CLOCK})

@@ -97,7 +97,7 @@ def test_status_and_media_type_come_first() -> None:
 @pytest.mark.parametrize(
     ("status", "location", "body", "words"),
     [
-        (404, "", "no such page", "no such path, name one that it has with --path;"),
+        (404, "", "no such page", "answers WebSockets there, name another one with --path;"),
         (400, "", "Invalid host header", "--header 'Host: NAME'"),  # Starlette
         (400, "", "<title>Bad Request (400)</title>", "--header 'Host: NAME'"),  # Django
         (400, "", "<p>Host &#39;localhost&#39; is not trusted.</p>", "--header 'Host: NAME'"),
