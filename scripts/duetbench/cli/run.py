@@ -50,8 +50,6 @@ from duetbench.github import actions
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, Progress, duration
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import effects as observed
-from duetbench.judge.pairs import Pair
 from duetbench.measure import assembly, launch, runner
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import plan as planning
@@ -201,6 +199,9 @@ def execute(
 
 def _effects(sides: Sequence[SideCase]) -> Iterator[str]:
     """Say what a request to each case does; nothing of those that cannot be observed."""
+    from duetbench.judge import effects as observed
+    from duetbench.judge.pairs import Pair
+
     seen = observed.observe([Pair(side, side) for side in sides], alone=True)
     for side in sides:
         if found := seen.effects.get(side.case.id):

@@ -181,8 +181,8 @@ def compare(
     """Compare on this machine, which nothing else may use meanwhile; save the result.
 
     `words` are the options of a command that repeats it, and `notes` say what they lack. `first`
-    gets what requests do differently at first sight. `announce`
-    is called when the sides are prepared, and `then` while they still exist.
+    gets what requests do differently at first sight. `announce` is called when the sides are
+    prepared, and `then` while they still exist.
 
     Raises:
         InterruptedComparison: It was interrupted; the partial result is saved.

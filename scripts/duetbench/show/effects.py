@@ -157,10 +157,7 @@ def describe(case: Case, effects: Effects) -> Iterator[str]:
         yield f"  {'memory kept after it':<28}  {_size(kept):>9}  {kept.place}".rstrip()
     if peak := effects.totals.get("peak"):
         yield f"  {_WORDS['peak'][0]:<28}  {_figure('peak', peak[1]):>9}"
-    if effects.unmeasured:
-        yield f"  memory: not measured, {effects.unmeasured}"
-    if effects.unseen:
-        yield f"  not seen: {', '.join(effects.unseen)}"
+    yield from (f"  {text}" for text in _blind(effects))
 
 
 def rows(effects: Effects) -> Iterator[tuple[str, str, str, str]]:
@@ -208,6 +205,11 @@ def doubts(effects: Effects) -> Iterator[str]:
     ):
         if kept and kept.course == "constant" and other is None:
             yield f"{name} {_keeps(kept)}: there was no time to measure the other side"
+    yield from _blind(effects)
+
+
+def _blind(effects: Effects) -> Iterator[str]:
+    """Say what was not measured, and what is never seen."""
     if effects.unmeasured:
         yield f"memory: not measured, {effects.unmeasured}"
     if effects.unseen:

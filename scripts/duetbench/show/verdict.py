@@ -328,7 +328,7 @@ def _request_weight(comparison: Comparison, case: CaseComparison) -> float:
 
 
 def _whole(case: CaseComparison) -> str:
-    """Say what counts show of the whole request: `, at least 13 % more CPU with the server`."""
+    """Say what counts show: `, at least 13 % more CPU for the whole request`."""
     request = request_of(case)
     if request is None or not request.moved:
         return ""

@@ -96,8 +96,8 @@ def observe(
     def watch(folder: Path) -> None:
         for name in [*expected]:
             if (file := folder / name).exists():
-                activity = _read(counting.report_of(file))
-                if (target := expected.pop(name)) and not isinstance(activity, str):
+                target, activity = expected.pop(name), _read(counting.report_of(file))
+                if not isinstance(activity, str):
                     tell(target, activity)
 
     reports, _ = profiling.perform(client.python, client.payload, plan, env, timeout, watch)

@@ -322,7 +322,6 @@ def perform(
     `watch` is called now and then with the folder of the reports, while the program runs.
     """
     with counting.workspace(plan) as folder:
-        # Tables of objects are ordered by address.
         try:
             with Session.start(
                 (*counting.fixed_addresses(), str(python), *payload),
@@ -333,10 +332,10 @@ def perform(
                 log=folder / "log",
             ) as session:
                 ends, code = time.monotonic() + timeout, None
-                while watch and code is None and time.monotonic() < ends - _WATCH:
-                    code = session.wait(_WATCH)
-                    watch(folder)
-                code = session.wait(max(0.0, ends - time.monotonic())) if code is None else code
+                while code is None and (left := ends - time.monotonic()) > 0:
+                    code = session.wait(min(left, _WATCH) if watch else left)
+                    if watch:
+                        watch(folder)
                 session.stop(0)
         except LaunchError as error:
             raise CountError(error.detail) from error
