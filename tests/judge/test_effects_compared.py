@@ -11,7 +11,7 @@ from bare import QUIET
 from bench import Bench
 from comparing import SAME, SLOWER, comparison_of, judged_case
 from duetbench.core.model import Case
-from duetbench.judge import answers, effects, preparation, revisions
+from duetbench.judge import answers, counted, effects, preparation, revisions
 from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Scope
 from duetbench.project.project import Project
@@ -114,7 +114,7 @@ def test_a_report_says_answers_first_then_leaks_then_effects() -> None:
     view = make_view(comparison)
     parts = (
         "does different work: head answers 0 rows instead of 20",
-        "leaks: head keeps 2.1 kB for every request (shop/main.py:12)",
+        "▼ leaks: x/a/py3.14 keeps 2.1 kB for every request (shop/main.py:12)",
         "sends 21 SQL statements instead of 2",
         "= no change: x/a/py3.14, 0.81 % of CPU per request would have been seen",
     )
@@ -256,6 +256,20 @@ def test_both_sides_of_a_repository_are_compared(pairs: Callable[..., Sequence[P
     (found,) = effects.observe(pairs(ITEMS, ITEMS + NONE)).effects.values()
     (answer,) = found.answers
     assert (answer.what, answer.broken) == ("head answers 0 rows instead of 12 in $.items", False)
+
+
+@pytest.mark.real
+def test_sides_that_disturb_each_other_are_observed_one_after_the_other(
+    pairs: Callable[..., Sequence[Pair]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counted, "EARLY", 1.0)
+    taken = str(tmp_path / "taken")
+    alone = f"{ITEMS}\nimport fcntl\nlock = open({taken!r}, 'w')\n"
+    alone += "fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+    seen = effects.observe(pairs(alone, alone.replace("def rows", "def once") + LAZY))
+    assert not seen.reasons
+    (found,) = seen.effects.values()
+    assert found.totals["sql"] == (2, 4)
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,25 @@ def test_a_leak_has_its_size_and_its_line_and_a_cache_is_none(
 
 @pytest.mark.real
 @pytest.mark.parametrize(("way", "python"), EACH)
+def test_what_a_library_tidies_now_and_then_is_no_leak_and_hides_none(
+    way: str, python: str, tmp_path: Path
+) -> None:
+    # sqlite3 keeps a weak reference to each cursor, and drops those of closed ones 200 at a time.
+    before, work = f"{DATABASE}\nKEPT = []", "[*map(list, map(db.execute, ['select 1'] * 3))]"
+    plain, leak = observe(
+        tmp_path, way, python, before, work, f"{work}\nKEPT.append(bytes(100))", seconds=1
+    )
+    effects = compare(plain, leak)
+    assert effects.kept_base is not None
+    assert effects.kept_base.course == "none"
+    assert effects.kept_head is not None
+    assert 133 <= effects.kept_head.bytes < 160  # an object of 133 bytes, and its place in the list
+    leaks = source(f"{work}\nKEPT.append(bytes(100))", way, before).splitlines()
+    assert effects.kept_head.place == f"shop.py:{leaks.index('    KEPT.append(bytes(100))') + 1}"
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("way", "python"), EACH)
 def test_a_statement_with_many_values_counts_once(way: str, python: str, tmp_path: Path) -> None:
     many = "executemany('update book set title = ? where id = ?', [('y', n) for n in {}])"
     twice = f"db.{many.format('range(9)')}\ndb.cursor().{many.format('range(9)')}"

@@ -115,14 +115,12 @@ def _observe(
     with ThreadPoolExecutor(2) as pool:  # each thread waits for its own process
 
         def both(some: Sequence[Pair], memory: float) -> list[tuple[_Side, _Side] | str]:
-            sides = zip(*(pair.sides for pair in some), strict=True)
-            try:
-                base, head = pool.map(_observe_side, sides, (memory, memory), sight.of_sides)
-            except CountError as error:
-                return [short(str(error))] * len(some)
-            joined = zip(base, head, strict=True)
-            return [b if isinstance(b, str) else h if isinstance(h, str) else (b, h)
-                    for b, h in joined]  # fmt: skip
+            started = time.monotonic()
+            joined = _join(some, memory, sight, pool.map)
+            early = time.monotonic() < started + counted.EARLY * SECONDS
+            if early and any(isinstance(outcome, str) for outcome in joined):
+                return _join(some, memory, sight, map)
+            return joined
 
         outcomes = both(pairs, min(_MEMORY, _MEMORIES / len(pairs)))
         found = {
@@ -142,6 +140,22 @@ def _observe(
     seconds = time.monotonic() - began
     return [outcome if isinstance(outcome, str) else _finish(*outcome, seconds, alone=alone)
             for outcome in outcomes]  # fmt: skip
+
+
+def _join(
+    pairs: Sequence[Pair],
+    memory: float,
+    sight: "_FirstSight",
+    each: Callable[..., Iterable["list[_Side | str]"]],
+) -> list[tuple["_Side", "_Side"] | str]:
+    """Observe both sides; `each` is a `map`, which decides whether at the same time."""
+    sides = zip(*(pair.sides for pair in pairs), strict=True)
+    try:
+        base, head = each(_observe_side, sides, (memory, memory), sight.of_sides)
+    except CountError as error:
+        return [short(str(error))] * len(pairs)
+    return [b if isinstance(b, str) else h if isinstance(h, str) else (b, h)
+            for b, h in zip(base, head, strict=True)]  # fmt: skip
 
 
 class _FirstSight:
