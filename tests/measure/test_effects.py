@@ -192,6 +192,25 @@ def test_a_statement_with_many_values_counts_once(way: str, python: str, tmp_pat
 
 
 @pytest.mark.real
+@pytest.mark.parametrize(
+    "module", ["redis.connection", "redis.asyncio.connection", "aioredis.connection"]
+)
+def test_commands_of_older_clients_of_redis_count(module: str, tmp_path: Path) -> None:
+    """Before 4.5 a connection packed commands itself; a pipeline's were packed one by one."""
+    client = (
+        f"import sys, types\nmodule = sys.modules['{module}'] = types.ModuleType('{module}')\n"
+        "class Connection:\n"
+        "    def pack_command(self, *args): return args\n"
+        "    def pack_commands(self, commands): return [self.pack_command(*c) for c in commands]\n"
+        "module.Connection = Connection\nlink = type('Unix', (Connection,), {})()"
+    )
+    work = "link.pack_command('get', 'a')\nlink.pack_commands([('TTL', 'a'), (b'GET', 'b')])"
+    old, new = observe(tmp_path, "wsgi", "3.14", client, PLAIN, work)
+    found = {e.text: (e.base, e.head) for e in compare(old, new).differ if e.kind == "cache"}
+    assert found == {"GET": (0, 2), "TTL": (0, 1)}
+
+
+@pytest.mark.real
 def test_settings_of_a_connection_come_after_what_it_is_opened_for(tmp_path: Path) -> None:
     work = "db = sqlite3.connect(':memory:')\ndb.execute('pragma foreign_keys = 1')\n"
     work += "db.execute('select 1')"
