@@ -14,6 +14,7 @@ from duetbench.core.model import Case
 from duetbench.judge import answers, counted, effects, preparation, revisions
 from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Scope
+from duetbench.measure.effects.observation import Activity
 from duetbench.project.project import Project
 from duetbench.project.target import Target
 from duetbench.show.comparison_view import make_view
@@ -165,6 +166,36 @@ def test_an_answer_of_another_status_fails(broken: bool, code: int) -> None:
     answer = AnswerDifference(what="head answers status 500 instead of 200", broken=broken)
     case = judged_case("x/a/py3.14", SAME, effects=Effects(answers=(answer,)))
     assert exit_code(comparison_of(case)) == code
+
+
+def activity(*places: str) -> Activity:
+    """Two requests that raise a KeyError at each of these places."""
+    events = [[("exception", "KeyError", place) for place in places]] * 2
+    return Activity(
+        paths=("",), events=events, imports=[()], calls=[0, 0], names={}, left={}, young=None,
+        peaks=[0], kept=None, answers=[[reply(NAMES)] * 2], alone=[], functions=[], unseen=(),
+        seconds=0.0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "place"),
+    [
+        ([""] * 18, ["get, a.py:9"] * 5 + ["get, a.py:10"] * 18, "get, a.py:9"),
+        ([""] * 18, ["wrap, b.py:3"] * 18 + ["get, a.py:9"] * 5, "get, a.py:9"),
+        (["get, a.py:9"], ["get, a.py:9"] + ["get, a.py:12"] * 19, "get, a.py:12"),
+        (["get, a.py:9"], ["get, a.py:9"] * 20, "get, a.py:9"),
+        (["get, a.py:9"], ["get, a.py:9", "get, a.py:11"], "get, a.py:11"),
+        (["get, a.py:9"] * 3, [], "get, a.py:9"),
+        ([""], ["", ""], ""),
+    ],
+)
+def test_the_line_is_the_one_that_does_as_much_more(
+    base: list[str], head: list[str], place: str
+) -> None:
+    """Where head has a new function around all, that does what had no line of its own before."""
+    (effect,) = effects.compare(activity(*base), activity(*head)).differ
+    assert (effect.base, effect.head, effect.place) == (len(base), len(head), place)
 
 
 def test_sides_that_keep_as_much_do_not_differ() -> None:

@@ -344,17 +344,25 @@ def _details(
 
 
 def _place(kind: EffectKind, text: str, more: Activity, less: Activity) -> str:
-    """Find the line at which one side does something more often than the other."""
+    """Find the line at which one side does something more often than the other.
 
-    def by_function(side: Activity) -> tuple[Counter[str], dict[str, str]]:
+    A function that is new around all of a request also takes over what was there before, so the
+    line is the one that does it about as often as the totals differ by.
+    """
+
+    def by_function(side: Activity) -> tuple[Counter[str], dict[str, Counter[str]]]:
         rounds = side.imports if kind == "first import" else side.events
-        places = [place for event, name, place in rounds[0] if name == text]
-        lines = {place.rpartition(":")[0]: place for place in places}
-        return Counter(place.rpartition(":")[0] for place in places), lines
+        lines: dict[str, Counter[str]] = defaultdict(Counter)
+        for place in (place for _, name, place in rounds[0] if name == text):
+            lines[place.rpartition(":")[0]][place] += 1
+        return Counter({function: part.total() for function, part in lines.items()}), lines
 
     (often, lines), (seldom, _) = by_function(more), by_function(less)
-    difference = often - seldom
-    return lines[difference.most_common(1)[0][0]] if difference else ""
+    difference, times = often - seldom, often.total() - seldom.total()
+    if not difference:
+        return ""
+    function = min(difference, key=lambda name: abs(difference[name] - times))
+    return min(reversed(lines[function]), key=lambda line: abs(lines[function][line] - times))
 
 
 def _most_called(base: Activity, head: Activity) -> tuple[str, str]:
