@@ -192,6 +192,22 @@ def test_a_statement_with_many_values_counts_once(way: str, python: str, tmp_pat
 
 
 @pytest.mark.real
+@pytest.mark.parametrize(("way", "python"), EACH)
+def test_a_statement_counts_once_whatever_it_sets_off(
+    way: str, python: str, tmp_path: Path
+) -> None:
+    """sqlite3 reports a statement again for each one of a trigger; a remark may come first."""
+    trigger = "db.executescript('create table log (id); create trigger t after update on book "
+    trigger += "begin insert into log values (new.id); delete from log; end')\n"
+    update = "db.execute('update book set title = ? where id = ?', ('y', {}))\n"
+    remark = "list(db.execute('-- name: books\\nselect id from book'))"
+    twice = f"{update.format(1)}{update.format(2)}{remark}"
+    plain, set_off = observe(tmp_path, way, python, f"{DATABASE}{trigger}", PLAIN, twice)
+    texts = {e.text: e.head for e in compare(plain, set_off).differ if e.kind == "sql"}
+    assert texts == {"update book set title = ? where id = ?": 2, "select id from book": 1}
+
+
+@pytest.mark.real
 def test_settings_of_a_connection_come_after_what_it_is_opened_for(tmp_path: Path) -> None:
     work = "db = sqlite3.connect(':memory:')\ndb.execute('pragma foreign_keys = 1')\n"
     work += "db.execute('select 1')"

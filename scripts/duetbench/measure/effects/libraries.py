@@ -130,8 +130,8 @@ PYTHON: tuple[tuple[str, str, str, Words], ...] = (
 COMPILED = (("psycopg2.extensions", "cursor", ("execute", "executemany", "callproc")),)
 """Methods of compiled classes that send statements; the object's `query` is then the last one."""
 
-REPEATS = "executemany"
-"""Method of compiled classes that sends one statement with many values, which counts once."""
+SEND_ONE = "execute", "executemany"
+"""Methods of sqlite3 that send one statement, of which it may report more: they count once."""
 
 UNSEEN = (
     "apsw", "asyncmy", "clickhouse_driver", "cx_Oracle", "duckdb", "grpc", "ibm_db", "pycurl",

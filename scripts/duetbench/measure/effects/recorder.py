@@ -59,8 +59,9 @@ class Recorder:
         self._files: dict[str, str] = {}
         self._watched: dict[int, tuple[CodeType, str, libraries.Words]] = {}
         self._compiled: dict[int, object] = {}
-        # Statements of an `executemany` under way, by thread: sqlite3 reports each row's.
-        self._repeating: dict[int, set[tuple[str, str]]] = {}
+        # By thread, what sqlite3 reported of the statement that a call sends.
+        self._sending: dict[int, list[str]] = {}
+        self._sqlite: tuple[type, ...] = ()
         self._audited: dict[str, Callable[[Any], Event | None]] = {
             "open": self._open,
             "socket.connect": self._connect,
@@ -109,7 +110,7 @@ class Recorder:
             callbacks |= {
                 events.CALL: self._call,
                 events.C_RETURN: self._return,
-                events.C_RAISE: self._repeated,
+                events.C_RAISE: self._sent,
             }
         for event, callback in callbacks.items():
             monitoring.register_callback(self._tool, event, callback)
@@ -157,6 +158,7 @@ class Recorder:
             import sqlite3  # noqa: PLC0415 - an interpreter may have been built without it
         except ImportError:
             return
+        self._sqlite = sqlite3.Connection, sqlite3.Cursor
         original = sqlite3.connect
 
         @functools.wraps(original)
@@ -171,13 +173,12 @@ class Recorder:
         return kind, text, self.place(sys._getframe(1))
 
     def _statement(self, text: str) -> None:
-        # A statement of a trigger is reported as a remark.
-        if not self._recording or text.startswith("--") or not (words := statement(text)):
+        if not self._recording or not (words := statement(text)):
             return
-        if words[0] == "sql" and (seen := self._repeating.get(threading.get_ident())) is not None:
-            if words in seen:
-                return
-            seen.add(words)
+        if words[0] == "sql" and (sent := self._sending.get(threading.get_ident())) is not None:
+            sent.append(text)
+            if sent[1:]:
+                return  # another row of many, what a trigger does, a table that is an index
         self.events.append(self._event(*words))
 
     def _collect(self, phase: str, info: dict[str, int]) -> None:
@@ -238,16 +239,25 @@ class Recorder:
             frame = sys._getframe(1)
             self.events.append(("exception", type(error).__name__, self.place(frame)))
 
-    def _call(self, _code: CodeType, _offset: int, function: object, _first: object) -> None:
-        if _repeats(function):
-            self._repeating[threading.get_ident()] = set()
+    def _call(self, _code: CodeType, _offset: int, function: object, first: object) -> None:
+        if self._sends(function, first):
+            self._sending[threading.get_ident()] = []
 
-    def _repeated(self, _code: CodeType, _offset: int, function: object, _first: object) -> None:
-        if _repeats(function):
-            self._repeating.pop(threading.get_ident(), None)
+    def _sent(self, _code: CodeType, _offset: int, function: object, first: object) -> None:
+        if self._sends(function, first):
+            self._sending.pop(threading.get_ident(), None)
+
+    def _sends(self, function: object, first: object) -> bool:
+        """Whether a function is a method of sqlite3 that sends one statement."""
+        if isinstance(function, functools.partial):
+            function = function.func
+        if getattr(function, "__name__", "") not in libraries.SEND_ONE:
+            return False
+        owner = getattr(function, "__self__", first)
+        return isinstance(function, _COMPILED) and isinstance(owner, self._sqlite)
 
     def _return(self, code: CodeType, offset: int, function: object, first: object) -> None:
-        self._repeated(code, offset, function, first)
+        self._sent(code, offset, function, first)
         if id(function) in self._compiled and (text := getattr(first, "query", None)):
             words = statement(text)
             if words is not None:
@@ -259,7 +269,7 @@ class Recorder:
         elif event == "c_call" and self._recording:
             self._call(frame.f_code, 0, function, None)
         elif event == "c_exception" and self._recording:
-            self._repeated(frame.f_code, 0, function, None)
+            self._sent(frame.f_code, 0, function, None)
         elif event == "c_return" and self._recording:
             owner = getattr(function, "__self__", None)
             bound = getattr(type(owner), getattr(function, "__name__", ""), function)
@@ -329,14 +339,6 @@ class Recorder:
 
 def _monitoring() -> Any:
     return vars(sys)["monitoring"]  # from 3.12 on
-
-
-def _repeats(function: object) -> bool:
-    """Whether a function sends one statement with many values, and is no Python function."""
-    if isinstance(function, functools.partial):
-        function = function.func
-    name = getattr(function, "__name__", "")
-    return name == libraries.REPEATS and isinstance(function, _COMPILED)
 
 
 def _name(code: CodeType) -> str:
