@@ -7,7 +7,10 @@ from typing import Final
 import pytest
 
 from comparing import SAME, judged_case
+from duetbench.host.proc import make_scratch
 from duetbench.judge.effects import compare, describe
+from duetbench.measure import testbed
+from duetbench.measure.effects.libraries import plain
 from duetbench.measure.effects.observation import Activity
 from duetbench.project.project import Project
 from duetbench.show import effects as words
@@ -275,3 +278,10 @@ def test_what_differs_from_request_to_request_is_not_compared(way: str, tmp_path
     effects = compare(old, new)
     assert "sql" not in {effect.kind for effect in effects.differ}
     assert "in head" in effects.unsteady["sql"]
+
+
+def test_a_path_of_a_launch_is_the_same_in_each(tmp_path: Path) -> None:
+    """Both sides and all launches have folders of their own, whose names are random."""
+    for way, name in (("tmp", "tmp/shop.db"), ("copy", "shop.db")):
+        folders = [make_scratch(testbed.PREFIX, tmp_path) / way for _ in range(2)]
+        assert {plain(f"sqlite {folder}/shop.db") for folder in folders} == {f"sqlite {name}"}
