@@ -210,6 +210,37 @@ def test_a_statement_counts_once_whatever_it_sets_off(
     assert texts == {"update book set title = ? where id = ?": 2, "select id from book": 1}
 
 
+GUARDED: Final = """
+import functools, sys, types
+
+def guarded(method):
+    @functools.wraps(method)
+    def check(self, *arguments):
+        return method(self, *arguments)
+    return check
+
+class PreparedStatement:
+    @guarded
+    def executemany(self, rows): pass
+    def get_query(self): return "update book set title = $1"
+
+class Transaction:
+    @guarded
+    def start(self): pass
+
+sys.modules["asyncpg.prepared_stmt"] = types.SimpleNamespace(PreparedStatement=PreparedStatement)
+"""
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("python", ["3.14", "this"])
+def test_a_decorator_that_a_driver_shares_is_not_its_function(python: str, tmp_path: Path) -> None:
+    work = "Transaction().start()\nPreparedStatement().executemany([1, 2])"
+    plain, sent = observe(tmp_path, "wsgi", python, GUARDED, PLAIN, work)
+    (sql,) = (effect for effect in compare(plain, sent).differ if effect.kind == "sql")
+    assert (sql.text, sql.base, sql.head) == ("update book set title = ?", 0, 1)
+
+
 @pytest.mark.real
 def test_settings_of_a_connection_come_after_what_it_is_opened_for(tmp_path: Path) -> None:
     work = "db = sqlite3.connect(':memory:')\ndb.execute('pragma foreign_keys = 1')\n"

@@ -113,6 +113,8 @@ PYTHON: tuple[tuple[str, str, str, Words], ...] = (
     *((module, f"BaseCursor.{name}", "sql", _query("query"))
       for module in _PSYCOPG
       for name in ("_executemany_gen_pipeline", "_executemany_gen_no_pipeline")),
+    *((module, "ServerCursorMixin._declare_gen", "sql", _query("query"))
+      for module in ("psycopg._server_cursor_base", "psycopg.server_cursor")),
     *((module, "BaseConnection._exec_command", "sql", _query("command"))
       for module in ("psycopg._connection_base", "psycopg.connection")),
     ("psycopg.connection", "Connection.connect", "connect", lambda _: "PostgreSQL"),
@@ -122,6 +124,8 @@ PYTHON: tuple[tuple[str, str, str, Words], ...] = (
     ("asyncpg.connection", "Connection._do_execute", "sql", _query("query")),
     ("asyncpg.prepared_stmt", "PreparedStatement.__bind_execute", "sql", _prepared),
     ("asyncpg.prepared_stmt", "PreparedStatement.executemany", "sql", _prepared),
+    *(("asyncpg.cursor", f"BaseCursor.{name}", "sql", lambda v: v["self"]._query)
+      for name in ("_bind", "_bind_exec")),
     ("pymysql.cursors", "Cursor._query", "sql", _query("q")),
     ("aiomysql.cursors", "Cursor._query", "sql", _query("q")),
     ("MySQLdb.connections", "Connection.query", "sql", _query("query")),

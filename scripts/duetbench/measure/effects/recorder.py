@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import inspect
 import os
 import re
 import sys
@@ -85,6 +86,7 @@ class Recorder:
     def unseen(self) -> list[str]:
         """What nothing here sees of this process."""
         loaded = [f"calls of {name}" for name in libraries.UNSEEN if name in sys.modules]
+        loaded += ["transactions of psycopg2"] * ("psycopg2" in sys.modules)
         if self.monitored:
             return loaded
         rows = "that executemany of aiosqlite is one statement (from Python 3.12 on)"
@@ -135,7 +137,8 @@ class Recorder:
         """Find the functions of libraries that are loaded by now."""
         self._watched, self._compiled = {}, {}
         for module, name, kind, words in libraries.PYTHON:
-            code = getattr(_attribute(module, name), "__code__", None)
+            # The code of a decorator would be that of whatever else it decorates.
+            code = getattr(inspect.unwrap(_attribute(module, name)), "__code__", None)
             if isinstance(code, CodeType):
                 self._watched[id(code)] = code, kind, words
         for module, name, methods in libraries.COMPILED:
