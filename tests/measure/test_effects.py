@@ -79,6 +79,12 @@ EFFECTS: Final = {
         "for _ in range(3):\n    try:\n        {}['a']\n    except KeyError:\n        pass",
         (0, 3), "KeyError",
     ),
+    "library exception": (
+        "import collections",
+        "collections.ChainMap({}, {'a': 1}).get('b')",
+        "collections.ChainMap({}, {'a': 1}).get('a')\ncollections.ChainMap({}, {'a': 1})['a']",
+        (0, 2), "KeyError",
+    ),
     "import": (
         "", PLAIN, "try:\n    import not_here\nexcept ImportError:\n    pass", (0, 1), "not_here",
     ),
@@ -132,7 +138,7 @@ EACH: Final = [
         )
         for turn, kind in enumerate(EFFECTS)
         for index, python in enumerate(PYTHONS)
-        if (kind, python) != ("exception", "this")
+        if "exception" not in kind or python != "this"
     ],
 )
 def test_each_effect_is_found_alone_and_in_both_directions(
@@ -239,6 +245,20 @@ def test_a_decorator_that_a_driver_shares_is_not_its_function(python: str, tmp_p
     plain, sent = observe(tmp_path, "wsgi", python, GUARDED, PLAIN, work)
     (sql,) = (effect for effect in compare(plain, sent).differ if effect.kind == "sql")
     assert (sql.text, sql.base, sql.head) == ("update book set title = ?", 0, 1)
+
+
+@pytest.mark.real
+def test_an_exception_of_a_library_counts_once_where_the_application_gets_it(
+    tmp_path: Path,
+) -> None:
+    # A ChainMap raises for each map that lacks the key, and last of all to its caller.
+    work = "try:\n    collections.ChainMap({}, {})['a']\nexcept KeyError:\n    pass"
+    old, new = observe(tmp_path, "wsgi", "3.14", "import collections", PLAIN, work)
+    effects = compare(old, new)
+    assert effects.totals["exception"] == (0, 1)
+    assert effects.totals["library exception"] == (0, 2)
+    places = {effect.kind: effect.place.partition(":")[0] for effect in effects.differ}
+    assert places["exception"] == "work, shop.py"
 
 
 @pytest.mark.real
