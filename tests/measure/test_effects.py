@@ -336,3 +336,5 @@ def test_a_path_of_a_launch_is_the_same_in_each(tmp_path: Path) -> None:
     for way, name in (("tmp", "tmp/shop.db"), ("copy", "shop.db")):
         folders = [make_scratch(testbed.PREFIX, tmp_path) / way for _ in range(2)]
         assert {plain(f"sqlite {folder}/shop.db") for folder in folders} == {f"sqlite {name}"}
+    temporary = make_scratch("duetbench-count", tmp_path)
+    assert (plain(temporary), plain(temporary / "a.txt")) == ("*", "*/a.txt")

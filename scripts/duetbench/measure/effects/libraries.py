@@ -23,7 +23,7 @@ _REMARK = re.compile(r"/\*.*?\*/|--[^\n]*", re.S)
 _SPACE = re.compile(r"\s+")
 _TRANSACTION = re.compile(r"(?i)(begin|commit|rollback|savepoint|release|start transaction|end)\b")
 _RANDOM = re.compile(r"tmp\w{8}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|\d+")
-_LAUNCH = re.compile(r"[^\s'\"=]*/duetbench-launch-[^/\s]+/(?:copy/|(?=tmp\b))")
+_SCRATCH = re.compile(r"[^\s'\"=]*/duetbench-[a-z]+-[\d-]+-\w{8}(?:/copy/|/(?=tmp\b))?")
 _LONGEST = 1_000
 _LOOKED_AT = 10_000  # characters of a statement: the rest are values
 
@@ -45,7 +45,8 @@ def plain(name: object) -> str:
 
     A path in the folder of a launch is one from the application's own folder, or from `tmp`.
     """
-    return _RANDOM.sub("*", _LAUNCH.sub("", str(name)))[:_LONGEST]
+    known = _SCRATCH.sub(lambda found: "" if found[0].endswith("/") else "*", str(name))
+    return _RANDOM.sub("*", known)[:_LONGEST]
 
 
 def _request(method: object, host: object) -> str:
