@@ -370,7 +370,7 @@ def clocked(code: CodeType) -> bool:
     return code.co_filename.startswith(_CLOCKED)
 
 
-def _attribute(module: str, name: str) -> object:
+def _attribute(module: str, name: str) -> Any:
     """Look up an attribute of a loaded module; None: it is not loaded, or has none."""
     owner, _, last = name.rpartition(".")
     if last.startswith("__"):
