@@ -17,6 +17,7 @@ from duetbench.judge.preparation import Scope
 from duetbench.measure.effects.observation import Activity
 from duetbench.project.project import Project
 from duetbench.project.target import Target
+from duetbench.show import effects as words
 from duetbench.show.comparison_view import make_view
 from duetbench.show.conclusion import exit_code
 from duetbench.store.effects import AnswerDifference, Effects, KeptMemory, RequestEffect
@@ -303,13 +304,22 @@ def test_sides_that_disturb_each_other_are_observed_one_after_the_other(
     assert found.totals["sql"] == (2, 4)
 
 
+@pytest.mark.real
+def test_what_may_start_slowly_is_waited_for(
+    pairs: Callable[..., Sequence[Pair]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The application may take 30 s to start."""
+    monkeypatch.setattr(effects, "SECONDS", 0.01)
+    assert not effects.observe(pairs(ITEMS, f"{ITEMS}# the same\n")).reasons
+
+
 @pytest.mark.parametrize(
     ("base", "head", "words"),
     [
         (LEAK, LEAK, "both keep memory: head keeps 2.1 kB for every request (shop/main.py:12)"),
         (None, LEAK, "head keeps 2.1 kB for every request (shop/main.py:12): there was no time"),
         (LEAK, None, "base keeps 2.1 kB for every request (shop/main.py:12): there was no time"),
-        (LEAK, NOTHING, ""),
+        (NOTHING, NOTHING, ""),
     ],
 )
 def test_memory_that_one_side_keeps_is_no_news_without_the_other(
@@ -322,6 +332,66 @@ def test_memory_that_one_side_keeps_is_no_news_without_the_other(
     said = " ".join(line for _, line in section.lines)
     assert words in said
     assert ("keeps" in said) is bool(words)
+
+
+def test_a_leak_that_head_repairs_is_told_with_its_line() -> None:
+    comparison = comparison_of(
+        judged_case("x/a/py3.14", SAME, effects=Effects(kept_base=LEAK, kept_head=NOTHING))
+    )
+    view = make_view(comparison)
+    says = "≠ effects: x/a/py3.14 keeps 0 kB for every request instead of 2.1 kB"
+    assert view.headline.startswith(says)
+    (section,) = (part for part in view.sections if part.title == "What one request does")
+    assert section.rows == [["memory kept after it", "2.1 kB", "0 kB", "shop/main.py:12"]]
+    assert exit_code(comparison) == 0
+
+
+AFTER = " FROM book WHERE id = ?"
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "shown"),
+    [
+        # Without the columns, these are one text.
+        (
+            f"SELECT book.id AS book_id, book.title AS title{AFTER}",
+            f"SELECT book.id, book.title{AFTER}",
+            {
+                f"−1 × SELECT book.id AS book_id, book.title AS title{AFTER}",
+                f"+1 × SELECT book.id, book.title{AFTER}",
+            },
+        ),
+        # Their beginnings are as well.
+        (
+            f"SELECT {'book.id, ' * 9}book.title{AFTER}",
+            f"SELECT {'book.id, ' * 9}book.isbn{AFTER}",
+            {f"−1 × … book.title{AFTER}", f"+1 × … book.isbn{AFTER}"},
+        ),
+    ],
+)
+def test_statements_that_differ_look_different(base: str, head: str, shown: set[str]) -> None:
+    both = (
+        RequestEffect(kind="sql", text=text, base=text == base, head=text == head)
+        for text in (base, head)
+    )
+    found = Effects(differ=tuple(both), totals={"sql": (1, 1)})
+    assert {text for _, _, _, text in words.rows(found)} == shown
+
+
+def test_what_says_most_leads() -> None:
+    """Six times the calls say more than fewer tasks, and tasks that stay more than both."""
+    task, left, calls = (
+        RequestEffect(kind=kind, text="", base=base, head=head)
+        for kind, base, head in (("task", 9, 6), ("tasks left", 0, 1), ("function", 103, 602))
+    )
+    for differ, says in (
+        ((task, calls), "makes 602 function calls instead of 103"),
+        ((task, left, calls), "leaves 1 task behind instead of 0"),
+    ):
+        totals = {effect.kind: (effect.base, effect.head) for effect in differ}
+        seen = Effects(differ=differ, totals=totals)
+        (news,) = words.news(comparison_of(judged_case("x/a/py3.14", SAME, effects=seen)))
+        assert news == (words.LEAST, f"x/a/py3.14 {says}")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,10 @@ import pytest
 from bare import QUIET
 from comparing import SAME, judged_case
 from duetbench.core.errors import SetupError
+from duetbench.host.proc import make_scratch
 from duetbench.judge.effects import compare, describe
+from duetbench.measure import testbed
+from duetbench.measure.effects.libraries import plain
 from duetbench.measure.effects.observation import Activity
 from duetbench.project import interpreters, target_python
 from duetbench.project.project import Project
@@ -239,6 +242,53 @@ def test_commands_of_older_clients_of_redis_count(module: str, tmp_path: Path) -
 
 
 @pytest.mark.real
+@pytest.mark.parametrize(("way", "python"), EACH)
+def test_a_statement_counts_once_whatever_it_sets_off(
+    way: str, python: str, tmp_path: Path
+) -> None:
+    """sqlite3 reports a statement again for each one of a trigger; a remark may come first."""
+    trigger = "db.executescript('create table log (id); create trigger t after update on book "
+    trigger += "begin insert into log values (new.id); delete from log; end')\n"
+    update = "db.execute('update book set title = ? where id = ?', ('y', {}))\n"
+    remark = "list(db.execute('-- name: books\\nselect id from book'))"
+    twice = f"{update.format(1)}{update.format(2)}{remark}"
+    plain, set_off = observe(tmp_path, way, python, f"{DATABASE}{trigger}", PLAIN, twice)
+    texts = {e.text: e.head for e in compare(plain, set_off).differ if e.kind == "sql"}
+    assert texts == {"update book set title = ? where id = ?": 2, "select id from book": 1}
+
+
+GUARDED: Final = """
+import functools, sys, types
+
+def guarded(method):
+    @functools.wraps(method)
+    def check(self, *arguments):
+        return method(self, *arguments)
+    return check
+
+class PreparedStatement:
+    @guarded
+    def executemany(self, rows): pass
+    def get_query(self): return "update book set title = $1"
+
+class Transaction:
+    @guarded
+    def start(self): pass
+
+sys.modules["asyncpg.prepared_stmt"] = types.SimpleNamespace(PreparedStatement=PreparedStatement)
+"""
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("python", ["3.14", "this"])
+def test_a_decorator_that_a_driver_shares_is_not_its_function(python: str, tmp_path: Path) -> None:
+    work = "Transaction().start()\nPreparedStatement().executemany([1, 2])"
+    plain, sent = observe(tmp_path, "wsgi", python, GUARDED, PLAIN, work)
+    (sql,) = (effect for effect in compare(plain, sent).differ if effect.kind == "sql")
+    assert (sql.text, sql.base, sql.head) == ("update book set title = ?", 0, 1)
+
+
+@pytest.mark.real
 def test_an_exception_of_a_library_counts_once_where_the_application_gets_it(
     tmp_path: Path,
 ) -> None:
@@ -339,3 +389,12 @@ def test_what_differs_from_request_to_request_is_not_compared(way: str, tmp_path
     effects = compare(old, new)
     assert "sql" not in {effect.kind for effect in effects.differ}
     assert "in head" in effects.unsteady["sql"]
+
+
+def test_a_path_of_a_launch_is_the_same_in_each(tmp_path: Path) -> None:
+    """Both sides and all launches have folders of their own, whose names are random."""
+    for way, name in (("tmp", "tmp/shop.db"), ("copy", "shop.db")):
+        folders = [make_scratch(testbed.PREFIX, tmp_path) / way for _ in range(2)]
+        assert {plain(f"sqlite {folder}/shop.db") for folder in folders} == {f"sqlite {name}"}
+    temporary = make_scratch("duetbench-count", tmp_path)
+    assert (plain(temporary), plain(temporary / "a.txt")) == ("*", "*/a.txt")

@@ -33,7 +33,10 @@ from duetbench.store.effects import (
 )
 
 SECONDS: Final = 30.0
-"""Time limit for the requests of one environment, which take 1 to 3 s, mostly for imports."""
+"""Time limit for the requests of one environment, which take 1 to 3 s, mostly for imports.
+
+It is longer where the application may take longer to start.
+"""
 
 LONGEST: Final = 0.5
 """Declared seconds of a request from which it is not observed."""
@@ -130,7 +133,9 @@ def _observe(
         }
         doubtful = [index for index, effects in found.items() if not effects.same]
         # Memory is measured again where it differs: another process need not keep it.
-        memory = any(found[i].leaks or _MEASURED & found[i].moved for i in doubtful)
+        memory = any(
+            found[i].leaks or found[i].repairs or _MEASURED & found[i].moved for i in doubtful
+        )
         again = [pairs[index] for index in doubtful]
         for index, second in zip(doubtful, both(again, _MEMORY * memory) if again else (),
                                  strict=True):  # fmt: skip
@@ -227,7 +232,7 @@ def _observe_side(
             client,
             units,
             seconds=memory,
-            timeout=SECONDS,
+            timeout=max(SECONDS, side[0].case.ready_timeout),
             tell=lambda unit, activity: add(unit, side_of(activity)),
         )
         return [

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import inspect
 import os
 import re
 import sys
@@ -60,8 +61,9 @@ class Recorder:
         self._files: dict[str, str] = {}
         self._watched: dict[int, tuple[CodeType, str, libraries.Words]] = {}
         self._compiled: dict[int, object] = {}
-        # Statements of an `executemany` under way, by thread: sqlite3 reports each row's.
-        self._repeating: dict[int, set[tuple[str, str]]] = {}
+        # By thread, what sqlite3 reported of the statement that a call sends.
+        self._sending: dict[int, list[str]] = {}
+        self._sqlite: tuple[type, ...] = ()
         self._audited: dict[str, Callable[[Any], Event | None]] = {
             "open": self._open,
             "socket.connect": self._connect,
@@ -85,6 +87,7 @@ class Recorder:
     def unseen(self) -> list[str]:
         """What nothing here sees of this process."""
         loaded = [f"calls of {name}" for name in libraries.UNSEEN if name in sys.modules]
+        loaded += ["transactions of psycopg2"] * ("psycopg2" in sys.modules)
         if self.monitored:
             return loaded
         rows = "that executemany of aiosqlite is one statement (from Python 3.12 on)"
@@ -110,7 +113,7 @@ class Recorder:
             callbacks |= {
                 events.CALL: self._call,
                 events.C_RETURN: self._return,
-                events.C_RAISE: self._repeated,
+                events.C_RAISE: self._sent,
             }
         for event, callback in callbacks.items():
             monitoring.register_callback(self._tool, event, callback)
@@ -135,7 +138,8 @@ class Recorder:
         """Find the functions of libraries that are loaded by now."""
         self._watched, self._compiled = {}, {}
         for module, name, kind, words in libraries.PYTHON:
-            code = getattr(_attribute(module, name), "__code__", None)
+            # The code of a decorator would be that of whatever else it decorates.
+            code = getattr(inspect.unwrap(_attribute(module, name)), "__code__", None)
             if isinstance(code, CodeType):
                 self._watched[id(code)] = code, kind, words
         for module, name, methods in libraries.COMPILED:
@@ -158,6 +162,7 @@ class Recorder:
             import sqlite3  # noqa: PLC0415 - an interpreter may have been built without it
         except ImportError:
             return
+        self._sqlite = sqlite3.Connection, sqlite3.Cursor
         original = sqlite3.connect
 
         @functools.wraps(original)
@@ -172,13 +177,12 @@ class Recorder:
         return kind, text, self.place(sys._getframe(1))
 
     def _statement(self, text: str) -> None:
-        # A statement of a trigger is reported as a remark.
-        if not self._recording or text.startswith("--") or not (words := statement(text)):
+        if not self._recording or not (words := statement(text)):
             return
-        if words[0] == "sql" and (seen := self._repeating.get(threading.get_ident())) is not None:
-            if words in seen:
-                return
-            seen.add(words)
+        if words[0] == "sql" and (sent := self._sending.get(threading.get_ident())) is not None:
+            sent.append(text)
+            if sent[1:]:
+                return  # another row of many, what a trigger does, a table that is an index
         self.events.append(self._event(*words))
 
     def _collect(self, phase: str, info: dict[str, int]) -> None:
@@ -245,16 +249,25 @@ class Recorder:
             self.events.remove(library)
         self.events.append(("exception", *words) if own else library)
 
-    def _call(self, _code: CodeType, _offset: int, function: object, _first: object) -> None:
-        if _repeats(function):
-            self._repeating[threading.get_ident()] = set()
+    def _call(self, _code: CodeType, _offset: int, function: object, first: object) -> None:
+        if self._sends(function, first):
+            self._sending[threading.get_ident()] = []
 
-    def _repeated(self, _code: CodeType, _offset: int, function: object, _first: object) -> None:
-        if _repeats(function):
-            self._repeating.pop(threading.get_ident(), None)
+    def _sent(self, _code: CodeType, _offset: int, function: object, first: object) -> None:
+        if self._sends(function, first):
+            self._sending.pop(threading.get_ident(), None)
+
+    def _sends(self, function: object, first: object) -> bool:
+        """Whether a function is a method of sqlite3 that sends one statement."""
+        if isinstance(function, functools.partial):
+            function = function.func
+        if getattr(function, "__name__", "") not in libraries.SEND_ONE:
+            return False
+        owner = getattr(function, "__self__", first)
+        return isinstance(function, _COMPILED) and isinstance(owner, self._sqlite)
 
     def _return(self, code: CodeType, offset: int, function: object, first: object) -> None:
-        self._repeated(code, offset, function, first)
+        self._sent(code, offset, function, first)
         if id(function) in self._compiled and (text := getattr(first, "query", None)):
             words = statement(text)
             if words is not None:
@@ -266,7 +279,7 @@ class Recorder:
         elif event == "c_call" and self._recording:
             self._call(frame.f_code, 0, function, None)
         elif event == "c_exception" and self._recording:
-            self._repeated(frame.f_code, 0, function, None)
+            self._sent(frame.f_code, 0, function, None)
         elif event == "c_return" and self._recording:
             owner = getattr(function, "__self__", None)
             bound = getattr(type(owner), getattr(function, "__name__", ""), function)
@@ -347,14 +360,6 @@ def _passed(trace: TracebackType | None) -> list[str]:
     return files
 
 
-def _repeats(function: object) -> bool:
-    """Whether a function sends one statement with many values, and is no Python function."""
-    if isinstance(function, functools.partial):
-        function = function.func
-    name = getattr(function, "__name__", "")
-    return name == libraries.REPEATS and isinstance(function, _COMPILED)
-
-
 def _name(frame: FrameType) -> str:
     """Name the function that people know: of a comprehension, the one around it."""
     code = frame.f_code
@@ -370,7 +375,7 @@ def clocked(code: CodeType) -> bool:
     return code.co_filename.startswith(_CLOCKED)
 
 
-def _attribute(module: str, name: str) -> object:
+def _attribute(module: str, name: str) -> Any:
     """Look up an attribute of a loaded module; None: it is not loaded, or has none."""
     owner, _, last = name.rpartition(".")
     if last.startswith("__"):
