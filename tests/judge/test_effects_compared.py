@@ -199,6 +199,11 @@ def test_the_line_is_the_one_that_does_as_much_more(
     assert (effect.base, effect.head, effect.place) == (len(base), len(head), place)
 
 
+def test_an_answer_that_is_not_200_says_its_status() -> None:
+    assert words.same(Effects(length=22, status=404)) == "the answer (status 404, 22 bytes)"
+    assert words.same(Effects(length=1_204)) == "the answer (1,204 bytes)"
+
+
 def test_sides_that_keep_as_much_do_not_differ() -> None:
     for base, head, leaks in (
         (LEAK, LEAK, False), (NOTHING, LEAK, True), (LEAK, NOTHING, False), (None, LEAK, False),

@@ -287,6 +287,7 @@ def compare(base: Activity, head: Activity) -> Effects:
             for index, (what, broken) in found
         ),
         length=head.answers[0][0]["length"],
+        status=head.answers[0][0]["status"],
         kept_base=_kept(base),
         kept_head=_kept(head),
         unseen=tuple(sorted({*base.unseen, *head.unseen})),

@@ -56,6 +56,7 @@ _PLURALS: Final = {
 
 _COLUMNS: Final = re.compile(r"(?i)(select (?:distinct )?)(?!.*\bselect\b).{13,}?( from )")
 _LONGEST: Final = 76  # characters of a statement in a table
+_USUAL: Final = 200  # status of an answer
 _SHOWN: Final = 3  # details of one kind
 
 _KEEPS: Final = "keeps {} for every request{}"
@@ -163,7 +164,7 @@ def announce(case: Case, effects: Effects) -> Iterator[str]:
 def describe(case: Case, effects: Effects) -> Iterator[str]:
     """Say what one request does, as `judge.effects.describe` has it: a sentence, and its rows."""
     took = units.significant(effects.seconds, 2)
-    yield f"{case_names.of(case).what} answers {effects.length:,} bytes (seen in {took} s)"
+    yield f"{case_names.of(case).what} answers {_answer(effects)} (seen in {took} s)"
     for title, _, figure, text in rows(effects):
         detail = text.removeprefix("+").replace(" 0 → ", " × ")
         yield f"  {title if figure else '':<28}  {figure:>9}  {detail}".rstrip()
@@ -204,12 +205,18 @@ def same(effects: Effects) -> str:
         for kind, (_, new) in effects.totals.items()
         if kind not in moved and new and kind not in {"young collections", "peak", "first import"}
     ]
-    answer = "" if effects.answers else f"the answer ({effects.length:,} bytes)"
+    answer = "" if effects.answers else f"the answer ({_answer(effects)})"
     text = ", ".join(filter(None, [answer, *alike]))
     kept, base = effects.kept_head, effects.kept_base
     if kept and base and {kept.course, base.course} == {"constant"} and not effects.leaks:
         text += f"; both keep memory: head {_keeps(kept)}"
     return text
+
+
+def _answer(effects: Effects) -> str:
+    """Describe head's first answer by its size, and by its status if that is not the usual."""
+    status = f"status {effects.status}, " * (effects.status != _USUAL)
+    return f"{status}{effects.length:,} bytes"
 
 
 def doubts(effects: Effects) -> Iterator[str]:
