@@ -528,7 +528,7 @@ def _record(
         base=base.record,
         head=head.record,
         packages=sides.packages,
-        counts_only=question.counts_only,
+        counts_only=question.counts_only or question.effects_only,
         planned=len(sides.pairs),
         untouched=sides.untouched,
         coverage=question.coverage,
