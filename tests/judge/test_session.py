@@ -13,7 +13,7 @@ import pytest
 from comparing import SLOWER, busy
 from duetbench.core import units
 from duetbench.core.errors import FlagName, RecordError
-from duetbench.core.model import Case, Flag, Verdict
+from duetbench.core.model import Case, Effects, Flag, RequestEffect, Verdict
 from duetbench.core.text import TOO_SMALL
 from duetbench.host.console import duration
 from duetbench.judge import session
@@ -28,7 +28,6 @@ from duetbench.show.comparison_view import make_view
 from duetbench.show.conclusion import exit_code
 from duetbench.store import result_files
 from duetbench.store.comparison import Comparison, Instructions
-from duetbench.store.effects import Effects, RequestEffect
 from fake_sessions import (
     FakeInstruments,
     SilentReporter,

@@ -16,11 +16,10 @@ import site_builds
 import sites
 import synthetic
 from duetbench.core.metrics import CPU
-from duetbench.core.model import Missing
+from duetbench.core.model import Effects, Missing, RequestEffect
 from duetbench.core.units import Interval
 from duetbench.store import files
 from duetbench.store.comparison import SideRecord
-from duetbench.store.effects import Effects, RequestEffect
 from duetbench.store.points import AnchoredPoint, CasePoints
 from observatory.show import addresses
 from observatory.show.site import cards

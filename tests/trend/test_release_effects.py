@@ -5,11 +5,10 @@ from typing import Final
 
 import comparing
 from duetbench.core.metrics import CPU
-from duetbench.core.model import Verdict
+from duetbench.core.model import Effects, Verdict
 from duetbench.core.units import Interval
 from duetbench.project.project import Project
 from duetbench.store.comparison import Comparison, SideRecord
-from duetbench.store.effects import Effects
 from observatory.trend.backfill import PROFILE, to_observe
 from observatory.trend.quotes import Quote
 

@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from duetbench.core.errors import DuetbenchError, UsageError
 from duetbench.core.metrics import INSTRUCTIONS
+from duetbench.core.model import KEPT, EffectKind
 from duetbench.core.units import Interval
 from duetbench.host import git
 from duetbench.host.console import Console
@@ -20,13 +21,18 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.project.project import Project
 from duetbench.store.change import Commit, CommitCause, Trait
 from duetbench.store.comparison import CaseComparison, Comparison, Judgement, weight
-from duetbench.store.effects import KEPT, TELLING
 
 Means = float | Literal["effects", "counts"]
 """Seconds of load, or what shows without any."""
 
 Look = Callable[[str, Means], Comparison]
 """Compares GOOD with a commit."""
+_TELLING: Final[tuple[EffectKind, ...]] = (
+    "sql", "call", "connect", "cache", "read", "write", "process", "thread", "threads left",
+    "tasks left", "log", "function",
+)  # fmt: skip
+"""Kinds of effects that say by themselves what a commit did, the most telling first."""
+
 _NONE: Final = Interval(0.0, 0.0, 0.0)
 
 
@@ -151,7 +157,7 @@ def find(
 
 def _effect(comparison: Comparison) -> Trait | None:
     """The most telling effect that differs, and its case; None: a request does the same."""
-    for kind in (KEPT, *TELLING):
+    for kind in (KEPT, *_TELLING):
         for case in comparison.cases:
             effects = case.effects
             if effects is None or not ((kind == KEPT and effects.leaks) or kind in effects.moved):
