@@ -148,6 +148,17 @@ def test_one_sentence_says_what_it_costs_and_what_it_does() -> None:
     assert apart in make_view(comparison_of(case, other, planned=2)).headline
 
 
+def test_what_explains_a_cost_comes_after_it() -> None:
+    calls = RequestEffect(kind="library exception", text="KeyError", base=0, head=6)
+    found = Effects(differ=(calls, SQL), totals={"sql": (2, 21), "library exception": (0, 6)})
+    rows = make_view(comparison_of(judged_case("x/a/py3.14", SLOWER, effects=found))).answer.rows
+    assert [row[0] for row in rows] == [
+        "SQL statements",
+        "CPU per request",
+        "exceptions in libraries",
+    ]
+
+
 @pytest.mark.parametrize(("broken", "code"), [(True, 1), (False, 0)])
 def test_an_answer_of_another_status_fails(broken: bool, code: int) -> None:
     answer = AnswerDifference(what="head answers status 500 instead of 200", broken=broken)

@@ -76,6 +76,12 @@ EFFECTS: Final = {
         "for _ in range(3):\n    try:\n        {}['a']\n    except KeyError:\n        pass",
         (0, 3), "KeyError",
     ),
+    "library exception": (
+        "import collections",
+        "collections.ChainMap({}, {'a': 1}).get('b')",
+        "collections.ChainMap({}, {'a': 1}).get('a')\ncollections.ChainMap({}, {'a': 1})['a']",
+        (0, 2), "KeyError",
+    ),
     "import": (
         "", PLAIN, "try:\n    import not_here\nexcept ImportError:\n    pass", (0, 1), "not_here",
     ),
@@ -129,7 +135,7 @@ EACH: Final = [
         )
         for turn, kind in enumerate(EFFECTS)
         for index, python in enumerate(PYTHONS)
-        if (kind, python) != ("exception", "this")
+        if "exception" not in kind or python != "this"
     ],
 )
 def test_each_effect_is_found_alone_and_in_both_directions(
@@ -189,6 +195,20 @@ def test_a_statement_with_many_values_counts_once(way: str, python: str, tmp_pat
     failing += "for n in range(3): db.execute('update book set title = ? where id = ?', ('y', n))"
     once, fails = observe(tmp_path, way, python, DATABASE, twice, failing)
     assert compare(once, fails).totals["sql"] == (2, 4)
+
+
+@pytest.mark.real
+def test_an_exception_of_a_library_counts_once_where_the_application_gets_it(
+    tmp_path: Path,
+) -> None:
+    # A ChainMap raises for each map that lacks the key, and last of all to its caller.
+    work = "try:\n    collections.ChainMap({}, {})['a']\nexcept KeyError:\n    pass"
+    old, new = observe(tmp_path, "wsgi", "3.14", "import collections", PLAIN, work)
+    effects = compare(old, new)
+    assert effects.totals["exception"] == (0, 1)
+    assert effects.totals["library exception"] == (0, 2)
+    places = {effect.kind: effect.place.partition(":")[0] for effect in effects.differ}
+    assert places["exception"] == "work, shop.py"
 
 
 @pytest.mark.real

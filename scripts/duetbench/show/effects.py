@@ -32,6 +32,7 @@ _WORDS: Final[dict[EffectKind, tuple[str, str, str]]] = {
     "import": ("modules imported", "imports", "module"),
     "first import": ("modules imported at first", "imports at first", "module"),
     "collect": ("garbage collections asked for", "asks for", "garbage collection"),
+    "library exception": ("exceptions in libraries", "raises", "exception in libraries"),
     "young collections": ("collections per 1,000", "causes per 1,000", "garbage collection"),
     "function": ("function calls", "makes", "function call"),
     "peak": ("memory during it", "needs", ""),
@@ -41,6 +42,7 @@ _WORDS: Final[dict[EffectKind, tuple[str, str, str]]] = {
 _PLURALS: Final = {
     "thread behind": "threads behind", "task behind": "tasks behind", "process": "processes",
     "call to another host": "calls to other hosts",
+    "exception in libraries": "exceptions in libraries",
 }  # fmt: skip
 
 _COLUMNS: Final = re.compile(r"(?i)(select (?:distinct )?)(?!.*\bselect\b).{13,}?( from )")
@@ -49,6 +51,9 @@ _SHOWN: Final = 3  # details of one kind
 
 _KEEPS: Final = "keeps {} for every request{}"
 
+
+INSIDE: Final = {_WORDS[kind][0] for kind in ("library exception", "young collections", "function")}
+"""Titles of rows that explain what was measured, rather than say what a request does."""
 
 LEAKS: Final = "▼ leaks"
 LEAST: Final = "≠ effects"

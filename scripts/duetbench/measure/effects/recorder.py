@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import BuiltinMethodType, CodeType, FrameType, MethodDescriptorType
+from types import BuiltinMethodType, CodeType, FrameType, MethodDescriptorType, TracebackType
 from typing import Any
 
 from duetbench.measure.effects import libraries
@@ -231,12 +231,18 @@ class Recorder:
         self.resumed.append(code)
 
     def _raise(self, code: CodeType, _offset: int, error: BaseException) -> None:
+        if isinstance(error, _QUIET) or code.co_filename.startswith((*_CLOCKED, _OURS)):
+            return
         trace = error.__traceback__
-        if isinstance(error, _QUIET) or (trace is not None and trace.tb_next is not None):
-            return  # it passes on to a caller
-        if not code.co_filename.startswith((*_CLOCKED, _OURS)):
-            frame = sys._getframe(1)
-            self.events.append(("exception", type(error).__name__, self.place(frame)))
+        passed = _passed(trace and trace.tb_next)
+        own = bool(self.file(code.co_filename))
+        if any(self.file(name) for name in passed) or (passed and not own):
+            return
+        words = type(error).__name__, self.place(sys._getframe(1))
+        library: Event = "library exception", *words
+        if passed and library in self.events:  # it was a library's until it came here
+            self.events.remove(library)
+        self.events.append(("exception", *words) if own else library)
 
     def _call(self, _code: CodeType, _offset: int, function: object, _first: object) -> None:
         if _repeats(function):
@@ -329,6 +335,15 @@ class Recorder:
 
 def _monitoring() -> Any:
     return vars(sys)["monitoring"]  # from 3.12 on
+
+
+def _passed(trace: TracebackType | None) -> list[str]:
+    """List the files of the functions that an exception left already."""
+    files = []
+    while trace is not None:
+        files.append(trace.tb_frame.f_code.co_filename)
+        trace = trace.tb_next
+    return files
 
 
 def _repeats(function: object) -> bool:
