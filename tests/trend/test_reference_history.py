@@ -85,5 +85,5 @@ def test_what_one_request_does_since_a_release_is_what_was_seen(sources: Sources
         "fastapi==0.124.0": {"function": (97, 100)},
         "fastapi==0.130.0": {"function": (100, 95)},
         "fastapi==0.140.0": {"function": (100, 108)},
-        "fastapi==0.142.0": {"exception": (0, 6), "function": (108, 152)},
+        "fastapi==0.142.0": {"library exception": (0, 6), "function": (108, 152)},
     }
