@@ -11,9 +11,10 @@ from bare import QUIET
 from bench import Bench
 from comparing import SAME, SLOWER, comparison_of, judged_case
 from duetbench.core.model import AnswerDifference, Case, Effects, KeptMemory, RequestEffect
-from duetbench.judge import answers, effects, preparation, revisions
+from duetbench.judge import answers, counted, effects, preparation, revisions
 from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Scope
+from duetbench.measure.effects.observation import Activity
 from duetbench.project.project import Project
 from duetbench.project.target import Target
 from duetbench.show.comparison_view import make_view
@@ -113,7 +114,7 @@ def test_a_report_says_answers_first_then_leaks_then_effects() -> None:
     view = make_view(comparison)
     parts = (
         "does different work: head answers 0 rows instead of 20",
-        "leaks: head keeps 2.1 kB for every request (shop/main.py:12)",
+        "▼ leaks: x/a/py3.14 keeps 2.1 kB for every request (shop/main.py:12)",
         "sends 21 SQL statements instead of 2",
         "= no change: x/a/py3.14, 0.81 % of CPU per request would have been seen",
     )
@@ -164,6 +165,36 @@ def test_an_answer_of_another_status_fails(broken: bool, code: int) -> None:
     answer = AnswerDifference(what="head answers status 500 instead of 200", broken=broken)
     case = judged_case("x/a/py3.14", SAME, effects=Effects(answers=(answer,)))
     assert exit_code(comparison_of(case)) == code
+
+
+def activity(*places: str) -> Activity:
+    """Two requests that raise a KeyError at each of these places."""
+    events = [[("exception", "KeyError", place) for place in places]] * 2
+    return Activity(
+        paths=("",), events=events, imports=[()], calls=[0, 0], names={}, left={}, young=None,
+        peaks=[0], kept=None, answers=[[reply(NAMES)] * 2], alone=[], functions=[], unseen=(),
+        seconds=0.0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "place"),
+    [
+        ([""] * 18, ["get, a.py:9"] * 5 + ["get, a.py:10"] * 18, "get, a.py:9"),
+        ([""] * 18, ["wrap, b.py:3"] * 18 + ["get, a.py:9"] * 5, "get, a.py:9"),
+        (["get, a.py:9"], ["get, a.py:9"] + ["get, a.py:12"] * 19, "get, a.py:12"),
+        (["get, a.py:9"], ["get, a.py:9"] * 20, "get, a.py:9"),
+        (["get, a.py:9"], ["get, a.py:9", "get, a.py:11"], "get, a.py:11"),
+        (["get, a.py:9"] * 3, [], "get, a.py:9"),
+        ([""], ["", ""], ""),
+    ],
+)
+def test_the_line_is_the_one_that_does_as_much_more(
+    base: list[str], head: list[str], place: str
+) -> None:
+    """Where head has a new function around all, that does what had no line of its own before."""
+    (effect,) = effects.compare(activity(*base), activity(*head)).differ
+    assert (effect.base, effect.head, effect.place) == (len(base), len(head), place)
 
 
 def test_sides_that_keep_as_much_do_not_differ() -> None:
@@ -255,6 +286,20 @@ def test_both_sides_of_a_repository_are_compared(pairs: Callable[..., Sequence[P
     (found,) = effects.observe(pairs(ITEMS, ITEMS + NONE)).effects.values()
     (answer,) = found.answers
     assert (answer.what, answer.broken) == ("head answers 0 rows instead of 12 in $.items", False)
+
+
+@pytest.mark.real
+def test_sides_that_disturb_each_other_are_observed_one_after_the_other(
+    pairs: Callable[..., Sequence[Pair]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counted, "EARLY", 1.0)
+    taken = str(tmp_path / "taken")
+    alone = f"{ITEMS}\nimport fcntl\nlock = open({taken!r}, 'w')\n"
+    alone += "fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+    seen = effects.observe(pairs(alone, alone.replace("def rows", "def once") + LAZY))
+    assert not seen.reasons
+    (found,) = seen.effects.values()
+    assert found.totals["sql"] == (2, 4)
 
 
 @pytest.mark.parametrize(

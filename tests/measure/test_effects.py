@@ -6,9 +6,12 @@ from typing import Final
 
 import pytest
 
+from bare import QUIET
 from comparing import SAME, judged_case
+from duetbench.core.errors import SetupError
 from duetbench.judge.effects import compare, describe
 from duetbench.measure.effects.observation import Activity
+from duetbench.project import interpreters, target_python
 from duetbench.project.project import Project
 from duetbench.show import effects as words
 from duetbench.show.effects import announce
@@ -188,6 +191,25 @@ def test_a_leak_has_its_size_and_its_line_and_a_cache_is_none(
 
 @pytest.mark.real
 @pytest.mark.parametrize(("way", "python"), EACH)
+def test_what_a_library_tidies_now_and_then_is_no_leak_and_hides_none(
+    way: str, python: str, tmp_path: Path
+) -> None:
+    # sqlite3 keeps a weak reference to each cursor, and drops those of closed ones 200 at a time.
+    before, work = f"{DATABASE}\nKEPT = []", "[*map(list, map(db.execute, ['select 1'] * 3))]"
+    plain, leak = observe(
+        tmp_path, way, python, before, work, f"{work}\nKEPT.append(bytes(100))", seconds=1
+    )
+    effects = compare(plain, leak)
+    assert effects.kept_base is not None
+    assert effects.kept_base.course == "none"
+    assert effects.kept_head is not None
+    assert 133 <= effects.kept_head.bytes < 160  # an object of 133 bytes, and its place in the list
+    leaks = source(f"{work}\nKEPT.append(bytes(100))", way, before).splitlines()
+    assert effects.kept_head.place == f"shop.py:{leaks.index('    KEPT.append(bytes(100))') + 1}"
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("way", "python"), EACH)
 def test_a_statement_with_many_values_counts_once(way: str, python: str, tmp_path: Path) -> None:
     many = "executemany('update book set title = ? where id = ?', [('y', n) for n in {}])"
     twice = f"db.{many.format('range(9)')}\ndb.cursor().{many.format('range(9)')}"
@@ -195,6 +217,25 @@ def test_a_statement_with_many_values_counts_once(way: str, python: str, tmp_pat
     failing += "for n in range(3): db.execute('update book set title = ? where id = ?', ('y', n))"
     once, fails = observe(tmp_path, way, python, DATABASE, twice, failing)
     assert compare(once, fails).totals["sql"] == (2, 4)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    "module", ["redis.connection", "redis.asyncio.connection", "aioredis.connection"]
+)
+def test_commands_of_older_clients_of_redis_count(module: str, tmp_path: Path) -> None:
+    """Before 4.5 a connection packed commands itself; a pipeline's were packed one by one."""
+    client = (
+        f"import sys, types\nmodule = sys.modules['{module}'] = types.ModuleType('{module}')\n"
+        "class Connection:\n"
+        "    def pack_command(self, *args): return args\n"
+        "    def pack_commands(self, commands): return [self.pack_command(*c) for c in commands]\n"
+        "module.Connection = Connection\nlink = type('Unix', (Connection,), {})()"
+    )
+    work = "link.pack_command('get', 'a')\nlink.pack_commands([('TTL', 'a'), (b'GET', 'b')])"
+    old, new = observe(tmp_path, "wsgi", "3.14", client, PLAIN, work)
+    found = {e.text: (e.base, e.head) for e in compare(old, new).differ if e.kind == "cache"}
+    assert found == {"GET": (0, 2), "TTL": (0, 1)}
 
 
 @pytest.mark.real
@@ -233,6 +274,25 @@ def test_what_is_not_seen_and_not_measured_is_said(
     assert "does the same" not in said[0]
     assert said[1] == "  memory: not measured, there was no time"
     assert len(said) == 2 + unseen
+
+
+@pytest.mark.real
+def test_the_line_of_a_comprehension_is_of_the_function_around_it(tmp_path: Path) -> None:
+    """Also before Python 3.11, whose code objects do not know what they are in."""
+    try:
+        spec = target_python.choose(
+            target_python.read("3.10", "the test"), Project.here().configuration, QUIET,
+            download=False,
+        )  # fmt: skip
+    except SetupError as error:
+        pytest.skip(str(error))
+    known = Project.here().configuration.model_copy(update={"interpreters": {"3.10": spec}})
+    work = "[list(db.execute('select 1')) for _ in [1, 2] for _ in (lambda: [3])()]"
+    text = source(work, "wsgi", DATABASE)
+    side = seen(tmp_path / "side", text, interpreters.locate("3.10", known).executable, "wsgi")
+    line = text.splitlines().index(f"    {work}") + 1
+    (effect,) = (e for e in describe(side).differ if e.kind == "sql")
+    assert (effect.head, effect.place) == (2, f"work, shop.py:{line}")
 
 
 @pytest.mark.real

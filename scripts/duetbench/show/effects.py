@@ -100,7 +100,7 @@ def _answers(effects: Effects) -> str:
 
 def _leak(effects: Effects) -> str:
     kept = effects.kept_head
-    return f"leaks: head {_keeps(kept)}" if effects.leaks and kept else ""
+    return _keeps(kept) if effects.leaks and kept else ""
 
 
 def _lead(effects: Effects) -> str:

@@ -100,7 +100,8 @@ PYTHON: tuple[tuple[str, str, str, Words], ...] = (
      lambda v: _request(v["self"].method, v["self"].url.host)),
     ("redis.connection", "PythonRespSerializer.pack", "cache", _command),
     ("redis.connection", "HiredisRespSerializer.pack", "cache", _command),
-    ("redis.asyncio.connection", "AbstractConnection.pack_command", "cache", _command),
+    *((module, "Connection.pack_command", "cache", _command)
+      for module in ("redis.connection", "redis.asyncio.connection", "aioredis.connection")),
     ("pymemcache.client.base", "Client._fetch_cmd", "cache", lambda v: plain(v["name"])),
     ("pymemcache.client.base", "Client._store_cmd", "cache", lambda v: plain(v["name"])),
     ("pymemcache.client.base", "Client._misc_cmd", "cache", lambda v: plain(v["cmd_name"])),

@@ -32,6 +32,7 @@ _CLOCKED = tuple(
 )
 """Files whose functions are called as often as the clock decides."""
 _NESTED = re.compile(r"(\.<locals>)?\.?<\w+>")
+_ANONYMOUS = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "<lambda>"}
 _QUIET = (StopIteration, StopAsyncIteration, GeneratorExit)
 _EPHEMERAL = 32_768  # ports from here on are another one in each launch
 _COMPILED = BuiltinMethodType, MethodDescriptorType
@@ -322,7 +323,7 @@ class Recorder:
         file = self.file(frame.f_code.co_filename)
         if file and not file.endswith(".py"):
             return file  # a template, compiled to other lines
-        return f"{_name(frame.f_code)}, {file}:{frame.f_lineno}" if file else ""
+        return f"{_name(frame)}, {file}:{frame.f_lineno}" if file else ""
 
     def file(self, name: str) -> str:
         """Return a file of the application by its path from the folder; empty for any other."""
@@ -354,9 +355,13 @@ def _repeats(function: object) -> bool:
     return name == libraries.REPEATS and isinstance(function, _COMPILED)
 
 
-def _name(code: CodeType) -> str:
+def _name(frame: FrameType) -> str:
     """Name the function that people know: of a comprehension, the one around it."""
+    code = frame.f_code
     name = getattr(code, "co_qualname", code.co_name)  # from 3.11 on
+    around = frame.f_back
+    if name in _ANONYMOUS and around and around.f_code.co_filename == code.co_filename:
+        return _name(around)  # before 3.11
     return _NESTED.sub("", name).rpartition("<locals>.")[2] or code.co_name
 
 
