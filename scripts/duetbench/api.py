@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from duetbench.cli.options import machine
-from duetbench.cli.run import execute
+from duetbench.cli.run import execute, observe
 from duetbench.cli.target_options import deploy
 from duetbench.core.model import Profile, Run
 from duetbench.host import paths
@@ -135,7 +136,8 @@ def run(
     project, console = _project(root, target), Console(quiet=True)
     with machine(), deploy(project, Narrator(console)) as place:
         plan = make_plan(place.cases, profile, list(select), launches, seed, seconds)
-        finished, _ = execute(plan, place, results or project.results, console)
+        folder, seen = results or project.results, partial(observe, project, console.say)
+        finished, _ = execute(plan, place, folder, console, observe=seen)
     return finished
 
 

@@ -72,11 +72,15 @@ def test_a_service_in_src_is_measured_as_it_is(
 ) -> None:
     """FastAPI, SQLAlchemy, SQLite, uv.lock, settings from the environment: no file is written."""
     root = laid_out(projects, "shop", monkeypatch)
-    done = bench("run", *SHOP, "--seconds", "1", "--markdown", bench.folder / "run.md")
+    page, out = bench.folder / "run.md", bench.folder / "run.json"
+    done = bench("run", *SHOP, "--seconds", "1", "--markdown", page, "--output", out)
     assert done.code == 0, done
     assert "  SQL statements                        1  1 × SELECT … FROM " in done.out
-    assert "## What one request does" in (bench.folder / "run.md").read_text("utf-8")
+    assert "## What one request does" in page.read_text("utf-8")
     run, _ = measured(bench)
+    assert json.loads(out.read_text("utf-8")) == run.model_dump(mode="json")
+    (effects,) = run.effects.values()
+    assert effects.totals["sql"] == (0, 1), "a request that does nothing sends none"
     case = run.results[0].case
     assert case.env_names == ("SHOP_DATABASE_URL",)
     assert not git(root, "status", "--porcelain")

@@ -10,7 +10,7 @@ import pytest
 from bare import QUIET
 from bench import Bench
 from comparing import SAME, SLOWER, comparison_of, judged_case
-from duetbench.core.model import Case
+from duetbench.core.model import AnswerDifference, Case, Effects, KeptMemory, RequestEffect
 from duetbench.judge import answers, counted, effects, preparation, revisions
 from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Scope
@@ -20,7 +20,6 @@ from duetbench.project.target import Target
 from duetbench.show import effects as words
 from duetbench.show.comparison_view import make_view
 from duetbench.show.conclusion import exit_code
-from duetbench.store.effects import AnswerDifference, Effects, KeptMemory, RequestEffect
 from repos import commit, work_in
 
 NAMES = [{"name": "a", "at": 1}, {"name": "b", "at": 1}]

@@ -13,7 +13,7 @@ import pytest
 from comparing import SLOWER, busy
 from duetbench.core import units
 from duetbench.core.errors import FlagName, RecordError
-from duetbench.core.model import Case, Flag, Verdict
+from duetbench.core.model import Case, Effects, Flag, RequestEffect, Verdict
 from duetbench.core.text import TOO_SMALL
 from duetbench.host.console import duration
 from duetbench.judge import session
@@ -426,6 +426,31 @@ def test_the_count_of_some_of_many_paths_is_not_that_of_the_request(
         found = compared_by(SlowCounts(slower={name: 2.0}), [many], tmp_path, 30.0)
         assert bool(found.cases[0].request) is known
         assert exit_code(found) == (1 if known else 3)
+
+
+@pytest.mark.parametrize(
+    ("effects", "headline"),
+    [
+        (Effects(), "= no change: one request does the same on both sides"),
+        (
+            Effects(
+                differ=(RequestEffect(kind="exception", text="KeyError", base=0.0, head=6.0),),
+                totals={"exception": (0.0, 6.0)},
+            ),
+            "≠ effects: experiment/e0/py3.14/c0 raises 6 exceptions instead of 0",
+        ),
+    ],
+)
+def test_what_one_request_does_may_be_all_that_is_asked(
+    compare: Compare, effects: Effects, headline: str
+) -> None:
+    (name,), fake = names(1), FakeInstruments(slower={names(1)[0]: 0.03})
+    found = compare(fake, (name,), effects_only=True, seen=Seen(effects={name: effects}))
+    assert not fake.duet_log
+    assert not fake.counted
+    assert found.counts_only
+    assert make_view(found).headline == headline
+    assert make_view(found).answer.sure == "what one request does only, seen without a server"
 
 
 @pytest.mark.parametrize(("grown", "code"), [(0.03, 1), (0.01, 0), (0.0, 0), (-0.03, 0)])

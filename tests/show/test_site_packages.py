@@ -3,30 +3,53 @@
 import json
 import math
 import re
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from PIL import Image
 
 import attributing
+import comparing
 import site_builds
 import sites
 import synthetic
 from duetbench.core.metrics import CPU
-from duetbench.core.model import Missing
+from duetbench.core.model import Effects, Missing, RequestEffect
 from duetbench.core.units import Interval
 from duetbench.store import files
+from duetbench.store.comparison import SideRecord
 from duetbench.store.points import AnchoredPoint, CasePoints
 from observatory.show import addresses
 from observatory.show.site import cards
 from observatory.show.site.pages import packages as pages
+from observatory.show.site.pages import story
 from observatory.show.site.pages.site import Card
 from site_builds import JSON
 
 pytestmark = pytest.mark.long
 
 FIRST, SECOND, THIRD = site_builds.RELEASES
+
+STACK: Final = partial(SideRecord, kind="stack", commit=None, stacks=(), interpreters=())
+
+OBSERVED: Final = comparing.comparison_of(
+    comparing.judged_case(
+        JSON,
+        effects=Effects(
+            differ=(
+                *(RequestEffect(kind="sql", text=f"SELECT {n}", base=0, head=3 - n)
+                  for n in range(3)),
+                *(RequestEffect(kind="exception", text=f"E{n}", base=0, head=1) for n in range(3)),
+            ),
+            totals={"sql": (2.0, 8.0), "exception": (0.0, 3.0)},
+        ),
+    ),
+    id="20261128T000000Z-compare-a", counts_only=True, budget_seconds=None, reproduce=(),
+    base=STACK(label="fastapi==0.10.0"), head=STACK(label="fastapi==0.11.0"),
+)  # fmt: skip
+"""What one request does before and after a release: two kinds of effects, of three rows each."""
 
 
 def test_a_chart_has_the_first_release_at_one_and_its_error_in_the_others(tmp_path: Path) -> None:
@@ -75,7 +98,43 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     site_builds.save_releases(results)
     files.save(results, synthetic.change_record())
     files.save(results, site_builds.make_comparison(JSON))
+    files.save(results, OBSERVED)
     return site_builds.build(folder)
+
+
+def test_a_release_says_what_one_request_does_since_then(site: Path) -> None:
+    """Of six rows the first five, without a place in the list of comparisons."""
+    page = sites.read(site / "p" / "fastapi" / "0.11.0" / "index.html").text
+    seen = page.partition("What one request does")[2].partition("How sure")[0]
+    assert "fastapi==0.10.0 fastapi==0.11.0 Difference" in seen
+    first = "SQL statements 2 8 +3 × SELECT 0 SQL statements +2 × SELECT 1"
+    last = "SQL statements +1 × SELECT 2 exceptions raised 0 3 +1 × E0"
+    assert f"{first} {last} exceptions raised +1 × E1" in seen
+    assert "E2" not in seen
+    assert (site / "cmp" / OBSERVED.id / "index.html").is_file()
+    assert OBSERVED.id not in (site / "cmp" / "index.html").read_text()
+    other = sites.read(site / "p" / "granian" / "2.8.7" / "index.html").text
+    assert "What one request does" not in other
+
+
+def test_a_change_says_what_one_request_does_in_its_evidence(tmp_path: Path) -> None:
+    """Nothing where nothing differs; the newest look at a case counts."""
+    made = OBSERVED.model_copy(update={"base": STACK(label="old"), "head": STACK(label="new")})
+    files.save(tmp_path / "results", made)
+    files.save(tmp_path / "results", synthetic.change_record(evidence=made.id))
+    site_builds.save_releases(tmp_path / "results")
+    site = site_builds.gather_site(tmp_path)
+    (quote,) = (quote for quote in site.quotes.values() if quote.package == "fastapi")
+    seen = story.request_table(site, None, made.id)
+    assert seen is not None
+    assert (seen.comparison.id, len(seen.rows), len(seen.first)) == (made.id, 6, 5)
+    assert story.request_table(site, quote) is None
+    calm = comparing.judged_case(JSON, effects=Effects())
+    later = OBSERVED.model_copy(update={"id": "20261129T000000Z-compare-a", "cases": (calm,)})
+    files.save(tmp_path / "results", OBSERVED)
+    assert story.request_table(site_builds.gather_site(tmp_path), quote) is not None
+    files.save(tmp_path / "results", later)
+    assert story.request_table(site_builds.gather_site(tmp_path), quote) is None
 
 
 def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:

@@ -7,11 +7,10 @@ import pytest
 
 from comparing import CPU, SAME, comparison_of, judged_case
 from duetbench.core.errors import SetupError
-from duetbench.core.model import Verdict
+from duetbench.core.model import Effects, KeptMemory, RequestEffect, Verdict
 from duetbench.show.change import commit_lines
 from duetbench.store.change import Commit, CommitCause
 from duetbench.store.comparison import Comparison, Judgement
-from duetbench.store.effects import Effects, KeptMemory, RequestEffect
 from duetbench.trend import commit_search
 
 COMMITS: Final = tuple(

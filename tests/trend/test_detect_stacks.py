@@ -129,6 +129,8 @@ def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None
         assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
     assert [pair.case.id for pair in question.sides.pairs] == ["tiny/dependent/py3.14"]
     assert (question.sides.untouched, question.jobs) == (1, ())
+    (problem,) = question.seen.reasons.values()  # what one request does was looked at
+    assert "'module' object is not callable" in problem
     assert found.base.label == f"one of {run_of(19)}"
     assert Project.here().lock("one").packages["beta"] == "2.0"  # the checkout's own lock stays
 

@@ -4,8 +4,9 @@ import json
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Final
@@ -44,7 +45,7 @@ from duetbench.cli.target_options import (
 )
 from duetbench.core import units
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
-from duetbench.core.model import Case, Launch, Plan, Run, Status
+from duetbench.core.model import Case, Effects, Launch, Plan, Run, Status
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.github import actions
 from duetbench.host import paths
@@ -134,24 +135,21 @@ def run_command(
         def advise(run: Run) -> str:
             return _advice(project, run, results, options, pythons)
 
-        effects: list[str] = []
+        lines: list[str] = []
 
-        def observe(sides: Sequence[SideCase]) -> None:
-            """Say what one request does before any load, which takes seconds."""
-            if project.target is not None:
-                effects.extend(_effects(sides))
-            for line in effects:
-                console.say(line)
+        def say(line: str) -> None:
+            lines.append(line)
+            console.say(line)
 
         finished, path = execute(
             plan, subject, results, console,
-            begin=begin, advise=advise, earlier=earlier, observe=observe,
+            begin=begin, advise=advise, earlier=earlier, observe=partial(observe, project, say),
         )  # fmt: skip
     summary = summarise(finished)
     page = pages.make_page(summary)
     text = as_markdown(page)
-    if effects:
-        text += "\n".join(("", f"## {TITLE}", "", "```", *effects, "```", ""))
+    if lines:
+        text += "\n".join(("", f"## {TITLE}", "", "```", *lines, "```", ""))
     actions.summary(text)  # for the page of the job, in GitHub Actions
     put(text, markdown)
     put(finished.model_dump_json(indent=1) + "\n", output)
@@ -172,12 +170,12 @@ def execute(
     begin: Callable[[Run], Run] = lambda run: run,
     advise: Callable[[Run], str] = lambda _: "",
     earlier: Run | None = None,
-    observe: Callable[[Sequence[SideCase]], object] = lambda _: None,
+    observe: Callable[[Sequence[SideCase]], Mapping[str, Effects]] = lambda _: {},
 ) -> tuple[Run, Path]:
     """Launch a plan's cases on this machine; return the finished run and its file.
 
     `begin` completes the header of the run, and `advise` says how an interrupted one continues.
-    `observe` gets the cases that will be launched.
+    `observe` gets the cases that will be launched, and returns what a request to each does.
     """
     narrator = Narrator(console)
     missing = assembly.unattainable(plan.cases, subject.configuration_for, subject.lock, narrator)
@@ -189,7 +187,8 @@ def execute(
         runner.require_resumable(earlier, testbed, subject.repository)
     start = begin(earlier or runner.header(plan, testbed, subject.repository))
     files.require_room(results)
-    observe([SideCase(case, testbed) for case in attainable])
+    effects = observe([SideCase(case, testbed) for case in attainable])
+    start = start.model_copy(update={"effects": dict(effects)})
     try:
         return _measure(plan, start, testbed, results, console, missing)
     except InterruptedRun as interruption:
@@ -197,16 +196,23 @@ def execute(
         raise
 
 
-def _effects(sides: Sequence[SideCase]) -> Iterator[str]:
-    """Say what a request to each case does; nothing of those that cannot be observed."""
+def observe(
+    project: Project, say: Callable[[str], object], sides: Sequence[SideCase]
+) -> Mapping[str, Effects]:
+    """Say what one request to each case of a target does before any load; return it by case."""
+    if project.target is None:
+        return {}
     from duetbench.judge import effects as observed
     from duetbench.judge.pairs import Pair
 
     seen = observed.observe([Pair(side, side) for side in sides], alone=True)
     for side in sides:
         if found := seen.effects.get(side.case.id):
-            yield from describe(side.case, found)
-    yield from (f"not observed: {reason}" for reason in dict.fromkeys(seen.reasons.values()))
+            for line in describe(side.case, found):
+                say(line)
+    for reason in dict.fromkeys(seen.reasons.values()):
+        say(f"not observed: {reason}")
+    return seen.effects
 
 
 def report(run: Run, path: Path, console: Console, where: str = "") -> int:

@@ -16,7 +16,14 @@ from typing import Any, Final, get_args
 
 from duetbench.core import units
 from duetbench.core.errors import CountError
-from duetbench.core.model import Case
+from duetbench.core.model import (
+    AnswerDifference,
+    Case,
+    EffectKind,
+    Effects,
+    KeptMemory,
+    RequestEffect,
+)
 from duetbench.core.text import short
 from duetbench.judge import answers, counted
 from duetbench.judge.pairs import Pair
@@ -24,13 +31,6 @@ from duetbench.measure.effects import observation
 from duetbench.measure.effects.observation import Activity, Name
 from duetbench.measure.testbed import SideCase
 from duetbench.store.comparison import SIDES
-from duetbench.store.effects import (
-    AnswerDifference,
-    EffectKind,
-    Effects,
-    KeptMemory,
-    RequestEffect,
-)
 
 SECONDS: Final = 30.0
 """Time limit for the requests of one environment, which take 1 to 3 s, mostly for imports.

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 from duetbench.core import __version__, units
 from duetbench.core.errors import RecordError
 from duetbench.core.metrics import CPU, MATERIAL, Concern
-from duetbench.core.model import Missing
+from duetbench.core.model import EffectKind, Missing
 from duetbench.core.text import TOO_SMALL
 from duetbench.core.units import utc_now
 from duetbench.host.console import duration
@@ -40,6 +40,7 @@ from duetbench.project import case_names, tools
 from duetbench.project import plan as planning
 from duetbench.store import result_files
 from duetbench.store.comparison import (
+    LIMIT,
     METHOD_VERSION,
     SIDES,
     CaseComparison,
@@ -51,7 +52,6 @@ from duetbench.store.comparison import (
     executes,
     set_material,
 )
-from duetbench.store.effects import LIMIT, EffectKind
 
 COUNTING: Final = 0.15
 """Share of the budget that instruction counts may take before the first duet."""
@@ -528,7 +528,7 @@ def _record(
         base=base.record,
         head=head.record,
         packages=sides.packages,
-        counts_only=question.counts_only,
+        counts_only=question.counts_only or question.effects_only,
         planned=len(sides.pairs),
         untouched=sides.untouched,
         coverage=question.coverage,

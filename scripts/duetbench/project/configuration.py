@@ -11,13 +11,12 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from duetbench.core.errors import DeclarationError
 from duetbench.core.metrics import Concern
-from duetbench.core.model import Frozen, InterpreterRecord
+from duetbench.core.model import EffectKind, Frozen, InterpreterRecord
 from duetbench.core.units import read_share
 from duetbench.host import paths
 from duetbench.project.pyproject import read_table, read_toml
 from duetbench.project.schema import Digest, InterpreterSpec, OhaSpec, StackSpec, validate
 from duetbench.project.target import KEYS
-from duetbench.store.effects import EffectKind
 
 _Model = TypeVar("_Model", bound=BaseModel)
 

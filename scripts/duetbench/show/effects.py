@@ -5,19 +5,18 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from duetbench.core import units
-from duetbench.core.model import Case
-from duetbench.core.text import short
-from duetbench.project import case_names
-from duetbench.store.comparison import Comparison
-from duetbench.store.effects import (
+from duetbench.core.model import (
     KEPT,
-    LIMIT,
     TELLING,
+    Case,
     EffectKind,
     Effects,
     KeptMemory,
     RequestEffect,
 )
+from duetbench.core.text import short
+from duetbench.project import case_names
+from duetbench.store.comparison import LIMIT, Comparison
 
 TITLE: Final = "What one request does"
 

@@ -163,6 +163,11 @@ def _only_counted(comparison: Comparison, case: CaseComparison, rows: Sequence[V
     return not cpu or cpu[0].group in OPEN
 
 
+def _only_observed(case: CaseComparison) -> bool:
+    """Whether what one request does is all that was asked: nothing was to be counted."""
+    return bool(case.effects) and not (case.count or case.no_count or case.duets)
+
+
 # The verdict line. A part has a mark with a word, and a sentence.
 
 _Part = tuple[str, str]
@@ -186,6 +191,8 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
     if not measured:
         parts += [*_slight(comparison, rows)] or [*_same(comparison, rows)]
     parts += _open(comparison, rows)
+    if not parts and comparison.cases and all(map(_only_observed, comparison.cases)):
+        parts = [(formats.SAME, "one request does the same on both sides")]
     (mark, sentence), *others = parts or [("?", "not judged")]
     if comparison.cross:
         sentence = f"{comparison.head.label} in place of {comparison.base.label}: {sentence}"
@@ -379,7 +386,7 @@ def _open(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[_Part]:
     # Cases that should have been judged and have no row at all.
     lost = max(0, comparison.planned - len({row.case for row in rows if row.metric}))
     if comparison.counts_only:  # without duets
-        lost = sum(case.count is None for case in comparison.cases)
+        lost = sum(not (case.count or _only_observed(case)) for case in comparison.cases)
     if not (undecided or unjudged or lost):
         return
     number = len(cases) + lost
@@ -441,7 +448,9 @@ def _sure(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
     word = "turn" if alone else "duet"
     parts = []
     if comparison.counts_only:
-        parts.append("instructions only, counted without a server")
+        only = all(map(_only_observed, comparison.cases))
+        what = "what one request does only, seen" if only else "instructions only, counted"
+        parts.append(f"{what} without a server")
     elif comparison.cases:
         how = "each side alone, in turns" if alone else "both sides at the same time"
         spent = formats.duration(comparison.wall_seconds)

@@ -17,6 +17,7 @@ from duetbench.core.model import (
     Artefact,
     Case,
     Commands,
+    Effects,
     Figure,
     Flag,
     Frozen,
@@ -29,7 +30,6 @@ from duetbench.core.model import (
     Verdict,
 )
 from duetbench.core.units import Interval, significant
-from duetbench.store.effects import Effects
 
 FORMAT_VERSION: Final = 2
 """Version of the comparison file. 1: duets of two stages (2026-11). 2: of one sequential test."""
@@ -43,6 +43,9 @@ duets decide only what is large."""
 
 COMPARISONS: Final = "comparisons"
 """The folder of comparisons, below the state folder and below `results/` (evidence)."""
+
+LIMIT: Final = "limit_"
+"""Prefix of a kind of effect in a comparison's method: the most that a request of head may do."""
 
 ACTED_ON: Final = "material_"
 """Prefix of a `metrics.Concern` in a comparison's method: the size from which it is material."""

@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from duetbench.core.errors import DuetbenchError, UsageError
 from duetbench.core.metrics import INSTRUCTIONS
+from duetbench.core.model import KEPT, TELLING
 from duetbench.core.units import Interval
 from duetbench.host import git
 from duetbench.host.console import Console
@@ -20,13 +21,13 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.project.project import Project
 from duetbench.store.change import Commit, CommitCause, Trait
 from duetbench.store.comparison import CaseComparison, Comparison, Judgement, weight
-from duetbench.store.effects import KEPT, TELLING
 
 Means = float | Literal["effects", "counts"]
 """Seconds of load, or what shows without any."""
 
 Look = Callable[[str, Means], Comparison]
 """Compares GOOD with a commit."""
+
 _NONE: Final = Interval(0.0, 0.0, 0.0)
 
 

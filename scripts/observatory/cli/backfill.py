@@ -4,6 +4,7 @@ import os
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 from typer import Exit, Option
@@ -17,7 +18,7 @@ from duetbench.cli.options import (
     day,
     resumable,
 )
-from duetbench.core.errors import UsageError
+from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console
 from duetbench.judge import revisions
@@ -26,11 +27,12 @@ from duetbench.judge.instruments import Real, Starts
 from duetbench.judge.preparation import Scope
 from duetbench.project.anchor import load_anchor
 from duetbench.project.project import Project
-from duetbench.show.comparison_text import print_points
+from duetbench.show.comparison_text import print_comparison, print_points
 from duetbench.store import files
-from observatory.trend import backfill
+from observatory.trend import backfill, quotes, reading
 from observatory.trend.anchored import Precision
 from observatory.trend.backfill import BackfillTask, PastStack
+from observatory.trend.releases import axes
 
 
 def backfill_command(
@@ -48,6 +50,13 @@ def backfill_command(
     start: Annotated[
         bool, Option("--start", help="Measure how long the servers take to start, without load.")
     ] = False,
+    effects: Annotated[
+        bool,
+        Option(
+            "--effects",
+            help="Compare what one request does before and after each release that moved it.",
+        ),
+    ] = False,
     select: SelectOption = None,
     profile: ProfileOption = "nightly",
     dry_run: Annotated[bool, Option("--dry-run", help="Only list what would be measured.")] = False,
@@ -58,25 +67,35 @@ def backfill_command(
     $ observatory backfill --since 2026-01-01 --select 'asgi-wsgi/*' --results past
     $ observatory backfill --since 2026-07-01 --releases fastapi,granian --dry-run
     $ observatory backfill --since 2026-07-01 --releases pydantic --select 'start-up/*' --start
+    $ observatory backfill --since 2026-01-01 --effects
 
     Each stack is resolved as of the end of its date, installed, and measured together with a few
     others in random order. Packages are installed from wheels only, unless UV_NO_BUILD=0 is set: a
     package without a wheel for an interpreter is recorded as missing. Every duet is saved at once:
     the same command continues an interrupted one, and skips cases that have their points.
 
+    --effects loads no server, and takes seconds for each release that the site quotes with a
+    material change of requests or starts. It saves a comparison of each, which the release's page
+    shows. A release whose effects are known is skipped.
+
     Exit code 0: every stack has points. 1: some have none. 3: none has.
     """
     if start and releases is None:
         raise UsageError("--start: expected --releases too, as trends have no points of starts")
+    if effects and start:
+        raise UsageError("--effects and --start were given: choose one")
     project = Project.here()
     folder = results or project.results
     console = Console()
     reporter = Reporter(console)
-    anchor = load_anchor(project.root)
     first, today = day(since, "--since"), datetime.now(UTC).date()
     last = today if until == "today" else day(until, "--until", ", or today")
     # Building a release from source takes minutes, or a compiler: only a set variable allows it.
     os.environ.setdefault("UV_NO_BUILD", "1")
+    if effects:
+        _observe(project, folder, (first, last), releases, console, dry_run=dry_run)
+        return
+    anchor = load_anchor(project.root)
     measured = []
     with resumable():
         stacks = _stacks(first, last, every, releases, reporter, start=start)
@@ -97,6 +116,47 @@ def backfill_command(
     console.say(f"{len(measured)} of {len(stacks)} stacks measured now")
     if measured and not all(points.cases for points in measured):
         raise Exit(1 if any(points.cases for points in measured) else 3)
+
+
+def _observe(
+    project: Project,
+    folder: Path,
+    span: tuple[date, date],
+    packages: str | None,
+    console: Console,
+    *,
+    dry_run: bool,
+) -> None:
+    """Compare what requests do before and after the releases of a span; save the comparisons.
+
+    Raises typer.Exit if a release could not be observed.
+    """
+    sources = reading.read(folder, with_runs=False)
+    every = [axis for of_package in axes(sources.points).values() for axis in of_package]
+    first, last = span
+    chosen = [
+        quote
+        for quote in quotes.quotes(quotes.judged(every), sources.changes).values()
+        if first <= quote.when.date() <= last
+        if packages is None or quote.package in packages.replace(",", " ").split()
+    ]
+    cases, failed = project.cases(backfill.PROFILE), 0
+    known = sources.comparisons
+    with resumable():
+        for quote, case in [*backfill.to_observe(chosen, cases, known)]:
+            console.say(f"{quote.package} {quote.previous} → {quote.version}: {case.id}")
+            if dry_run:
+                continue
+            try:
+                comparison = backfill.observe(project, quote, case, Reporter(console))
+            except (SetupError, UsageError) as problem:
+                failed += 1
+                console.say(f"not observed: {problem}")
+                continue
+            print_comparison(console, comparison, details=False)
+            files.save(folder, comparison)
+    if failed:
+        raise Exit(1)
 
 
 def _stacks(

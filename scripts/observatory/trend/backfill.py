@@ -10,9 +10,10 @@ loads or of starts, that it has first in a folder of results. Labels tell them a
 """
 
 import functools
+import glob
 import random
 from calendar import monthrange
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
@@ -22,11 +23,13 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.model import Case, LoadModel, Profile
 from duetbench.host import cache, machine, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.judge import preparation
+from duetbench.judge.comparison import Contrast, Extent, compare
 from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Anchored, Scope
@@ -38,14 +41,19 @@ from duetbench.project.stacks import Stack
 from duetbench.project.subject import Subject
 from duetbench.store import files
 from duetbench.store.change import Release
+from duetbench.store.comparison import Comparison
 from duetbench.store.files import Journal
 from duetbench.store.points import STARTS, Points
 from observatory.store import packages
 from observatory.trend import anchored
 from observatory.trend.anchored import Head, Precision
+from observatory.trend.quotes import MEMORY, Quote, sides
 
 AT_ONCE: Final = 3
 """Stacks that are installed at the same time: each takes at most 0.15 GB for an interpreter."""
+
+PROFILE: Final[Profile] = "nightly"
+"""That of the cases whose requests are observed: with the loads that trends have."""
 
 STEPS: Final = {"day": 1, "week": 7}
 
@@ -185,6 +193,49 @@ def backfill(
     with measuring():
         for start in range(0, len(order), AT_ONCE):
             yield from _batch(task, base, order[start : start + AT_ONCE], done, reporter)
+
+
+def to_observe(
+    quotes: Iterable[Quote], cases: Sequence[Case], known: Iterable[Comparison]
+) -> Iterator[tuple[Quote, Case]]:
+    """Yield each release that moved requests or starts materially, with the case to observe.
+
+    It is the quoted case, or one of its interpreter and stack, of its endpoint first. What a known
+    comparison has observed is left out. Pure.
+    """
+    seen = {
+        (comparison.base.label, comparison.head.label, case.case.id)
+        for comparison in known
+        for case in comparison.cases
+        if case.effects
+    }
+    for quote in quotes:
+        if not quote.material or quote.metric == MEMORY or quote.previous is None:
+            continue
+
+        alike = (case for case in cases if _served(case, quote.case))
+        case = min(alike, key=functools.partial(_distance, quote.case), default=None)
+        if case and (*sides(quote), case.id) not in seen:
+            yield quote, case
+
+
+def _served(case: Case, name: str) -> bool:
+    """Whether a case has this name, or is served with what a benchmark in process ran with."""
+    return case.id == name or name.endswith(f"/py{case.python}/{case.stack}")
+
+
+def _distance(name: str, case: Case) -> tuple[bool, ...]:
+    endpoint = f"endpoint={case.experiment}/{case.endpoint.name})"
+    return case.id != name, endpoint not in name, case.load.model is not LoadModel.CLOSED
+
+
+def observe(project: Project, quote: Quote, case: Case, reporter: Reporter) -> Comparison:
+    """Compare what a request does before and after a release, without load; raises as `compare`."""
+    base, head = sides(quote)
+    contrast = Contrast(pins=((base,), (head,)))
+    extent = Extent(select=(glob.escape(case.id),), profile=PROFILE, effects_only=True)
+    with measuring():
+        return compare(project, contrast, extent, reporter)
 
 
 def _batch(

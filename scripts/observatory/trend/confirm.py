@@ -16,7 +16,7 @@ from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Verdict
 from duetbench.host import paths
 from duetbench.host.machine import measuring
-from duetbench.judge import affected, counted, preparation, revisions, session
+from duetbench.judge import affected, counted, effects, preparation, revisions, session
 from duetbench.judge.change_locks import find_locks
 from duetbench.judge.counted import PROFILES, declared_jobs
 from duetbench.judge.duet_loop import MakeInstruments, Reporter
@@ -82,6 +82,7 @@ def compare_stacks(
         if nothing:
             return empty_comparison(question)
         with measuring():
+            question = replace(question, seen=effects.observe(pairs))
             return session.compare(question, reporter, make(logs))
 
 

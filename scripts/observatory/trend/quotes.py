@@ -114,6 +114,11 @@ def quote_of(record: Change, known: Mapping[Key, Quote]) -> Quote | None:
     return next((known[key] for key in keys if key in known), None)
 
 
+def sides(quote: Quote) -> tuple[str, str]:
+    """Return the labels of a comparison of a release alone with the one before it."""
+    return f"{quote.package}=={quote.previous}", f"{quote.package}=={quote.version}"
+
+
 def _choose(candidates: Sequence[Quote]) -> Quote:
     """Choose one of a release's measurements, by its narrowest interval on each case."""
     narrowest: dict[tuple[str, str], Quote] = {}

@@ -23,7 +23,13 @@ from duetbench.store.comparison import PackageChange, differences
 from observatory.show import addresses, quoting
 from observatory.show.site import plots
 from observatory.show.site.pages.site import Card, PageFile, ReleasedPackage, Site, guard, render
-from observatory.show.site.pages.story import before_after, explanations, measurements, rows
+from observatory.show.site.pages.story import (
+    before_after,
+    explanations,
+    measurements,
+    request_table,
+    rows,
+)
 from observatory.show.site.plots import PlotPoint
 from observatory.show.site.words import figure
 from observatory.trend import releases
@@ -263,6 +269,7 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
         version=version,
         figures=before_after(site, quote),
         links=package.labelled_links(version, quote.previous),
+        seen=request_table(site, quote),
         sure=measurements(site, quote, root),
         sections=sections,
         changes=_changes(package, version),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from markupsafe import Markup
@@ -10,18 +11,20 @@ from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, row
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.project import case_names
-from duetbench.show import formats
+from duetbench.show import effects, formats
 from duetbench.show.change import AttributionText, RowText
 from duetbench.show.html.charts import CHANGE, TONES, Caption, Dot, Scale, Value, forest
 from duetbench.show.html.words import day
 from duetbench.store.change import INPROCESS, SeriesName, judgement_on
+from duetbench.store.comparison import Comparison
 from observatory.show import addresses, quoting
 from observatory.show.site.pages.site import Site
-from observatory.trend.quotes import Quote
+from observatory.trend.quotes import Quote, sides
 from observatory.trend.releases import Result
 
 MOST: Final = 9
 """Most measurements below a quoted size."""
+_ROWS: Final = 5  # of what one request does
 _REACH: Final = 1.25  # times the largest change: room for intervals
 
 
@@ -32,6 +35,19 @@ class ReleaseRow:
     quote: Quote
     bar: Markup
     code: RowText | None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTable:
+    """What one request does differently, by one comparison: rows of a table, from base to head."""
+
+    comparison: Comparison
+    what: str
+    rows: tuple[tuple[str, ...], ...]
+
+    @property
+    def first(self) -> tuple[tuple[str, ...], ...]:
+        return self.rows[:_ROWS]
 
 
 def rows(site: Site, quotes: Sequence[Quote]) -> list[ReleaseRow]:
@@ -97,6 +113,31 @@ def function(site: Site, quote: Quote) -> RowText | None:
     return None
 
 
+def request_table(
+    site: Site, quote: Quote | None, evidence: str | None = None
+) -> RequestTable | None:
+    """Return what one request does differently since a release, or in a change's evidence.
+
+    The newest observation of each case counts, that of the quoted case first. None: nothing
+    differs, or nothing was observed.
+    """
+    alone = (
+        comparison
+        for comparison in site.comparisons.values()
+        if quote and (comparison.base.label, comparison.head.label) == sides(quote)
+    )
+    confirming = filter(None, [site.comparisons.get(evidence or "")])
+    newest: dict[str, RequestTable] = {}
+    for comparison in chain(alone, confirming):
+        for case in comparison.cases:
+            if case.effects:
+                rows = tuple(effects.rows(case.effects))
+                what = case_names.of(case.case).what
+                newest.setdefault(case.case.id, RequestTable(comparison, what, rows))
+    names = sorted(newest, key=lambda name: quote is None or name != quote.case)
+    return next((newest[name] for name in names if newest[name].rows), None)
+
+
 def before_after(site: Site, quote: Quote) -> tuple[str, str] | None:
     """Return the absolute figures of both releases, measured beside the same anchor."""
     for _, result in _on(site, quote):
@@ -152,10 +193,9 @@ def _repeats(site: Site, quote: Quote, root: str) -> Iterator[Dot]:
             how = "" if effect.metric == quote.metric else f"{_title(effect.metric)}, "
             text = f"Alone, {how}{_where(effect.case, machine)}"
             yield _dot(text, effect.metric, effect.ratio, effect.verdict or Verdict.INCONCLUSIVE)
-    sides = f"{quote.package}=={quote.previous}", f"{quote.package}=={quote.version}"
     series = SeriesName(machine="", case=quote.case, metric=quote.metric)
     for comparison in site.comparisons.values():
-        if (comparison.base.label, comparison.head.label) != sides:
+        if (comparison.base.label, comparison.head.label) != sides(quote):
             continue
         judgement = judgement_on(comparison, series)
         if judgement and judgement.interval:
