@@ -399,8 +399,8 @@ def disagreements(comparison: Comparison) -> Iterator[tuple[bool, str, str]]:
             continue
         # Instructions are a part of the CPU time: other sizes in the same direction are no news.
         part = count.verdict is cpu.verdict
-        time = formats.percent(most.estimate) if cpu.moved else "unchanged"
-        words = f"instructions {formats.percent(least.estimate)}, CPU/request {time}"
+        time = formats.change(most) if cpu.moved else "unchanged"
+        words = f"instructions {formats.change(least)}, CPU/request {time}"
         reason = _PART if part else _ELSEWHERE
         yield not part, case.case.id, f"{words} ({formats.ends(most)}): {reason}"
 
