@@ -234,7 +234,10 @@ def case_titles(comparison: Comparison) -> dict[str, str]:
 
 
 def benchmark_name(micro: MicroComparison) -> str:
-    """Return the name of an in-process benchmark: `b.One [current, 3.14]`."""
+    """Return the name of an in-process benchmark: its title, or `b.One [current, 3.14]`."""
+    name = case_names.name(micro.series)
+    if name.known:
+        return f"{name.what}, Python {micro.python}"
     return f"{micro.benchmark} [{micro.stack}, {micro.python}]"
 
 
