@@ -1,5 +1,6 @@
 """An application that nobody has declared: copies of its repository, and a comparison of two."""
 
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from bench import Bench
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Interface
+from duetbench.host import paths
 from duetbench.judge import affected, deployment, preparation, revisions
 from duetbench.judge.preparation import Scope
 from duetbench.measure import duet
@@ -20,6 +22,7 @@ from duetbench.project.target import Target
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
 from repos import commit, git, work_in, write
+from tiny_index import serving
 
 APP = """\
 from shop import items
@@ -137,6 +140,32 @@ def test_locks_are_found_here_and_in_other_revisions(shop: Path, scope: Scope) -
     }.items():
         with pytest.raises(UsageError, match=sentence):
             deployment.lock_at(shop, named, scope.copies)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("requirements.txt", "# ours\nplain==1.0  # any\nonly==1.0 ; os_name == 'posix'\n"),
+        ("pyproject.toml", '[project]\nname = "a"\nversion = "1"\ndependencies = ["only==1.0"]\n'),
+    ],
+)
+def test_a_pin_that_has_files_for_an_older_python_only_decides_which_one(
+    file: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No newer one gets a lock; the pin itself tells which one does."""
+    project, choice = Project.here(), Target(app="a:b")
+    installed = paths.cache_dir() / "interpreters"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    paths.cache_dir().mkdir(parents=True)
+    (paths.cache_dir() / "interpreters").symlink_to(installed)
+    write(tmp_path, file, text)
+    lock = deployment.lock_in(tmp_path, choice)
+    with serving(monkeypatch, tmp_path / "uv") as index:
+        index.add("plain", "1.0", "2026-01-10")
+        index.add("only", "1.0", "2026-01-10", tag=f"cp311-cp311-linux_{platform.machine()}")
+        by_name, texts = deployment._interpreters(project, tmp_path, choice, [lock], (), QUIET)
+    assert (list(by_name), texts) == (["3.11"], {})
 
 
 WAITS = """\

@@ -11,11 +11,13 @@ from bare import QUIET
 from bench import Bench
 from comparing import SAME, SLOWER, comparison_of, judged_case
 from duetbench.core.model import Case
-from duetbench.judge import answers, effects, preparation, revisions
+from duetbench.judge import answers, counted, effects, preparation, revisions
 from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Scope
+from duetbench.measure.effects.observation import Activity
 from duetbench.project.project import Project
 from duetbench.project.target import Target
+from duetbench.show import effects as words
 from duetbench.show.comparison_view import make_view
 from duetbench.show.conclusion import exit_code
 from duetbench.store.effects import AnswerDifference, Effects, KeptMemory, RequestEffect
@@ -114,7 +116,7 @@ def test_a_report_says_answers_first_then_leaks_then_effects() -> None:
     view = make_view(comparison)
     parts = (
         "does different work: head answers 0 rows instead of 20",
-        "leaks: head keeps 2.1 kB for every request (shop/main.py:12)",
+        "▼ leaks: x/a/py3.14 keeps 2.1 kB for every request (shop/main.py:12)",
         "sends 21 SQL statements instead of 2",
         "= no change: x/a/py3.14, 0.81 % of CPU per request would have been seen",
     )
@@ -149,11 +151,52 @@ def test_one_sentence_says_what_it_costs_and_what_it_does() -> None:
     assert apart in make_view(comparison_of(case, other, planned=2)).headline
 
 
+def test_what_explains_a_cost_comes_after_it() -> None:
+    calls = RequestEffect(kind="library exception", text="KeyError", base=0, head=6)
+    found = Effects(differ=(calls, SQL), totals={"sql": (2, 21), "library exception": (0, 6)})
+    rows = make_view(comparison_of(judged_case("x/a/py3.14", SLOWER, effects=found))).answer.rows
+    assert [row[0] for row in rows] == [
+        "SQL statements",
+        "CPU per request",
+        "exceptions in libraries",
+    ]
+
+
 @pytest.mark.parametrize(("broken", "code"), [(True, 1), (False, 0)])
 def test_an_answer_of_another_status_fails(broken: bool, code: int) -> None:
     answer = AnswerDifference(what="head answers status 500 instead of 200", broken=broken)
     case = judged_case("x/a/py3.14", SAME, effects=Effects(answers=(answer,)))
     assert exit_code(comparison_of(case)) == code
+
+
+def activity(*places: str) -> Activity:
+    """Two requests that raise a KeyError at each of these places."""
+    events = [[("exception", "KeyError", place) for place in places]] * 2
+    return Activity(
+        paths=("",), events=events, imports=[()], calls=[0, 0], names={}, left={}, young=None,
+        peaks=[0], kept=None, answers=[[reply(NAMES)] * 2], alone=[], functions=[], unseen=(),
+        seconds=0.0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "place"),
+    [
+        ([""] * 18, ["get, a.py:9"] * 5 + ["get, a.py:10"] * 18, "get, a.py:9"),
+        ([""] * 18, ["wrap, b.py:3"] * 18 + ["get, a.py:9"] * 5, "get, a.py:9"),
+        (["get, a.py:9"], ["get, a.py:9"] + ["get, a.py:12"] * 19, "get, a.py:12"),
+        (["get, a.py:9"], ["get, a.py:9"] * 20, "get, a.py:9"),
+        (["get, a.py:9"], ["get, a.py:9", "get, a.py:11"], "get, a.py:11"),
+        (["get, a.py:9"] * 3, [], "get, a.py:9"),
+        ([""], ["", ""], ""),
+    ],
+)
+def test_the_line_is_the_one_that_does_as_much_more(
+    base: list[str], head: list[str], place: str
+) -> None:
+    """Where head has a new function around all, that does what had no line of its own before."""
+    (effect,) = effects.compare(activity(*base), activity(*head)).differ
+    assert (effect.base, effect.head, effect.place) == (len(base), len(head), place)
 
 
 def test_sides_that_keep_as_much_do_not_differ() -> None:
@@ -247,13 +290,36 @@ def test_both_sides_of_a_repository_are_compared(pairs: Callable[..., Sequence[P
     assert (answer.what, answer.broken) == ("head answers 0 rows instead of 12 in $.items", False)
 
 
+@pytest.mark.real
+def test_sides_that_disturb_each_other_are_observed_one_after_the_other(
+    pairs: Callable[..., Sequence[Pair]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counted, "EARLY", 1.0)
+    taken = str(tmp_path / "taken")
+    alone = f"{ITEMS}\nimport fcntl\nlock = open({taken!r}, 'w')\n"
+    alone += "fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+    seen = effects.observe(pairs(alone, alone.replace("def rows", "def once") + LAZY))
+    assert not seen.reasons
+    (found,) = seen.effects.values()
+    assert found.totals["sql"] == (2, 4)
+
+
+@pytest.mark.real
+def test_what_may_start_slowly_is_waited_for(
+    pairs: Callable[..., Sequence[Pair]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The application may take 30 s to start."""
+    monkeypatch.setattr(effects, "SECONDS", 0.01)
+    assert not effects.observe(pairs(ITEMS, f"{ITEMS}# the same\n")).reasons
+
+
 @pytest.mark.parametrize(
     ("base", "head", "words"),
     [
         (LEAK, LEAK, "both keep memory: head keeps 2.1 kB for every request (shop/main.py:12)"),
         (None, LEAK, "head keeps 2.1 kB for every request (shop/main.py:12): there was no time"),
         (LEAK, None, "base keeps 2.1 kB for every request (shop/main.py:12): there was no time"),
-        (LEAK, NOTHING, ""),
+        (NOTHING, NOTHING, ""),
     ],
 )
 def test_memory_that_one_side_keeps_is_no_news_without_the_other(
@@ -266,6 +332,66 @@ def test_memory_that_one_side_keeps_is_no_news_without_the_other(
     said = " ".join(line for _, line in section.lines)
     assert words in said
     assert ("keeps" in said) is bool(words)
+
+
+def test_a_leak_that_head_repairs_is_told_with_its_line() -> None:
+    comparison = comparison_of(
+        judged_case("x/a/py3.14", SAME, effects=Effects(kept_base=LEAK, kept_head=NOTHING))
+    )
+    view = make_view(comparison)
+    says = "≠ effects: x/a/py3.14 keeps 0 kB for every request instead of 2.1 kB"
+    assert view.headline.startswith(says)
+    (section,) = (part for part in view.sections if part.title == "What one request does")
+    assert section.rows == [["memory kept after it", "2.1 kB", "0 kB", "shop/main.py:12"]]
+    assert exit_code(comparison) == 0
+
+
+AFTER = " FROM book WHERE id = ?"
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "shown"),
+    [
+        # Without the columns, these are one text.
+        (
+            f"SELECT book.id AS book_id, book.title AS title{AFTER}",
+            f"SELECT book.id, book.title{AFTER}",
+            {
+                f"−1 × SELECT book.id AS book_id, book.title AS title{AFTER}",
+                f"+1 × SELECT book.id, book.title{AFTER}",
+            },
+        ),
+        # Their beginnings are as well.
+        (
+            f"SELECT {'book.id, ' * 9}book.title{AFTER}",
+            f"SELECT {'book.id, ' * 9}book.isbn{AFTER}",
+            {f"−1 × … book.title{AFTER}", f"+1 × … book.isbn{AFTER}"},
+        ),
+    ],
+)
+def test_statements_that_differ_look_different(base: str, head: str, shown: set[str]) -> None:
+    both = (
+        RequestEffect(kind="sql", text=text, base=text == base, head=text == head)
+        for text in (base, head)
+    )
+    found = Effects(differ=tuple(both), totals={"sql": (1, 1)})
+    assert {text for _, _, _, text in words.rows(found)} == shown
+
+
+def test_what_says_most_leads() -> None:
+    """Six times the calls say more than fewer tasks, and tasks that stay more than both."""
+    task, left, calls = (
+        RequestEffect(kind=kind, text="", base=base, head=head)
+        for kind, base, head in (("task", 9, 6), ("tasks left", 0, 1), ("function", 103, 602))
+    )
+    for differ, says in (
+        ((task, calls), "makes 602 function calls instead of 103"),
+        ((task, left, calls), "leaves 1 task behind instead of 0"),
+    ):
+        totals = {effect.kind: (effect.base, effect.head) for effect in differ}
+        seen = Effects(differ=differ, totals=totals)
+        (news,) = words.news(comparison_of(judged_case("x/a/py3.14", SAME, effects=seen)))
+        assert news == (words.LEAST, f"x/a/py3.14 {says}")
 
 
 @pytest.mark.parametrize(

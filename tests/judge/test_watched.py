@@ -86,6 +86,17 @@ def test_every_way_to_load_a_package_is_seen(tmp_path: Path) -> None:
     assert files() == []  # where anything is measured nobody watches
 
 
+def test_a_requirement_whose_version_is_no_longer_valid_counts_without_it(tmp_path: Path) -> None:
+    """Old releases have such: uvicorn 0.14.0 needs `click (>=7.*)`."""
+    notes = tmp_path / "env" / "lib" / "python3.14" / "site-packages" / "old-1.dist-info"
+    notes.mkdir(parents=True)
+    needs = ["click (>=7.*)", "kit[fast] (>=3.*) ; python_version < '4'", "plain (>=1)"]
+    lines = "".join(f"Requires-Dist: {need}\n" for need in needs)
+    (notes / "METADATA").write_text(f"Metadata-Version: 2.1\nName: old\nVersion: 1\n{lines}")
+    environment = dependencies.read_installed(tmp_path / "env" / "bin" / "python")
+    assert list(map(str, environment.requires["old"])) == ["click", "kit[fast]", "plain>=1"]
+
+
 def test_a_file_that_nobody_has_noted_may_be_of_all_that_have_its_name() -> None:
     site = Path("/env/site-packages")
     owner = {"space/one.py": "one", "space/two.py": "two", "lib.libs/libx.so.1": "lib"}

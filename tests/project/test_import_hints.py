@@ -50,6 +50,9 @@ def test_the_modules_that_python_removed_are_those_that_type_checkers_know() -> 
          "Name it as it is imported from the top folder or src/; `duetbench init` finds it"),
         ("ModuleNotFoundError: No module named 'core'", "3.14.7", "x",
          "backend/ has core: work in that folder, or add --env PYTHONPATH=backend"),
+        # The application's own package backend.fastapi is not the missing one.
+        ("ModuleNotFoundError: No module named 'fastapi'", "3.14.7", "requirements.txt",
+         "requirements.txt has no package with fastapi: name another file with --packages"),
         ("RuntimeError: URL is missing", "3.14.7", "x", "URL is not set: add --env URL=VALUE"),
         ("ValueError: 7", "3.14.7", "x",
          ("If it needs variables, set them with --env and --env-file; if it needs files or a "

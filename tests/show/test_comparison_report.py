@@ -318,6 +318,21 @@ def test_a_budget_for_no_duet_says_why_instead() -> None:
     assert steps(judged_case(B, OPEN), notes=(note,)) == (f"T{note[1:]}.",)
 
 
+def test_one_budget_is_proposed_whoever_estimates_it() -> None:
+    """A duet of 8 s is wanted three times more after 30 s, but the note knows of preparations."""
+    no_figure = dict.fromkeys(("ratio", "low", "high", "detectable"))
+    case = judged_case(A, OPEN.model_copy(update={**no_figure, "duets": 1}), duets=(duet(A),))
+    note = f"{TOO_SMALL} duets: one takes about 12 s; a first answer takes about 82 s: set"
+    for budget, notes in (
+        ("55s", ()),
+        ("85s", (f"{note} --budget 85s",)),
+        ("2m30s", (f"{note} --budget 2m30s",)),
+    ):
+        view = make_view(comparison_of(case, wall_seconds=30, budget_seconds=40, notes=notes))
+        assert f"about {budget} would decide" in view.headline
+        assert budget in f"{view.answer.command} {view.answer.advice}"
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(4, "5s"), (71, "75s"), (116, "2m"), (121, "2m30s"), (600, "10m"), (601, "11m"),

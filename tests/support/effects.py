@@ -58,7 +58,8 @@ def seen(
         "DUETBENCH_APP": "shop:app",
         "DUETBENCH_INTERFACE": interface,
     }
-    client = SimpleNamespace(python=python, payload=["-P", "-m", observation.PROGRAM], env=env)
+    safe = ["-P"] * ("3.10" not in python.name)  # an option from 3.11 on
+    client = SimpleNamespace(python=python, payload=[*safe, "-m", observation.PROGRAM], env=env)
     (found,) = observation.observe(client, ["served/x"], seconds=seconds, timeout=60).values()
     assert not isinstance(found, str), found
     return found

@@ -57,6 +57,11 @@ EACH_SECONDS: Final = 3.0
 PATIENCE: Final = 3.0
 """The time limit, in multiples of the expected time."""
 
+EARLY: Final = 0.25
+"""Share of a time limit within which a failure may be due to the other side at the same time.
+
+Such sides share a file or a port, which each makes anew when it starts."""
+
 RESOLUTION: Final = 0.001
 """Least relative half width of an interval: twice the difference of two counts of one program."""
 
@@ -105,19 +110,35 @@ def instructions(
     The limit begins when a side is prepared. Nothing starts that cannot end before `ends`, by the
     monotonic clock. The cases share stack, interpreter and environment variables. A target has only
     one case here, since each copy of its files may be started only once.
+
+    What fails early is counted again, one side after the other.
     """
     if lacking := counting.missing():  # before what prepares a side, which may take minutes
         return (lacking,) * len(pairs)
-    sides, switched = zip(*pairs, strict=True), counting.can_switch()
+    began = time.monotonic()
+    outcomes = _count(pairs, limit, ends, at_once=True)
+    early = time.monotonic() < min(began + EARLY * limit, ends)
+    if not early or not any(isinstance(outcome, str) for outcome in outcomes):
+        return outcomes
+    return _count(pairs, limit, ends, at_once=False)
+
+
+def _count(
+    pairs: Sequence[BothSides], limit: float, ends: float, *, at_once: bool
+) -> tuple[Instructions | str, ...]:
+    sides, switched = [*zip(*pairs, strict=True)], counting.can_switch()
+    counts: list[counting.Outcomes] = []
     try:
-        with ExitStack() as stack:
-            under_way = []
-            for side in sides:
-                _require_time(side[0], ends - preparation(*pairs[0]) / 2)
-                under_way.append(stack.enter_context(_counting(side, switched, limit, ends)))
-            base, head = (collect() for collect in under_way)
+        for group in [sides] if at_once else [[side] for side in sides]:
+            with ExitStack() as stack:
+                under_way = []
+                for side in group:
+                    _require_time(side[0], ends - preparation(*pairs[0]) / 2)
+                    under_way.append(stack.enter_context(_counting(side, switched, limit, ends)))
+                counts += [collect() for collect in under_way]
     except CountError as error:
         return (short(str(error), _LONGEST_REASON),) * len(pairs)
+    base, head = counts
     return tuple(_together(base[unit(below)], head[unit(above)]) for below, above in pairs)
 
 

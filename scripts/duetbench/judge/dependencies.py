@@ -25,7 +25,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from packaging.markers import default_environment
-from packaging.requirements import Requirement
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from duetbench.core.errors import LaunchError
@@ -43,6 +43,9 @@ _LONGEST: Final = 200
 
 _NAMED: Final = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::\w+)?")
 """A text that may name a module, or an attribute of one: `shop.settings`, `shop.main:app`."""
+
+_REQUIRED: Final = re.compile(r"^([\w.-]+\s*(?:\[[^]]*\])?).*", re.S)
+"""A requirement, of which the name and the extras are caught."""
 
 SOURCES: Final = ("src", "")
 """Folders of a repository, beside `apps/`, that contain its code."""
@@ -318,13 +321,21 @@ def read_installed(python: Path) -> Installed:
     owner: dict[str, str] = {}
     for distribution in importlib.metadata.distributions(path=[str(path) for path in folders]):
         name = canonicalize_name(distribution.metadata["Name"])
-        requires[name] = tuple(Requirement(text) for text in distribution.requires or ())
+        requires[name] = tuple(map(_requirement, distribution.requires or ()))
         for file in distribution.files or ():
             owner[file.as_posix()] = name
             top = file.parts[0] if len(file.parts) > 1 else file.parts[0].partition(".")[0]
             if top.isidentifier() and top != "__pycache__":
                 provides.setdefault(top, set()).add(name)
     return Installed(requires, provides, owner, tuple(folders))
+
+
+def _requirement(text: str) -> Requirement:
+    """Parse a requirement; one with a version that is no longer valid (`>=7.*`) without it."""
+    try:
+        return Requirement(text)
+    except InvalidRequirement:
+        return Requirement(_REQUIRED.sub(r"\1", text))
 
 
 def closure(

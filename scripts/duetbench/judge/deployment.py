@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from duetbench.core.errors import LaunchError, NoApplicationError, UsageError
+from duetbench.core.errors import LaunchError, NoApplicationError, SetupError, UsageError
 from duetbench.core.model import Case, Endpoint, Interface
 from duetbench.host import cache, command
 from duetbench.host.console import Narrator
@@ -273,13 +273,19 @@ def _interpreters(
     requests = [target_python.request(place, name, within) for name in choice.python or (None,)]
     specs = [target_python.choose(request, project.configuration, narrator) for request in requests]
     texts: dict[tuple[Path, str], str] = {}
+    unresolved: list[str] = []
 
     def read() -> list[str]:
         python = _locate(project, specs[0])
         for lock in {lock.file.read_bytes(): lock for lock in reversed(locks) if lock}.values():
-            text = target_locks.lines(lock.root, lock.file, choice, python, narrator)
-            texts[lock.file, python.identity] = text
-        return ["\n".join(pins), *texts.values()]
+            try:
+                text = target_locks.lines(lock.root, lock.file, choice, python, narrator)
+            except SetupError:
+                # Perhaps some package has files for other interpreters only; the pins tell.
+                unresolved.append(target_locks.pins(lock.root, lock.file, choice))
+            else:
+                texts[lock.file, python.identity] = text
+        return ["\n".join(pins), *texts.values(), *unresolved]
 
     if not choice.python:
         known = requests[0], specs[0], read, place, project.configuration, narrator

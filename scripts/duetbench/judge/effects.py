@@ -33,7 +33,10 @@ from duetbench.store.effects import (
 )
 
 SECONDS: Final = 30.0
-"""Time limit for the requests of one environment, which take 1 to 3 s, mostly for imports."""
+"""Time limit for the requests of one environment, which take 1 to 3 s, mostly for imports.
+
+It is longer where the application may take longer to start.
+"""
 
 LONGEST: Final = 0.5
 """Declared seconds of a request from which it is not observed."""
@@ -115,14 +118,12 @@ def _observe(
     with ThreadPoolExecutor(2) as pool:  # each thread waits for its own process
 
         def both(some: Sequence[Pair], memory: float) -> list[tuple[_Side, _Side] | str]:
-            sides = zip(*(pair.sides for pair in some), strict=True)
-            try:
-                base, head = pool.map(_observe_side, sides, (memory, memory), sight.of_sides)
-            except CountError as error:
-                return [short(str(error))] * len(some)
-            joined = zip(base, head, strict=True)
-            return [b if isinstance(b, str) else h if isinstance(h, str) else (b, h)
-                    for b, h in joined]  # fmt: skip
+            started = time.monotonic()
+            joined = _join(some, memory, sight, pool.map)
+            early = time.monotonic() < started + counted.EARLY * SECONDS
+            if early and any(isinstance(outcome, str) for outcome in joined):
+                return _join(some, memory, sight, map)
+            return joined
 
         outcomes = both(pairs, min(_MEMORY, _MEMORIES / len(pairs)))
         found = {
@@ -132,7 +133,9 @@ def _observe(
         }
         doubtful = [index for index, effects in found.items() if not effects.same]
         # Memory is measured again where it differs: another process need not keep it.
-        memory = any(found[i].leaks or _MEASURED & found[i].moved for i in doubtful)
+        memory = any(
+            found[i].leaks or found[i].repairs or _MEASURED & found[i].moved for i in doubtful
+        )
         again = [pairs[index] for index in doubtful]
         for index, second in zip(doubtful, both(again, _MEMORY * memory) if again else (),
                                  strict=True):  # fmt: skip
@@ -142,6 +145,22 @@ def _observe(
     seconds = time.monotonic() - began
     return [outcome if isinstance(outcome, str) else _finish(*outcome, seconds, alone=alone)
             for outcome in outcomes]  # fmt: skip
+
+
+def _join(
+    pairs: Sequence[Pair],
+    memory: float,
+    sight: "_FirstSight",
+    each: Callable[..., Iterable["list[_Side | str]"]],
+) -> list[tuple["_Side", "_Side"] | str]:
+    """Observe both sides; `each` is a `map`, which decides whether at the same time."""
+    sides = zip(*(pair.sides for pair in pairs), strict=True)
+    try:
+        base, head = each(_observe_side, sides, (memory, memory), sight.of_sides)
+    except CountError as error:
+        return [short(str(error))] * len(pairs)
+    return [b if isinstance(b, str) else h if isinstance(h, str) else (b, h)
+            for b, h in zip(base, head, strict=True)]  # fmt: skip
 
 
 class _FirstSight:
@@ -213,7 +232,7 @@ def _observe_side(
             client,
             units,
             seconds=memory,
-            timeout=SECONDS,
+            timeout=max(SECONDS, side[0].case.ready_timeout),
             tell=lambda unit, activity: add(unit, side_of(activity)),
         )
         return [
@@ -330,17 +349,25 @@ def _details(
 
 
 def _place(kind: EffectKind, text: str, more: Activity, less: Activity) -> str:
-    """Find the line at which one side does something more often than the other."""
+    """Find the line at which one side does something more often than the other.
 
-    def by_function(side: Activity) -> tuple[Counter[str], dict[str, str]]:
+    A function that is new around all of a request also takes over what was there before, so the
+    line is the one that does it about as often as the totals differ by.
+    """
+
+    def by_function(side: Activity) -> tuple[Counter[str], dict[str, Counter[str]]]:
         rounds = side.imports if kind == "first import" else side.events
-        places = [place for event, name, place in rounds[0] if name == text]
-        lines = {place.rpartition(":")[0]: place for place in places}
-        return Counter(place.rpartition(":")[0] for place in places), lines
+        lines: dict[str, Counter[str]] = defaultdict(Counter)
+        for place in (place for _, name, place in rounds[0] if name == text):
+            lines[place.rpartition(":")[0]][place] += 1
+        return Counter({function: part.total() for function, part in lines.items()}), lines
 
     (often, lines), (seldom, _) = by_function(more), by_function(less)
-    difference = often - seldom
-    return lines[difference.most_common(1)[0][0]] if difference else ""
+    difference, times = often - seldom, often.total() - seldom.total()
+    if not difference:
+        return ""
+    function = min(difference, key=lambda name: abs(difference[name] - times))
+    return min(reversed(lines[function]), key=lambda line: abs(lines[function][line] - times))
 
 
 def _most_called(base: Activity, head: Activity) -> tuple[str, str]:

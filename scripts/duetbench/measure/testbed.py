@@ -48,7 +48,7 @@ HIDDEN: Final = 4
 """Fewest characters of a private value that messages hide: shorter ones occur everywhere, and are
 no secrets."""
 
-_PREFIX: Final = "duetbench-launch"
+PREFIX: Final = "duetbench-launch"
 
 _OF_SERVERS: Final = attrgetter(
     *("experiment", "stack", "python", "server", "loop", "workers", "threads", "cores"),
@@ -211,7 +211,7 @@ class Workspace:
     def __init__(self, testbed: Testbed, case: Case, port: int, log: Path) -> None:
         """Make an empty folder; `close` removes it. Cases that share a server share a workspace."""
         self._testbed, self._case, self._log = testbed, case, log
-        self._place = proc.make_scratch(_PREFIX, Path(tempfile.gettempdir()))
+        self._place = proc.make_scratch(PREFIX, Path(tempfile.gettempdir()))
         self.request = self._place / "request.json"  # for a program that makes requests
         self._tmp = self._place / "tmp"
         self._tmp.mkdir()
@@ -300,7 +300,7 @@ class Workspace:
 
 def sweep() -> None:
     """Remove the files of killed launches: in memory they would stay for ever."""
-    proc.sweep_scratch(_PREFIX, Path(tempfile.gettempdir()))
+    proc.sweep_scratch(PREFIX, Path(tempfile.gettempdir()))
     proc.sweep_scratch(load.PREFIX, load.scratch_base())
 
 

@@ -94,7 +94,8 @@ def _of_module(name: str, module: str, version: Version, root: Path) -> str:
         return "Name it as it is imported from the top folder or src/; `duetbench init` finds it"
     for place in sorted((*root.glob(f"*/{top}.py"), *root.glob(f"*/{top}/*.py"))):
         folder = place.relative_to(root).parts[0]
-        if folder[0] != "." and folder not in ("tests", "docs"):
+        own = f"{module}.".startswith(f"{folder}.{top}.")  # the application's own package
+        if folder[0] != "." and folder not in ("tests", "docs") and not own:
             return f"{folder}/ has {top}: work in that folder, or add --env PYTHONPATH={folder}"
     return ""
 

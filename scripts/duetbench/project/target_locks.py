@@ -177,6 +177,13 @@ def lines(root: Path, file: Path, target: Target, python: Interpreter, narrator:
     raise UsageError(f"{label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}")
 
 
+def pins(root: Path, file: Path, target: Target) -> str:
+    """Return a project's own requirements, unresolved: one that is pinned is part of any lock."""
+    if file.suffix in {".txt", ".in"}:
+        return file.read_text("utf-8")
+    return "\n".join(_direct(root, target) or ())
+
+
 def _of_others(
     root: Path, file: Path, target: Target, python: Interpreter, narrator: Narrator
 ) -> str:

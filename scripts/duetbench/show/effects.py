@@ -1,7 +1,7 @@
 """What one request does, in words: a sentence for the headline, rows of a table. Pure."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from duetbench.core import units
@@ -9,7 +9,15 @@ from duetbench.core.model import Case
 from duetbench.core.text import short
 from duetbench.project import case_names
 from duetbench.store.comparison import Comparison
-from duetbench.store.effects import KEPT, LIMIT, EffectKind, Effects, KeptMemory, RequestEffect
+from duetbench.store.effects import (
+    KEPT,
+    LIMIT,
+    TELLING,
+    EffectKind,
+    Effects,
+    KeptMemory,
+    RequestEffect,
+)
 
 TITLE: Final = "What one request does"
 
@@ -33,6 +41,7 @@ _WORDS: Final[dict[EffectKind, tuple[str, str, str]]] = {
     "import": ("modules imported", "imports", "module"),
     "first import": ("modules imported at first", "imports at first", "module"),
     "collect": ("garbage collections asked for", "asks for", "garbage collection"),
+    "library exception": ("exceptions in libraries", "raises", "exception in libraries"),
     "young collections": ("collections per 1,000", "causes per 1,000", "garbage collection"),
     "function": ("function calls", "makes", "function call"),
     "peak": ("memory during it", "needs", ""),
@@ -42,6 +51,7 @@ _WORDS: Final[dict[EffectKind, tuple[str, str, str]]] = {
 _PLURALS: Final = {
     "thread behind": "threads behind", "task behind": "tasks behind", "process": "processes",
     "call to another host": "calls to other hosts",
+    "exception in libraries": "exceptions in libraries",
 }  # fmt: skip
 
 _COLUMNS: Final = re.compile(r"(?i)(select (?:distinct )?)(?!.*\bselect\b).{13,}?( from )")
@@ -50,6 +60,9 @@ _SHOWN: Final = 3  # details of one kind
 
 _KEEPS: Final = "keeps {} for every request{}"
 
+
+INSIDE: Final = {_WORDS[kind][0] for kind in ("library exception", "young collections", "function")}
+"""Titles of rows that explain what was measured, rather than say what a request does."""
 
 LEAKS: Final = "▼ leaks"
 LEAST: Final = "≠ effects"
@@ -96,20 +109,23 @@ def _answers(effects: Effects) -> str:
 
 def _leak(effects: Effects) -> str:
     kept = effects.kept_head
-    return f"leaks: head {_keeps(kept)}" if effects.leaks and kept else ""
+    return _keeps(kept) if effects.leaks and kept else ""
 
 
 def _lead(effects: Effects) -> str:
     """Describe the most telling effect, with how many others differ."""
-    kind = next((kind for kind in _WORDS if kind in effects.moved), None)
+    base, head = effects.kept_base, effects.kept_head
+    if effects.repairs and base and head:
+        return f"keeps {_size(head)} for every request instead of {_size(base)}"
+    kind = next((kind for kind in (*TELLING, *_WORDS) if kind in effects.moved), None)
     if kind is None:
         return ""
     _, verb, noun = _WORDS[kind]
     old, new = effects.totals[kind]
     if old != new:
         return f"{verb} {_count(kind, new)} instead of {_figure(kind, old)}"
-    first = next(effect for effect in effects.differ if effect.kind == kind)
-    return f"{verb} other {_plural(noun)}: {_detail(first)}"
+    details = [effect for effect in effects.differ if effect.kind == kind]
+    return f"{verb} other {_plural(noun)}: {_detail(details[0], details)}"
 
 
 def change(metric: str, base: float, head: float) -> str:
@@ -166,7 +182,7 @@ def rows(effects: Effects) -> Iterator[tuple[str, str, str, str]]:
     for kind in sorted(kinds, key=[*_WORDS].index):
         title, (old, new) = _WORDS[kind][0], effects.totals[kind]
         details = [effect for effect in effects.differ if effect.kind == kind]
-        texts = [_detail(effect) for effect in details[:_SHOWN]]
+        texts = [_detail(effect, details) for effect in details[:_SHOWN]]
         if more := len(details) - _SHOWN:
             texts += [f"and {more} more"] * (more > 0)
         for index, text in enumerate(texts):
@@ -174,9 +190,10 @@ def rows(effects: Effects) -> Iterator[tuple[str, str, str, str]]:
             yield title, *figures, text
     for answer in effects.answers:
         yield "answer", "", "", f"{answer.path}: {answer.what}" if answer.path else answer.what
-    if effects.leaks and effects.kept_head and effects.kept_base:
-        kept = [_size(side) for side in (effects.kept_base, effects.kept_head)]
-        yield "memory kept after it", kept[0], kept[1], effects.kept_head.place
+    base, head = effects.kept_base, effects.kept_head
+    if (effects.leaks or effects.repairs) and base and head:
+        place = (head if effects.leaks else base).place
+        yield "memory kept after it", _size(base), _size(head), place
 
 
 def same(effects: Effects) -> str:
@@ -216,17 +233,33 @@ def _blind(effects: Effects) -> Iterator[str]:
         yield f"not seen: {', '.join(effects.unseen)}"
 
 
-def _detail(effect: RequestEffect) -> str:
+def _detail(effect: RequestEffect, others: Sequence[RequestEffect] = ()) -> str:
     """Describe an effect: `+19 × SELECT … FROM book WHERE author_id = ?   authors, main.py:41`."""
     if effect.kind in {"function", "peak", "young collections"}:
         return "   ".join(filter(None, (effect.text, effect.place)))
     change = effect.head - effect.base
     times = f"{change:+g}".replace("-", "−")
-    text = effect.text
-    if effect.kind == "sql":
-        text = _COLUMNS.sub(r"\1…\2", text, count=1)
-    words = f"{times} × {short(text, _LONGEST)}" if text else times
+    text = _text(effect, [other.text for other in others if other.text != effect.text])
+    words = f"{times} × {text}" if text else times
     return f"{words}   {effect.place}" if effect.place else words
+
+
+def _text(effect: RequestEffect, others: Sequence[str]) -> str:
+    """Shorten what an effect is about, so that it still differs from others."""
+
+    def brief(text: str) -> str:
+        text = _COLUMNS.sub(r"\1…\2", text, count=1) if effect.kind == "sql" else text
+        return short(text, _LONGEST)
+
+    text = effect.text
+    alike = [other for other in others if brief(other) == brief(text)]
+    if not alike:
+        return brief(text)
+    if all(short(other, _LONGEST) != short(text, _LONGEST) for other in alike):
+        return short(text, _LONGEST)
+    letters = enumerate(zip(text, *alike, strict=False))
+    shared = next((at for at, some in letters if len({*some}) > 1), len(text))
+    return short(f"… {text[text.rfind(' ', 0, shared) + 1 :]}", _LONGEST)
 
 
 def _count(kind: EffectKind, number: float) -> str:

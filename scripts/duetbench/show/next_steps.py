@@ -122,7 +122,10 @@ def sufficient_budget(comparison: Comparison, rows: Sequence[ViewRow]) -> float 
         missing = max(0, min(more, default=looks[-1]) - judgement.duets)
         wanted[row.case] = max(wanted.get(row.case, 0.0), seconds * missing)
     total = comparison.wall_seconds + sum(wanted.values())
-    return max(total, _LARGER * (comparison.budget_seconds or 0.0))
+    # The note of a budget that was too small knows its preparations.
+    notes = (note for note in comparison.notes if note.startswith(TOO_SMALL))
+    least = max((units.read_time(note.rpartition(" ")[2]) or 0.0 for note in notes), default=0.0)
+    return max(total, least, _LARGER * (comparison.budget_seconds or 0.0))
 
 
 def sample_of(rows: Iterable[ViewRow]) -> Literal["turn", "duet"]:

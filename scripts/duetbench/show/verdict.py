@@ -86,16 +86,14 @@ def make_answer(comparison: Comparison, rows: Sequence[ViewRow]) -> Answer:
     """Choose what a reader sees first."""
     several = len({case.case.id for case in comparison.cases}) > 1
     titles = case_titles(comparison)
-    exact = [
-        cells
-        for case in comparison.cases
-        for cells in (
-            *_effects(case, titles[case.case.id]),
-            *_counts(comparison, case, rows, titles[case.case.id]),
-        )
-    ]
+    exact: list[Sequence[str]] = []
+    inside: list[Sequence[str]] = []
+    for case in comparison.cases:
+        title = titles[case.case.id]
+        exact += [*_effects(case, title), *_counts(comparison, case, rows, title)]
+        inside += _effects(case, title, inside=True)
     measured = [[row.title, row.noun, *_cells(row, comparison)] for row in _by_importance(rows)]
-    shown = [*exact, *measured][:MOST]
+    shown = [*exact, *measured, *inside][:MOST]
     if several:  # the rows of a case are together
         places = {cells[0]: place for place, cells in reversed([*enumerate(shown)])}
         shown.sort(key=lambda cells: places[cells[0]])
@@ -105,7 +103,7 @@ def make_answer(comparison: Comparison, rows: Sequence[ViewRow]) -> Answer:
         headline(comparison, rows),
         (*label, *HEAD),
         [cells if several else cells[1:] for cells in shown],
-        len(exact) + len(rows) - len(shown),
+        len(exact) + len(rows) + len(inside) - len(shown),
         tuple(_causes(comparison)),
         _sure(comparison, rows),
         advice,
@@ -133,10 +131,10 @@ def _cells(row: ViewRow, comparison: Comparison) -> tuple[str, ...]:
     return row.figures, "" if row.bounded else row.change, row.interval, verdict
 
 
-def _effects(case: CaseComparison, title: str) -> Iterator[list[str]]:
-    """Show the most telling of what one request does differently."""
+def _effects(case: CaseComparison, title: str, *, inside: bool = False) -> Iterator[list[str]]:
+    """Show the most telling of what one request does differently, or what explains it: `inside`."""
     rows = effects.rows(case.effects) if case.effects else ()
-    kinds = {row[0]: row for row in reversed([*rows])}
+    kinds = {row[0]: row for row in reversed([*rows]) if (row[0] in effects.INSIDE) is inside}
     for name, old, new, text in [*kinds.values()][::-1][:_EXACT]:
         figures = f"{old} → {new}" if old or new else ""
         yield [title, name, figures, "", "", f"≠ {short(text, _DETAIL) or 'differs'}"]

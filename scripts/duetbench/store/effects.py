@@ -9,7 +9,7 @@ from duetbench.core.model import Amount, Frozen
 EffectKind = Literal[
     "sql", "transaction", "call", "connect", "cache", "read", "write", "process", "thread",
     "task", "threads left", "tasks left", "log", "exception", "import", "first import", "collect",
-    "young collections", "function", "peak",
+    "library exception", "young collections", "function", "peak",
 ]  # fmt: skip
 """What is counted per request, the most telling first. Peak: bytes that a request needs at most.
 Young collections: for 1,000 requests. First import: modules that the first request imports."""
@@ -71,7 +71,7 @@ class Effects(Frozen):
     @property
     def same(self) -> bool:
         """Whether nothing differs."""
-        return not (self.differ or self.answers or self.leaks)
+        return not (self.differ or self.answers or self.leaks or self.repairs)
 
     @property
     def moved(self) -> frozenset[EffectKind]:
@@ -92,13 +92,21 @@ class Effects(Frozen):
     @property
     def leaks(self) -> bool:
         """Whether head keeps more memory for every request than base."""
-        head, base = self.kept_head, self.kept_base
-        return (
-            head is not None
-            and base is not None
-            and head.course == "constant"
-            and (base.course != "constant" or head.bytes > MORE * base.bytes + ROOM)
-        )
+        return _keeps_more(self.kept_head, self.kept_base)
+
+    @property
+    def repairs(self) -> bool:
+        """Whether head keeps less memory for every request than base."""
+        return _keeps_more(self.kept_base, self.kept_head)
+
+
+def _keeps_more(side: KeptMemory | None, other: KeptMemory | None) -> bool:
+    return (
+        side is not None
+        and other is not None
+        and side.course == "constant"
+        and (other.course != "constant" or side.bytes > MORE * other.bytes + ROOM)
+    )
 
 
 LIMIT: Final = "limit_"

@@ -154,7 +154,9 @@ def _effect(comparison: Comparison) -> Trait | None:
     for kind in (KEPT, *TELLING):
         for case in comparison.cases:
             effects = case.effects
-            if effects is None or not ((kind == KEPT and effects.leaks) or kind in effects.moved):
+            if effects is None or not (
+                kind in effects.moved or (kind == KEPT and (effects.leaks or effects.repairs))
+            ):
                 continue
             old, new = (effects.figure(kind, side) for side in (0, 1))
             if old is not None and new is not None and old != new:

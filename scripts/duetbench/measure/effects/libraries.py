@@ -23,6 +23,7 @@ _REMARK = re.compile(r"/\*.*?\*/|--[^\n]*", re.S)
 _SPACE = re.compile(r"\s+")
 _TRANSACTION = re.compile(r"(?i)(begin|commit|rollback|savepoint|release|start transaction|end)\b")
 _RANDOM = re.compile(r"tmp\w{8}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|\d+")
+_SCRATCH = re.compile(r"[^\s'\"=]*/duetbench-[a-z]+-[\d-]+-\w{8}(?:/copy/|/(?=tmp\b))?")
 _LONGEST = 1_000
 _LOOKED_AT = 10_000  # characters of a statement: the rest are values
 
@@ -40,8 +41,12 @@ def statement(text: object) -> tuple[str, str] | None:
 
 
 def plain(name: object) -> str:
-    """Remove the random parts and numbers of a name: of temporary files, of hosts, of messages."""
-    return _RANDOM.sub("*", str(name))[:_LONGEST]
+    """Remove the random parts and numbers of a name: of temporary files, of hosts, of messages.
+
+    A path in the folder of a launch is one from the application's own folder, or from `tmp`.
+    """
+    known = _SCRATCH.sub(lambda found: "" if found[0].endswith("/") else "*", str(name))
+    return _RANDOM.sub("*", known)[:_LONGEST]
 
 
 def _request(method: object, host: object) -> str:
@@ -100,7 +105,8 @@ PYTHON: tuple[tuple[str, str, str, Words], ...] = (
      lambda v: _request(v["self"].method, v["self"].url.host)),
     ("redis.connection", "PythonRespSerializer.pack", "cache", _command),
     ("redis.connection", "HiredisRespSerializer.pack", "cache", _command),
-    ("redis.asyncio.connection", "AbstractConnection.pack_command", "cache", _command),
+    *((module, "Connection.pack_command", "cache", _command)
+      for module in ("redis.connection", "redis.asyncio.connection", "aioredis.connection")),
     ("pymemcache.client.base", "Client._fetch_cmd", "cache", lambda v: plain(v["name"])),
     ("pymemcache.client.base", "Client._store_cmd", "cache", lambda v: plain(v["name"])),
     ("pymemcache.client.base", "Client._misc_cmd", "cache", lambda v: plain(v["cmd_name"])),
@@ -109,6 +115,8 @@ PYTHON: tuple[tuple[str, str, str, Words], ...] = (
     *((module, f"BaseCursor.{name}", "sql", _query("query"))
       for module in _PSYCOPG
       for name in ("_executemany_gen_pipeline", "_executemany_gen_no_pipeline")),
+    *((module, "ServerCursorMixin._declare_gen", "sql", _query("query"))
+      for module in ("psycopg._server_cursor_base", "psycopg.server_cursor")),
     *((module, "BaseConnection._exec_command", "sql", _query("command"))
       for module in ("psycopg._connection_base", "psycopg.connection")),
     ("psycopg.connection", "Connection.connect", "connect", lambda _: "PostgreSQL"),
@@ -118,6 +126,8 @@ PYTHON: tuple[tuple[str, str, str, Words], ...] = (
     ("asyncpg.connection", "Connection._do_execute", "sql", _query("query")),
     ("asyncpg.prepared_stmt", "PreparedStatement.__bind_execute", "sql", _prepared),
     ("asyncpg.prepared_stmt", "PreparedStatement.executemany", "sql", _prepared),
+    *(("asyncpg.cursor", f"BaseCursor.{name}", "sql", lambda v: v["self"]._query)
+      for name in ("_bind", "_bind_exec")),
     ("pymysql.cursors", "Cursor._query", "sql", _query("q")),
     ("aiomysql.cursors", "Cursor._query", "sql", _query("q")),
     ("MySQLdb.connections", "Connection.query", "sql", _query("query")),
@@ -130,8 +140,8 @@ PYTHON: tuple[tuple[str, str, str, Words], ...] = (
 COMPILED = (("psycopg2.extensions", "cursor", ("execute", "executemany", "callproc")),)
 """Methods of compiled classes that send statements; the object's `query` is then the last one."""
 
-REPEATS = "executemany"
-"""Method of compiled classes that sends one statement with many values, which counts once."""
+SEND_ONE = "execute", "executemany"
+"""Methods of sqlite3 that send one statement, of which it may report more: they count once."""
 
 UNSEEN = (
     "apsw", "asyncmy", "clickhouse_driver", "cx_Oracle", "duckdb", "grpc", "ibm_db", "pycurl",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import sys
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -16,14 +15,13 @@ from typing import Any
 FRAMES = 16  # of the place of an allocation
 LEAST, MOST = 10, 400  # requests that keep memory, of which four times as many are made
 
-_OFTEN, _FIRST = 20, 100  # requests between two looks at that, and objects before the first
-
 _FLOOR = 16.0  # bytes per request: a pointer in a list that grows
 _TABLE = 2_048  # bytes by which a single table that grows is no accident
 _LONGER = 6.0  # times the planned seconds that the fewest requests may take
 _PATIENCE = 3.0  # times as long as expected it may take beside other work
 _LOOKS = 5  # requests of each path in the close look
-_LATER = 400  # objects kept after which a table that is tidied now and then has been tidied
+_LATER = 600  # objects kept in the time in which 400, tidied now and then, are tidied
+_CONSTANT = 0.75  # share of the objects kept before that a constant amount keeps later
 _STRAYS, _SHARE = 1, 0.01  # objects by which their number for each request may be off
 _CACHE = type(functools.lru_cache(lambda: None))
 _OURS = {tracemalloc.__file__, __file__}
@@ -72,21 +70,22 @@ def kept(
         gc.collect()
         entries.append([cache.cache_info().currsize for cache in caches])
         snapshots.append(tracemalloc.take_snapshot())
-    tracemalloc.stop()
     early, late = (_changes(*snapshots[index : index + 2]) for index in (0, 1))
     lasting = {
         place: change
         for place, change in late.items()
         if _lasts(early.get(place), change, n, n // paths)
     }
-    rate = sum(change.size_diff for change in lasting.values()) / (2 * n)
-    result: dict[str, Any] = {"requests": 2 * n, "bytes": rate, "course": "none", "place": ""}
+    made = 2 * n
+    if sum(change.size_diff for change in lasting.values()) >= _FLOOR / 2 * made:
+        times, lasting = _confirm(request, paths, seconds, lasting, snapshots[1:], made)
+        made += times
+    tracemalloc.stop()
+    rate = sum(change.size_diff for change in lasting.values()) / made
+    result: dict[str, Any] = {"requests": made, "bytes": rate, "course": "none", "place": ""}
     if rate < _FLOOR / 2:
         return {**result, "bytes": 0.0}
     most = max(lasting, key=lambda place: lasting[place].size_diff)
-    change = lasting[most]
-    if change.count_diff > 1 and not _stay(request, paths, seconds, change.count_diff / (2 * n)):
-        return {**result, "bytes": 0.0}
     result["place"] = line(_look(request, _LOOKS * paths, most[-1]))
     for cache, before, after in zip(caches, *entries[1:], strict=True):
         if after - before >= n:
@@ -104,24 +103,38 @@ def seconds_of(request: Callable[[], object], times: int) -> float:
     return max(*took, 1e-9) / times
 
 
-def _stay(request: Callable[[], object], paths: int, seconds: float, objects: float) -> bool:
-    """Whether many more requests keep at least half of as many objects each.
+def _confirm(
+    request: Callable[[], object],
+    paths: int,
+    seconds: float,
+    lasting: dict[tracemalloc.Traceback, tracemalloc.StatisticDiff],
+    snapshots: list[tracemalloc.Snapshot],
+    made: int,
+) -> tuple[int, dict[tracemalloc.Traceback, tracemalloc.StatisticDiff]]:
+    """Make more requests, and find the places that go on to keep as many objects for each.
 
-    Some is given back now and then: sqlite3 forgets closed cursors, 200 at a time.
+    Some is given back now and then: sqlite3 forgets closed cursors, 200 at a time. `made` requests
+    lie between the two snapshots. Returns how many were made here, and what all of them kept.
     """
-    each = seconds_of(request, paths)
-    times = int(min(_LATER / objects, _LONGER * seconds / each))
-    times = -(-max(times, _LOOKS) // paths) * paths
-    gc.collect()
-    before = sys.getallocatedblocks()
-    for number in range(1, times + 1):
+    affordable = int(2 * _LONGER * seconds / seconds_of(request, paths))
+    least = min((c.count_diff / made for c in lasting.values() if c.count_diff > 1), default=1.0)
+    times = max(_LOOKS, min(affordable, int(_LATER / least)))
+    times = -(-times // paths) * paths
+    for _ in range(times):
         request()
-        if number % _OFTEN == 0 and number * objects >= _FIRST:
-            gc.collect()
-            if sys.getallocatedblocks() - before < objects * number / 2:
-                return False
     gc.collect()
-    return sys.getallocatedblocks() - before >= objects * times / 2
+    changes = _changes(snapshots[0], tracemalloc.take_snapshot())
+    times += paths  # of the timing
+    return times, {
+        place: changes[place]
+        for place, change in lasting.items()
+        if place in changes
+        and (
+            change.count_diff <= 1
+            or changes[place].count_diff
+            >= change.count_diff + _CONSTANT * times * change.count_diff / made
+        )
+    }
 
 
 def _look(

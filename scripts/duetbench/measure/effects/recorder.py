@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import inspect
 import os
 import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import BuiltinMethodType, CodeType, FrameType, MethodDescriptorType
+from types import BuiltinMethodType, CodeType, FrameType, MethodDescriptorType, TracebackType
 from typing import Any
 
 from duetbench.measure.effects import libraries
@@ -32,6 +33,7 @@ _CLOCKED = tuple(
 )
 """Files whose functions are called as often as the clock decides."""
 _NESTED = re.compile(r"(\.<locals>)?\.?<\w+>")
+_ANONYMOUS = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "<lambda>"}
 _QUIET = (StopIteration, StopAsyncIteration, GeneratorExit)
 _EPHEMERAL = 32_768  # ports from here on are another one in each launch
 _COMPILED = BuiltinMethodType, MethodDescriptorType
@@ -59,8 +61,9 @@ class Recorder:
         self._files: dict[str, str] = {}
         self._watched: dict[int, tuple[CodeType, str, libraries.Words]] = {}
         self._compiled: dict[int, object] = {}
-        # Statements of an `executemany` under way, by thread: sqlite3 reports each row's.
-        self._repeating: dict[int, set[tuple[str, str]]] = {}
+        # By thread, what sqlite3 reported of the statement that a call sends.
+        self._sending: dict[int, list[str]] = {}
+        self._sqlite: tuple[type, ...] = ()
         self._audited: dict[str, Callable[[Any], Event | None]] = {
             "open": self._open,
             "socket.connect": self._connect,
@@ -84,6 +87,7 @@ class Recorder:
     def unseen(self) -> list[str]:
         """What nothing here sees of this process."""
         loaded = [f"calls of {name}" for name in libraries.UNSEEN if name in sys.modules]
+        loaded += ["transactions of psycopg2"] * ("psycopg2" in sys.modules)
         if self.monitored:
             return loaded
         rows = "that executemany of aiosqlite is one statement (from Python 3.12 on)"
@@ -109,7 +113,7 @@ class Recorder:
             callbacks |= {
                 events.CALL: self._call,
                 events.C_RETURN: self._return,
-                events.C_RAISE: self._repeated,
+                events.C_RAISE: self._sent,
             }
         for event, callback in callbacks.items():
             monitoring.register_callback(self._tool, event, callback)
@@ -134,7 +138,8 @@ class Recorder:
         """Find the functions of libraries that are loaded by now."""
         self._watched, self._compiled = {}, {}
         for module, name, kind, words in libraries.PYTHON:
-            code = getattr(_attribute(module, name), "__code__", None)
+            # The code of a decorator would be that of whatever else it decorates.
+            code = getattr(inspect.unwrap(_attribute(module, name)), "__code__", None)
             if isinstance(code, CodeType):
                 self._watched[id(code)] = code, kind, words
         for module, name, methods in libraries.COMPILED:
@@ -157,6 +162,7 @@ class Recorder:
             import sqlite3  # noqa: PLC0415 - an interpreter may have been built without it
         except ImportError:
             return
+        self._sqlite = sqlite3.Connection, sqlite3.Cursor
         original = sqlite3.connect
 
         @functools.wraps(original)
@@ -171,13 +177,12 @@ class Recorder:
         return kind, text, self.place(sys._getframe(1))
 
     def _statement(self, text: str) -> None:
-        # A statement of a trigger is reported as a remark.
-        if not self._recording or text.startswith("--") or not (words := statement(text)):
+        if not self._recording or not (words := statement(text)):
             return
-        if words[0] == "sql" and (seen := self._repeating.get(threading.get_ident())) is not None:
-            if words in seen:
-                return
-            seen.add(words)
+        if words[0] == "sql" and (sent := self._sending.get(threading.get_ident())) is not None:
+            sent.append(text)
+            if sent[1:]:
+                return  # another row of many, what a trigger does, a table that is an index
         self.events.append(self._event(*words))
 
     def _collect(self, phase: str, info: dict[str, int]) -> None:
@@ -231,23 +236,38 @@ class Recorder:
         self.resumed.append(code)
 
     def _raise(self, code: CodeType, _offset: int, error: BaseException) -> None:
+        if isinstance(error, _QUIET) or code.co_filename.startswith((*_CLOCKED, _OURS)):
+            return
         trace = error.__traceback__
-        if isinstance(error, _QUIET) or (trace is not None and trace.tb_next is not None):
-            return  # it passes on to a caller
-        if not code.co_filename.startswith((*_CLOCKED, _OURS)):
-            frame = sys._getframe(1)
-            self.events.append(("exception", type(error).__name__, self.place(frame)))
+        passed = _passed(trace and trace.tb_next)
+        own = bool(self.file(code.co_filename))
+        if any(self.file(name) for name in passed) or (passed and not own):
+            return
+        words = type(error).__name__, self.place(sys._getframe(1))
+        library: Event = "library exception", *words
+        if passed and library in self.events:  # it was a library's until it came here
+            self.events.remove(library)
+        self.events.append(("exception", *words) if own else library)
 
-    def _call(self, _code: CodeType, _offset: int, function: object, _first: object) -> None:
-        if _repeats(function):
-            self._repeating[threading.get_ident()] = set()
+    def _call(self, _code: CodeType, _offset: int, function: object, first: object) -> None:
+        if self._sends(function, first):
+            self._sending[threading.get_ident()] = []
 
-    def _repeated(self, _code: CodeType, _offset: int, function: object, _first: object) -> None:
-        if _repeats(function):
-            self._repeating.pop(threading.get_ident(), None)
+    def _sent(self, _code: CodeType, _offset: int, function: object, first: object) -> None:
+        if self._sends(function, first):
+            self._sending.pop(threading.get_ident(), None)
+
+    def _sends(self, function: object, first: object) -> bool:
+        """Whether a function is a method of sqlite3 that sends one statement."""
+        if isinstance(function, functools.partial):
+            function = function.func
+        if getattr(function, "__name__", "") not in libraries.SEND_ONE:
+            return False
+        owner = getattr(function, "__self__", first)
+        return isinstance(function, _COMPILED) and isinstance(owner, self._sqlite)
 
     def _return(self, code: CodeType, offset: int, function: object, first: object) -> None:
-        self._repeated(code, offset, function, first)
+        self._sent(code, offset, function, first)
         if id(function) in self._compiled and (text := getattr(first, "query", None)):
             words = statement(text)
             if words is not None:
@@ -259,7 +279,7 @@ class Recorder:
         elif event == "c_call" and self._recording:
             self._call(frame.f_code, 0, function, None)
         elif event == "c_exception" and self._recording:
-            self._repeated(frame.f_code, 0, function, None)
+            self._sent(frame.f_code, 0, function, None)
         elif event == "c_return" and self._recording:
             owner = getattr(function, "__self__", None)
             bound = getattr(type(owner), getattr(function, "__name__", ""), function)
@@ -316,7 +336,7 @@ class Recorder:
         file = self.file(frame.f_code.co_filename)
         if file and not file.endswith(".py"):
             return file  # a template, compiled to other lines
-        return f"{_name(frame.f_code)}, {file}:{frame.f_lineno}" if file else ""
+        return f"{_name(frame)}, {file}:{frame.f_lineno}" if file else ""
 
     def file(self, name: str) -> str:
         """Return a file of the application by its path from the folder; empty for any other."""
@@ -331,17 +351,22 @@ def _monitoring() -> Any:
     return vars(sys)["monitoring"]  # from 3.12 on
 
 
-def _repeats(function: object) -> bool:
-    """Whether a function sends one statement with many values, and is no Python function."""
-    if isinstance(function, functools.partial):
-        function = function.func
-    name = getattr(function, "__name__", "")
-    return name == libraries.REPEATS and isinstance(function, _COMPILED)
+def _passed(trace: TracebackType | None) -> list[str]:
+    """List the files of the functions that an exception left already."""
+    files = []
+    while trace is not None:
+        files.append(trace.tb_frame.f_code.co_filename)
+        trace = trace.tb_next
+    return files
 
 
-def _name(code: CodeType) -> str:
+def _name(frame: FrameType) -> str:
     """Name the function that people know: of a comprehension, the one around it."""
+    code = frame.f_code
     name = getattr(code, "co_qualname", code.co_name)  # from 3.11 on
+    around = frame.f_back
+    if name in _ANONYMOUS and around and around.f_code.co_filename == code.co_filename:
+        return _name(around)  # before 3.11
     return _NESTED.sub("", name).rpartition("<locals>.")[2] or code.co_name
 
 
@@ -350,7 +375,7 @@ def clocked(code: CodeType) -> bool:
     return code.co_filename.startswith(_CLOCKED)
 
 
-def _attribute(module: str, name: str) -> object:
+def _attribute(module: str, name: str) -> Any:
     """Look up an attribute of a loaded module; None: it is not loaded, or has none."""
     owner, _, last = name.rpartition(".")
     if last.startswith("__"):
