@@ -236,9 +236,11 @@ def case_titles(comparison: Comparison) -> dict[str, str]:
 def benchmark_name(micro: MicroComparison) -> str:
     """Return the name of an in-process benchmark: its title, or `b.One [current, 3.14]`."""
     name = case_names.name(micro.series)
-    if name.known:
-        return f"{name.what}, Python {micro.python}"
-    return f"{micro.benchmark} [{micro.stack}, {micro.python}]"
+    return (
+        f"{name.what}, Python {micro.python}"
+        if name.known
+        else f"{micro.benchmark} [{micro.stack}, {micro.python}]"
+    )
 
 
 def figures_of(case: CaseComparison, judgement: Judgement) -> str:

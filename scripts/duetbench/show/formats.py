@@ -140,21 +140,21 @@ def _decimals(ratio: Interval) -> int | None:
     below. Wider ones have one for sizes below 10 %, and none above. More are shown only if a change
     that the interval proves would otherwise round to none.
     """
-    width = 100 * (ratio.ends[1] - ratio.ends[0]) if ratio.ends else 0.0
-    if width <= 0:
+    if ratio.ends is None or (width := 100 * (ratio.ends[1] - ratio.ends[0])) <= 0:
         return None
-    changes = [100 * (end - 1) for end in (ratio.estimate, *(ratio.ends or ()))]
-    least = 1 if round(max(map(abs, changes)), 1) < 10 else 0
-    decimals = min(2, max(least, 1 - math.ceil(math.log10(width) - _ROUNDING)))
+    changes = [100 * (end - 1) for end in (ratio.estimate, *ratio.ends)]
+    decimals = max(
+        int(round(max(map(abs, changes)), 1) < 10), 1 - math.ceil(math.log10(width) - _ROUNDING)
+    )
     while ratio.excludes(1) and decimals < 2 and not all(round(end, decimals) for end in changes):
         decimals += 1
-    return decimals
+    return min(2, decimals)
 
 
 def _factor(ratio: Interval, end: float) -> str:
     """Format an end of a ratio as a factor; no end that excludes 1 rounds to it."""
-    wide = ratio.ends is not None and ratio.ends[1] - ratio.ends[0] > _COARSE
-    text = units.significant(end, 2 if wide else 3)
+    coarse = ratio.ends is not None and ratio.ends[1] - ratio.ends[0] > _COARSE
+    text = units.significant(end, 3 - coarse)
     return units.significant(end) if text == "1.0" else text
 
 
