@@ -30,7 +30,7 @@ def test_the_first_row_is_named_with_what_it_is_good_for() -> None:
     """8,000 of 16,000; a threshold of 500 is 3.125 % of the change."""
     found = comparison_text.AttributionText(attribution())
     assert found.headline == (
-        "a/b executes 15.0 % more instructions per request (+14.8…+15.2 %, as far as counts "
+        "a/b executes 15.0 % more instructions per request (14.8…15.2 %, as far as counts "
         "repeat): 80,000 → 92,000."
     )
     assert found.cause == (

@@ -110,8 +110,8 @@ WORST = "needs 2.1 % more CPU per request"
             comparison_of(judged_case(A, SAME), judged_case(B, SAME), judged_case("x/c", SAME),
                           event=EVENT),
             (
-                "▼ slower: 3 cases, tested as one: head needs 2.00 % more CPU per request "
-                "(1.80…2.20 %)"
+                "▼ slower: 3 cases, tested as one: head needs 2.0 % more CPU per request "
+                "(1.8…2.2 %)"
             ),
         ),
     ],
@@ -199,26 +199,26 @@ def test_counts_decide_by_the_whole_request(
         (
             counted_case(0.669, LESS),
             f"▲ faster: {A} needs 20 % less CPU per request",
-            "instructions −33.1 %, CPU/request −20.0 % (−22…−18 %): these instructions are a ",
+            "instructions −33.1 %, CPU/request −20 % (−22…−18 %): these instructions are a ",
             False,
         ),
         (
             counted_case(0.669, LEAST),
             f"▲ faster: {A} needs 50 % less CPU per request",
-            "instructions −33.1 %, CPU/request −50.0 % (−52…−48 %): these instructions are a ",
+            "instructions −33.1 %, CPU/request −50 % (−52…−48 %): these instructions are a ",
             False,
         ),
         # One moved, and the other surely did not, or against it.
         (
             counted_case(0.669, SAME),
             f"= no change: {A}, {SEEN}",
-            "instructions −33.1 %, CPU/request unchanged (−0.39…+0.47 %): CPU time also has what",
+            "instructions −33.1 %, CPU/request unchanged (−0.4…+0.5 %): CPU time also has what",
             True,
         ),
         (
             counted_case(0.669, SLOWER),
             f"▼ slower: {A} {WORST}",
-            "instructions −33.1 %, CPU/request +2.13 % (",
+            "instructions −33.1 %, CPU/request +2.1 % (",
             True,
         ),
     ],
@@ -438,7 +438,7 @@ def test_an_event_is_one_sentence() -> None:
     cases = [judged_case(f"x/{name}/py3.14", SLOWER) for name in "abc"]
     ((_, sentence),) = lines(make_view(comparison_of(*cases, event=EVENT)), "Event")
     assert sentence == (
-        "All 3 cases, tested as one: head needs 2.00 % more CPU per request (1.80…2.20 %)."
+        "All 3 cases, tested as one: head needs 2.0 % more CPU per request (1.8…2.2 %)."
     )
 
 

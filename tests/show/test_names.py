@@ -4,13 +4,17 @@ from collections import Counter
 
 import pytest
 
+import comparing
+import observatory.project.published  # noqa: F401 - titles of benchmarks
 import synthetic
 from bench import all_cases
 from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import formats
 from duetbench.show.change import describe
+from duetbench.show.conclusion import benchmark_name
 from duetbench.store.change import Release, SeriesName, Share
+from duetbench.store.comparison import MicroComparison
 
 JSON = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
 
@@ -96,3 +100,21 @@ def test_a_change_is_a_sentence_and_names_its_releases() -> None:
     longest = both.model_copy(update={"releases": releases})
     path = describe(record.model_copy(update={"shares": (longest,)})).releases
     assert path == "b 0.8 → 0.9 → 0.10, b 1 → 3, a 1 → 2"
+
+
+def test_a_benchmark_in_process_is_named_by_what_it_does() -> None:
+    micro = MicroComparison(
+        benchmark="instructions.Pydantic.track_validation('valid', 20, 'json')",
+        python="3.14 → 3.15",
+        stack="pydantic-v2",
+        series="inprocess/instructions.Pydantic.track_validation"
+        "(document=valid, size=20, source=json)/py3.14/pydantic-v2",
+        unit="instructions",
+        judgement=comparing.OPEN.model_copy(update={"metric": ""}),
+        base=(1e6,),
+        head=(1e6,),
+    )
+    words = "Validating a list of 20 objects from JSON with Pydantic 2, Python 3.14 → 3.15"
+    assert benchmark_name(micro) == words
+    other = micro.model_copy(update={"series": "inprocess/b.One/py3.14/pydantic-v2"})
+    assert benchmark_name(other) == f"{micro.benchmark} [pydantic-v2, 3.14 → 3.15]"

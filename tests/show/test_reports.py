@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+import observatory.project.published  # noqa: F401 - titles of benchmarks
 from duetbench.github import comments
 from duetbench.host.console import Console
 from duetbench.show.comparison_text import print_comparison

@@ -46,7 +46,7 @@ read_titles: list[Callable[[Path], Iterable[SuiteTitles]]] = []
 
 @dataclass(frozen=True, slots=True)
 class CaseName:
-    """A case for people: `A JSON response from Flask` on `Granian`, `Python 3.14`, `128 users`.
+    """A case for people: `A JSON response from Flask` on Granian, `Python 3.14`, `128 users`.
 
     Attributes:
         what: What is served; the id of a case that is not declared.

@@ -254,13 +254,13 @@ class AttributionText:
         ratio = totals.head / totals.base
         per = "" if name.startswith(IMPORT_OF) else " per request"
         if abs(ratio - 1) <= totals.spread:
-            scatter = formats.size(totals.spread)
-            return f"{name}: instructions{per} did not move (counts repeat within {scatter})."
-        ends = (ratio * (1 - totals.spread), ratio * (1 + totals.spread))
+            repeat = formats.size(totals.spread)
+            return f"{name}: instructions{per} did not move (counts repeat within {repeat})."
+        scatter = Interval(ratio, ratio * (1 - totals.spread), ratio * (1 + totals.spread))
         return (
-            f"{name} executes {formats.percent(ratio).lstrip('+−')} "
+            f"{name} executes {formats.change(scatter).lstrip('+−')} "
             f"{'more' if ratio > 1 else 'fewer'} instructions{per} "
-            f"({formats.ends(Interval(ratio, *ends))}, as far as counts repeat): "
+            f"({formats.within(scatter)}, as far as counts repeat): "
             f"{units.count(totals.base)} → {units.count(totals.head)}."
         )
 

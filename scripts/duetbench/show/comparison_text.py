@@ -92,7 +92,7 @@ def print_points(console: Console, points: Points) -> None:
         (
             case.case,
             formats.series_title(point.metric),
-            formats.percent(point.ratio),
+            formats.change(point.interval),
             formats.ends(point.interval),
         )
         for case in points.cases

@@ -415,7 +415,7 @@ def _counted(comparison: Comparison) -> Section:
     rows = [
         (
             case.case.id,
-            formats.percent(pair.ratio),
+            formats.change(case.count.interval) if case.count else formats.percent(pair.ratio),
             f"{units.count(pair.base)} → {units.count(pair.head)}",
             *_verdict(case.count),
         )

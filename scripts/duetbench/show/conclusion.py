@@ -234,8 +234,13 @@ def case_titles(comparison: Comparison) -> dict[str, str]:
 
 
 def benchmark_name(micro: MicroComparison) -> str:
-    """Return the name of an in-process benchmark: `b.One [current, 3.14]`."""
-    return f"{micro.benchmark} [{micro.stack}, {micro.python}]"
+    """Return the name of an in-process benchmark: its title, or `b.One [current, 3.14]`."""
+    name = case_names.name(micro.series)
+    return (
+        f"{name.what}, Python {micro.python}"
+        if name.known
+        else f"{micro.benchmark} [{micro.stack}, {micro.python}]"
+    )
 
 
 def figures_of(case: CaseComparison, judgement: Judgement) -> str:
@@ -399,8 +404,8 @@ def disagreements(comparison: Comparison) -> Iterator[tuple[bool, str, str]]:
             continue
         # Instructions are a part of the CPU time: other sizes in the same direction are no news.
         part = count.verdict is cpu.verdict
-        time = formats.percent(most.estimate) if cpu.moved else "unchanged"
-        words = f"instructions {formats.percent(least.estimate)}, CPU/request {time}"
+        time = formats.change(most) if cpu.moved else "unchanged"
+        words = f"instructions {formats.change(least)}, CPU/request {time}"
         reason = _PART if part else _ELSEWHERE
         yield not part, case.case.id, f"{words} ({formats.ends(most)}): {reason}"
 

@@ -38,7 +38,7 @@ SEEN: Final = "would have been seen"
 """Of the smallest change that 4 of 5 comparisons like this one would detect."""
 
 _DOUBLED: Final = 2.0  # ratios from here on are written as factors
-_COARSE: Final = 0.01 + 1e-9  # width of an interval that allows two digits
+_COARSE: Final = 0.01 + 1e-9  # width of an interval that allows two digits of a factor
 _WIDE: Final = 100.0  # ends of an interval that are so many times apart say nothing
 _BEYOND: Final = 10.0  # what can be seen only beyond this factor has no useful size
 _SYMMETRIC: Final = 0.25  # up to this spread both halves of an interval are nearly equal
@@ -136,22 +136,25 @@ def change(ratio: Interval | None) -> str:
 def _decimals(ratio: Interval) -> int | None:
     """Return the decimals of a change in per cent, and of its ends; None: as `percent` does.
 
-    If the interval is wider than 1 %, the largest of them has two significant digits. More are
-    shown only if a change that the interval proves would otherwise round to none.
+    The interval's width decides, so that columns align: from 0.1 to 1 % there is one decimal, two
+    below. Wider ones have one for sizes below 10 %, and none above. More are shown only if a change
+    that the interval proves would otherwise round to none.
     """
-    if ratio.ends is None or ratio.ends[1] - ratio.ends[0] <= _COARSE:
+    if ratio.ends is None or (width := 100 * (ratio.ends[1] - ratio.ends[0])) <= 0:
         return None
     changes = [100 * (end - 1) for end in (ratio.estimate, *ratio.ends)]
-    decimals = max(0, 1 - math.floor(math.log10(max(map(abs, changes)))))
+    decimals = max(
+        int(round(max(map(abs, changes)), 1) < 10), 1 - math.ceil(math.log10(width) - _ROUNDING)
+    )
     while ratio.excludes(1) and decimals < 2 and not all(round(end, decimals) for end in changes):
         decimals += 1
-    return decimals
+    return min(2, decimals)
 
 
 def _factor(ratio: Interval, end: float) -> str:
     """Format an end of a ratio as a factor; no end that excludes 1 rounds to it."""
-    wide = ratio.ends is not None and ratio.ends[1] - ratio.ends[0] > _COARSE
-    text = units.significant(end, 2 if wide else 3)
+    coarse = ratio.ends is not None and ratio.ends[1] - ratio.ends[0] > _COARSE
+    text = units.significant(end, 3 - coarse)
     return units.significant(end) if text == "1.0" else text
 
 

@@ -84,7 +84,7 @@ MODULES: Final = 0.005
 CANNOT_SEE: Final = (
     "It counts instructions of one request at a time, without a server: it sees no "
     "contention, no waiting, nothing that the kernel does, no misses of caches, and nothing of "
-    "Granian's own threads."
+    "the server's own threads."
 )
 """Note of every attribution."""
 

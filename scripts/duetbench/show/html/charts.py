@@ -284,7 +284,7 @@ def _axis(quantity: Quantity, scale: Scale) -> Markup:
         share = float(scale.at(tick).rstrip("%"))
         anchor = "start" if share < 8 else "end" if share > 92 else "middle"
         beside = tick - scale.zero
-        written = units.share(beside) if quantity is CHANGE else quantity.format(tick)
+        written = f"{100 * beside:+.6g} %" if quantity is CHANGE else quantity.format(tick)
         text = escape("0" if abs(beside) < 1e-12 else written.replace("-", "−"))
         texts.append(f'<text x="{share:.2f}%" y="14" text-anchor="{anchor}">{text}</text>')
     svg = f'<svg class="row" width="100%" height="18" aria-hidden="true">{"".join(texts)}</svg>'

@@ -111,8 +111,9 @@ def _frame(
     base, head = own_counts(node)
     write = AttributionText(record).write
     own, below = map(write, (base, head)), map(write, (node.base, node.head))
-    # A qualified name without the functions that define it.
-    name = _SIGNS.get(kind, "") + node.function.name.rpartition("<locals>.")[2]
+    # A qualified name without the functions that define it; a module has its file's.
+    name = node.function.name.rpartition("<locals>.")[2].replace("<module>", node.function.file)
+    name = _SIGNS.get(kind, "") + name
     return {
         "kind": kind,
         "x": f"{100 * frame.left:.3f}%",

@@ -51,7 +51,6 @@ def _first(site: Site) -> Iterator[PageFile]:
         chart, finding = trends.year(site, headline, tables[headline])
     year = [quote for quote in site.quotes.values() if newest_day(site) - quote.when < _YEAR]
     by_size = sorted(year, key=lambda quote: (not quote.material, -quote.size))
-    measured = {(axis.package, version) for axis, on in site.effects.items() for version in on}
     yield render(
         site,
         "front.html.j2",
@@ -68,7 +67,6 @@ def _first(site: Site) -> Iterator[PageFile]:
         record=next(iter(site.sources.night_records[-1:]), None),
         last=[*map(_last_night, site.newest_tables)],
         slower=sum(change.verdict is Verdict.SLOWER for change in site.open_changes),
-        judged=len(measured | site.quotes.keys()),
         rows=rows(site, by_size[:_ROWS]),
         questions=[question for question in questions(site) if question["name"] != SHARED_PAGE],
         problems=(*site.sources.problems, *site.broken),

@@ -2,6 +2,7 @@
 
 import glob
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
@@ -57,9 +58,6 @@ def _of_package(site: Site, package: ReleasedPackage) -> Iterator[PageFile]:
 def _list(site: Site) -> Iterator[PageFile]:
     packages = [package for package in site.packages.values() if package.axes]
     by_size = sorted(site.quotes.values(), key=lambda quote: (not quote.material, -quote.size))
-    measured = {
-        (axis.package, version) for axis, of_axis in site.effects.items() for version in of_axis
-    }
     yield render(
         site,
         "packages.html.j2",
@@ -68,7 +66,7 @@ def _list(site: Site) -> Iterator[PageFile]:
         "What each release of the Python web stack's packages did to requests.",
         rows=rows(site, by_size),
         packages=[(package, _of(site, package)) for package in packages],
-        judged=len(measured | site.quotes.keys()),
+        judged=Counter(package for package, _ in site.judged),
         since=min(
             (release.when for axis in site.effects for release in axis.measured), default=None
         ),
@@ -103,11 +101,7 @@ def _package(site: Site, package: ReleasedPackage) -> PageFile:
         package=package,
         rows=rows(site, quotes[:_MOST]),
         more=quotes[_MOST:],
-        judged=len(
-            {version for axis in package.axes for version in site.effects[axis]}.union(
-                quote.version for quote in quotes
-            )
-        ),
+        judged=sum(name == package.name for name, _ in site.judged),
         locked=group((version, stack) for stack, version in package.locked.items()),
         links=package.labelled_links(),
         sections=[

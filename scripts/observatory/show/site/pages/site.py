@@ -190,6 +190,12 @@ class Site:
     def closed_changes(self) -> tuple[Change, ...]:
         return tuple(record for record in self.changes if record.status == "closed")
 
+    @property
+    def judged(self) -> frozenset[Key]:
+        """Releases with a known effect: compared with the one before on a machine, or quoted."""
+        compared = {(axis.package, version) for axis, on in self.effects.items() for version in on}
+        return frozenset(compared | self.quotes.keys())
+
     def quote(self, record: Change) -> Quote | None:
         """Return the quoted size of the release that a change names first."""
         return quote_of(record, self.quotes)

@@ -86,7 +86,7 @@ def explanations(site: Site, package: str, version: str) -> list[AttributionText
             (name, number)
             for stack, lock in step.head.stacks.items()
             for name, number in lock.items()
-            if step.base.stacks.get(stack, {}).get(name, number) != number or name == package
+            if step.base.stacks.get(stack, lock).get(name) != number or name == package
         }
         for step in steps
     ]

@@ -92,8 +92,7 @@ export class Chart {
     new ResizeObserver(() => {
       if (this.#model && this.place.clientWidth !== this.#width) this.show(this.#model);
     }).observe(this.place);
-    const tools = document.createElement("p");
-    tools.className = "chart-tools";
+    const tools = /** @type {HTMLElement} */ (figure.querySelector(".chart-tools"));
     for (const [label, act] of /** @type {[string, () => void][]} */ ([
       ["PNG", () => { const svg = this.place.querySelector("svg"); if (svg) picture(svg, figure.id); }],
       ["CSV", () => { if (this.#model) offer(`${figure.id}.csv`, new Blob([table(this.#model)], { type: "text/csv" })); }],
@@ -102,7 +101,6 @@ export class Chart {
       button.addEventListener("click", act);
       tools.append(button);
     }
-    this.says.after(tools);
     figure.addEventListener("keydown", (event) => this.#key(event));
     figure.addEventListener("focus", () => {
       if (!this.#at && figure.matches(":focus-visible")) this.say(HELP);
@@ -232,7 +230,7 @@ export class Chart {
         taken.push({ x, y, wide });
         const text = shape("g", {}, ...lines.map((line, row) =>
           shape("text", { class: `${row ? "named" : "strong"} ${mark.tone ?? ""}`, x: px(x + wide / 2), y: px(y + (LINE - 1) * row), "text-anchor": "middle" }, line)));
-        svg.append(mark.href ? shape("a", { href: mark.href, "aria-label": mark.label, tabindex: -1 }, text) : text);
+        svg.append(linked(mark, text, lines.join(" ")));
       }
     }
     if (model.end && after && end) {
@@ -244,7 +242,7 @@ export class Chart {
     }
     for (const { mark, left: x, row } of labels) {
       const text = shape("text", { class: `strong ${mark.tone ?? ""}`, x: px(x), y: 12 + LINE * row }, mark.short ?? "");
-      svg.append(mark.href ? shape("a", { href: mark.href, "aria-label": mark.label, tabindex: -1 }, text) : text);
+      svg.append(linked(mark, text, mark.short ?? ""));
     }
     const guide = shape("path", { class: "guide", d: "" });
     svg.append(guide);
@@ -340,7 +338,7 @@ export class Chart {
         : []),
       ...(points.some(({ hollow }) => hollow) ? [key("s0", dot("dot hollow", 0), "flagged, or too few launches: not judged")] : []),
       ...(points.some(({ beside }) => beside != null) ? [key("s0", shape("path", { class: "published", d: "M14 2l5 5-5 5-5-5z" }), "published, on another machine")] : []),
-      ...(points.some(({ mean }) => mean == null) ? [key("", shape("path", { class: "missing", d: "M11 4l6 6m0-6l-6 6" }), "no figure")] : []),
+      ...(points.some(({ mean }) => mean == null) ? [key("", shape("path", { class: "missing", d: "M11 4l6 6m0-6l-6 6" }), "could not be measured: point at it for the reason")] : []),
       ...["worse", "better"].flatMap((tone) => marks.filter(({ short }) => short).length > FEW && marks.some((mark) => mark.kind === "change" && mark.tone === tone) ? [key("", line(`change ${tone}`), `change for the ${tone}`)] : []),
       ...(has("break") ? [key("", line("break"), "other machine, kernel or interpreter")] : []),
       ...(has("bump") ? [key("", shape("path", { class: "bump", d: "M12.5 4h3v7h-3z" }), "new packages")] : []),
@@ -361,6 +359,10 @@ function riser(mark, lines) {
   }
   return null;
 }
+
+/** Link a mark's text, if it has a page; its spoken name begins with what is visible. @param {Mark} mark @param {SVGElement} text @param {string} visible */
+const linked = (mark, text, visible) =>
+  mark.href ? shape("a", { href: mark.href, "aria-label": `${visible}: ${mark.label}`, tabindex: -1 }, text) : text;
 
 /** Offer a file. @param {string} name @param {Blob} content */
 function offer(name, content) {

@@ -71,7 +71,6 @@ function search(button) {
     event.preventDefault();
     if (!dialog.open) void open();
   });
-  button.hidden = false;
 }
 
 /** @param {HTMLButtonElement} button */
@@ -92,7 +91,6 @@ function theme(button) {
     tell();
   });
   tell();
-  button.hidden = false;
 }
 
 /** @param {HTMLElement} command */
@@ -119,7 +117,6 @@ function flame(form) {
       frame.classList.toggle("faded", !means || !moved);
     }
   });
-  form.hidden = false;
 }
 
 /** Widen the frame that is clicked; a second click follows its link. @param {SVGElement} graph */

@@ -84,6 +84,9 @@ function series(table, metric, name, slot) {
   return { name, slot, points };
 }
 
+/** The place of a line's first figure: what could not be measured before is only in the table. @param {Series} line */
+const begun = (line) => Math.max(0, line.points.findIndex(({ mean }) => mean != null));
+
 /** A trend with its controls. */
 class Trend {
   /** @param {HTMLElement} figure @param {Config} config @param {Document} content */
@@ -139,11 +142,12 @@ class Trend {
     const model = {
       x: { title: "", kind: "time" },
       y: { title: figures.title, format: figures.format },
-      series: lines,
+      series: lines.map((line) => ({ ...line, points: line.points.slice(begun(line)) })),
       marks: [
         ...tables.flatMap((table) => table.changes).filter((change) => change.metric === metric).map((change) => ({ ...change, kind: /** @type {const} */ ("change") })),
-        ...first.breaks.map((event) => ({ ...event, label: `${first.anchor ? "" : "not comparable with before: "}${event.label}`, kind: /** @type {const} */ ("break") })),
-        ...first.bumps.map((event) => ({ ...event, kind: /** @type {const} */ ("bump") })),
+        ...first.breaks.filter(({ time }) => time > (lines[0].points[begun(lines[0])]?.x ?? 0)).map((event) => ({ ...event, label: `${first.anchor ? "" : "not comparable with before: "}${event.label}`, kind: /** @type {const} */ ("break") })),
+        // Nothing is said by a mark at every point.
+        ...(first.bumps.length < lines[0].points.length - 1 - begun(lines[0]) ? first.bumps : []).map((event) => ({ ...event, kind: /** @type {const} */ ("bump") })),
       ].map((mark) => ({ ...mark, x: mark.time, href: absolute(mark.href) })),
       ...(this.view.from && { from: Date.parse(this.view.from) / 1000 }),
       ...(this.view.to && { to: Date.parse(this.view.to) / 1000 + 86_399 }),
@@ -215,7 +219,6 @@ class Trend {
       if (field instanceof HTMLInputElement || field instanceof HTMLSelectElement) this.#go({ [field.name]: field.value });
     });
     form.querySelector("[name=reset]")?.addEventListener("click", () => this.#go({ from: "", to: "" }));
-    form.hidden = false;
     this.#fill();
   }
 
@@ -276,6 +279,9 @@ async function start(figure) {
   table?.classList.add("ready");
 }
 
-for (const figure of document.querySelectorAll("figure[data-plot], figure[data-trend]")) {
-  if (figure instanceof HTMLElement) void start(figure);
+// One task for each chart, so that readers can scroll meanwhile; folded ones when they are opened.
+for (const figure of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("figure[data-plot], figure[data-trend]"))) {
+  const fold = figure.closest("details:not([open])");
+  if (fold) fold.addEventListener("toggle", () => start(figure), { once: true });
+  else setTimeout(start, 0, figure);
 }
