@@ -212,6 +212,16 @@ def test_what_a_library_tidies_now_and_then_is_no_leak_and_hides_none(
 
 
 @pytest.mark.real
+def test_what_is_kept_counts_wherever_its_memory_was_allocated_first(tmp_path: Path) -> None:
+    # A dict that is dropped leaves its table of keys to the next one, at whatever line.
+    work = "rows = [{'a': 1, 'b': 2} for n in range(50)]\ndel rows\nKEPT.append({'a': 1, 'b': 2})"
+    (leak,) = observe(tmp_path, "wsgi", "this", "KEPT = []", work, seconds=1)
+    assert leak.kept is not None
+    size = sys.getsizeof({"a": 1, "b": 2})
+    assert size <= leak.kept["bytes"] < 1.05 * size + 9  # and its place in the list
+
+
+@pytest.mark.real
 @pytest.mark.parametrize(("way", "python"), EACH)
 def test_a_statement_with_many_values_counts_once(way: str, python: str, tmp_path: Path) -> None:
     many = "executemany('update book set title = ? where id = ?', [('y', n) for n in {}])"

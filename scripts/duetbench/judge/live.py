@@ -5,6 +5,7 @@ records the functions that it enters.
 """
 
 import os
+import time
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from collections.abc import Set as AbstractSet
@@ -34,6 +35,7 @@ PATHS: Final = 5
 """Most paths that the record names."""
 
 _SERVERS: Final = 3  # more would take too long
+_STARTING: Final = 30.0  # s within which both servers have usually started and been loaded
 _REACHING: Final = 30.0  # s for the requests to all paths, mostly for imports
 _OLDER: Final = ("3.10.", "3.11.")  # versions whose processes record nothing
 
@@ -54,9 +56,15 @@ def entered(pairs: Sequence[Pair]) -> frozenset[Name] | str:
     names: frozenset[Name] = frozenset()
     with ThreadPoolExecutor(2) as pool:  # each thread waits for its own server
         for group in groups.values():
-            sides = zip(*(pair.sides for pair in group), strict=True)
+            sides = [*zip(*(pair.sides for pair in group), strict=True)]
+            began = time.monotonic()
             try:
-                names = names.union(*pool.map(_serve, sides))
+                try:
+                    names = names.union(*pool.map(_serve, sides))
+                except LaunchError:
+                    if time.monotonic() > began + counted.EARLY * _STARTING:
+                        raise
+                    names = names.union(*map(_serve, sides))
             except LaunchError as error:
                 return short(scrub(reason(error.detail)))
     return names

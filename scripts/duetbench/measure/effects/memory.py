@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import functools
 import gc
+import itertools
+import math
+import sys
 import time
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +24,9 @@ _TABLE = 2_048  # bytes by which a single table that grows is no accident
 _LONGER = 6.0  # times the planned seconds that the fewest requests may take
 _PATIENCE = 3.0  # times as long as expected it may take beside other work
 _LOOKS = 5  # requests of each path in the close look
-_LATER = 600  # objects kept in the time in which 400, tidied now and then, are tidied
+_WINDOW, _WINDOWS = 100, 6  # objects kept between two looks, and looks at what is tidied at times
+_OFF = 0.05  # by which the number of kept blocks of a size may be off
+_LATER = 300  # objects kept in the time in which 200, tidied now and then, are tidied
 _CONSTANT = 0.75  # share of the objects kept before that a constant amount keeps later
 _STRAYS, _SHARE = 1, 0.01  # objects by which their number for each request may be off
 _CACHE = type(functools.lru_cache(lambda: None))
@@ -41,13 +47,17 @@ def peaks(request: Callable[[], object], times: int) -> list[int]:
 
 
 def kept(
-    request: Callable[[], object], paths: int, seconds: float, line: Callable[..., str]
+    request: Callable[[], object],
+    paths: int,
+    seconds: float,
+    line: Callable[..., str],
+    is_own: Callable[[str], object],
 ) -> dict[str, Any] | None:
     """Measure what n, 2n and 4n requests keep; None if that takes far longer than `seconds`.
 
     Counts are multiples of `paths`. The course is "none", "constant" (each request keeps as much as
     before) or "fills". `line` finds the application's line in the frames of an allocation, the
-    innermost first.
+    innermost first; `is_own` tells its files.
     """
     tracemalloc.start()
     each = seconds_of(request, 2 * paths)
@@ -70,28 +80,34 @@ def kept(
         gc.collect()
         entries.append([cache.cache_info().currsize for cache in caches])
         snapshots.append(tracemalloc.take_snapshot())
+    tracemalloc.stop()
     early, late = (_changes(*snapshots[index : index + 2]) for index in (0, 1))
     lasting = {
         place: change
         for place, change in late.items()
         if _lasts(early.get(place), change, n, n // paths)
     }
-    made = 2 * n
-    if sum(change.size_diff for change in lasting.values()) >= _FLOOR / 2 * made:
-        times, lasting = _confirm(request, paths, seconds, lasting, snapshots[1:], made)
-        made += times
-    tracemalloc.stop()
-    rate = sum(change.size_diff for change in lasting.values()) / made
-    result: dict[str, Any] = {"requests": made, "bytes": rate, "course": "none", "place": ""}
-    if rate < _FLOOR / 2:
+    result: dict[str, Any] = {"requests": 2 * n, "bytes": 0.0, "course": "none", "place": ""}
+    if sum(change.size_diff for change in lasting.values()) < _FLOOR * n:
+        return result
+    largest = max(lasting, key=lambda place: lasting[place].size_diff)
+    tables = [place for place, change in lasting.items() if change.count_diff <= 1]
+    counts = {p: c.count_diff / (2 * n) for p, c in lasting.items() if p not in tables}
+    if largest in counts and not _stay(request, paths, seconds, counts[largest]):
+        return result
+    places, of_sizes = _weigh(request, paths, seconds, counts) if counts else ([], 0.0)
+    places += tables
+    result["bytes"] = max(sum(lasting[p].size_diff for p in places) / (2 * n), of_sizes)
+    if result["bytes"] < _FLOOR / 2:
         return {**result, "bytes": 0.0}
-    most = max(lasting, key=lambda place: lasting[place].size_diff)
+    most = max(places, key=lambda p: (bool(is_own(p[-1].filename)), lasting[p].size_diff))
     result["place"] = line(_look(request, _LOOKS * paths, most[-1]))
+    result["course"] = "constant"
     for cache, before, after in zip(caches, *entries[1:], strict=True):
         if after - before >= n:
             name, size = getattr(cache, "__qualname__", ""), cache.cache_info().maxsize
-            return {**result, "course": "fills", "place": f"cache of {name}, {size} at most"}
-    return {**result, "course": "constant"}
+            result |= {"course": "fills", "place": f"cache of {name}, {size} at most"}
+    return result
 
 
 def seconds_of(request: Callable[[], object], times: int) -> float:
@@ -103,38 +119,73 @@ def seconds_of(request: Callable[[], object], times: int) -> float:
     return max(*took, 1e-9) / times
 
 
-def _confirm(
+def _stay(request: Callable[[], object], paths: int, seconds: float, objects: float) -> bool:
+    """Whether many more requests keep at least half of as many objects each.
+
+    Some is given back now and then: sqlite3 forgets closed cursors, 200 at a time, and those of
+    earlier requests among them. So growth counts from the lowest point on, which may come later.
+    """
+    each = seconds_of(request, paths)
+    affordable = max(_LOOKS, int(_LONGER * seconds / each))
+    window = min(affordable, math.ceil(_WINDOW / objects))
+    window = -(-window // paths) * paths
+    gc.collect()
+    blocks = [sys.getallocatedblocks()]
+    for _ in range(max(1, affordable // window)):
+        for _ in range(window):
+            request()
+        gc.collect()
+        blocks.append(sys.getallocatedblocks())
+        rises = [after - before for before, after in itertools.pairwise(blocks)]
+        if len(rises) > 1 and max(rises[-2:]) < objects * window / 4:
+            return False
+        low = max(index for index, number in enumerate(blocks) if number == min(blocks))
+        windows = len(blocks) - 1 - low
+        if windows == _WINDOWS:
+            break
+    return windows > 0 and blocks[-1] - blocks[low] >= objects * window * windows / 2
+
+
+def _weigh(
     request: Callable[[], object],
     paths: int,
     seconds: float,
-    lasting: dict[tracemalloc.Traceback, tracemalloc.StatisticDiff],
-    snapshots: list[tracemalloc.Snapshot],
-    made: int,
-) -> tuple[int, dict[tracemalloc.Traceback, tracemalloc.StatisticDiff]]:
-    """Make more requests, and find the places that go on to keep as many objects for each.
+    counts: dict[tracemalloc.Traceback, float],
+) -> tuple[list[tracemalloc.Traceback], float]:
+    """Find the places of what requests keep, and the bytes per request of the blocks alone.
 
-    Some is given back now and then: sqlite3 forgets closed cursors, 200 at a time. `made` requests
-    lie between the two snapshots. Returns how many were made here, and what all of them kept.
+    `counts` are the objects of each place per request; what is tidied now and then is left out.
+    CPython keeps freed blocks: what is kept at one place may lie where others allocated it. So
+    all blocks of a size count, if requests keep equally many of them, and if that is more.
     """
-    affordable = int(2 * _LONGER * seconds / seconds_of(request, paths))
-    least = min((c.count_diff / made for c in lasting.values() if c.count_diff > 1), default=1.0)
-    times = max(_LOOKS, min(affordable, int(_LATER / least)))
-    times = -(-times // paths) * paths
-    for _ in range(times):
-        request()
+    affordable = int(_LONGER * seconds / seconds_of(request, paths))
+    half = max(_LOOKS, min(affordable, int(_LATER / min(counts.values()))) // 2)
+    rounds = -(-half // paths)
+    snapshots, blocks = [], []
     gc.collect()
-    changes = _changes(snapshots[0], tracemalloc.take_snapshot())
-    times += paths  # of the timing
-    return times, {
-        place: changes[place]
-        for place, change in lasting.items()
-        if place in changes
-        and (
-            change.count_diff <= 1
-            or changes[place].count_diff
-            >= change.count_diff + _CONSTANT * times * change.count_diff / made
-        )
-    }
+    tracemalloc.start()
+    for _ in range(2):
+        for _ in range(rounds * paths):
+            request()
+        gc.collect()
+        snapshots.append(tracemalloc.take_snapshot())
+        blocks.append(Counter(trace.size for trace in snapshots[-1].traces))
+    tracemalloc.stop()
+    made = 2 * rounds * paths
+    kept = {stat.traceback: stat for stat in snapshots[1].statistics("traceback")}
+    places = [
+        place
+        for place, count in counts.items()
+        if place in kept and kept[place].count >= _CONSTANT * count * made
+    ]
+    sizes = {size: round(number / (2 * rounds)) for size, number in blocks[1].items()}
+    of_sizes = sum(
+        size * number / paths
+        for size, number in sizes.items()
+        if abs(blocks[1][size] - 2 * number * rounds) <= _OFF * 2 * number * rounds
+        and min(blocks[0][size], blocks[1][size] - blocks[0][size]) >= number * rounds / 2
+    )
+    return places, of_sizes
 
 
 def _look(

@@ -91,7 +91,8 @@ class _Requests:
         if each * len(self._paths) <= budget / _COLLECTED:
             report["young"] = self._collections()
             report["peaks"] = memory.peaks(self._every, _PEAKS)
-            report["kept"] = memory.kept(self._request, len(self._paths), budget, self._line)
+            paths, own = len(self._paths), self._recorder.file
+            report["kept"] = memory.kept(self._request, paths, budget, self._line, own)
         return report
 
     def _report(

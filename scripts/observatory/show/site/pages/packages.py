@@ -243,6 +243,7 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
     name, address = package.name, addresses.release(package.name, version)
     root = addresses.root(addresses.file(address))
     quote = site.quotes[name, version]
+    starts = quote.metric == "start_cpu"
     sections = [
         (axis, release, result, _forest(site, root, number, result) if result else None)
         for number, axis in enumerate(package.axes)
@@ -267,7 +268,10 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
         sure=measurements(site, quote, root),
         sections=sections,
         changes=_changes(package, version),
-        why=explanations(site, name, version),
+        why=sorted(
+            explanations(site, name, version),
+            key=lambda text: (text.record.unit == "seconds") is not starts,
+        ),
         differences=_differences,
         command=partial(_command, name),
     )
