@@ -62,7 +62,7 @@ def test_a_comment_grows_from_placeholder_to_report(step: Step) -> None:
     assert done.out.startswith("updated https://")
     (body,) = step.ours()
     lines = body.splitlines()
-    assert lines[1] == "### ▼ slower: x/a/py3.14 needs 2.00 % more CPU per request"
+    assert lines[1] == "### ▼ slower: x/a/py3.14 needs 2.0 % more CPU per request"
     assert lines[-1].startswith(
         f"<sub>`{HEAD[:12]}` · [the run, with all figures]({RUN}) · {WORDS}."
     )

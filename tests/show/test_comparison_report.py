@@ -148,7 +148,7 @@ def whole_case(ratio: float, least: float, *judgements: Judgement) -> CaseCompar
 CONTRARY = OPEN.model_copy(update={"ratio": 1.01, "low": 0.99, "high": 1.03})
 TIMES = "executes 2.40 times the instructions per request (exact to ±0.1 %)"
 MORE_CPU = f"{A} {TIMES}, at least 15.3 % more CPU for the whole request"
-NO_TIME = "? not judged: no time for a duet"
+NO_TIME = "? not judged: CPU per request"
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_counts_decide_by_the_whole_request(
     ("found", "headline", "dispute", "is_news"),
     [
         # The count answers where the time does not.
-        (counted_case(0.669, LATE), f"▲ fewer: {A} {FEWER}; ? not judged: no time for a duet", "",
+        (counted_case(0.669, LATE), f"▲ fewer: {A} {FEWER}; {NO_TIME}", "",
          False),
         (counted_case(1.0, OPEN), f"= no change: {A} {EQUAL}; ? not decided: CPU per request", "",
          False),

@@ -190,7 +190,7 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
     parts = [*first, *_together(comparison, measured, exact[len(first) :])]
     if not measured:
         parts += [*_slight(comparison, rows)] or [*_same(comparison, rows)]
-    parts += _open(comparison, rows)
+    parts += _open(comparison, rows, brief=bool(measured))
     if not parts and comparison.cases and all(map(_only_observed, comparison.cases)):
         parts = [(formats.SAME, "one request does the same on both sides")]
     (mark, sentence), *others = parts or [("?", "not judged")]
@@ -379,8 +379,8 @@ def would_have_been_seen(rows: Sequence[ViewRow]) -> str:
     return f"{formats.size(max(sizes))} of {leading[0].noun} would have been seen"
 
 
-def _open(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[_Part]:
-    """Say what stayed open, and how much time would decide it."""
+def _open(comparison: Comparison, rows: Sequence[ViewRow], *, brief: bool) -> Iterator[_Part]:
+    """Say what stayed open, and how much time would decide it; without reasons if `brief`."""
     undecided, unjudged = of_groups(rows, "undecided"), of_groups(rows, "unjudged")
     cases = {row.case for row in (*undecided, *unjudged) if row.metric}
     # Cases that should have been judged and have no row at all.
@@ -394,12 +394,13 @@ def _open(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[_Part]:
     if not number:
         where = _where([*undecided, *unjudged], comparison)
     after = _decided_after(comparison, rows)
+    labels = some(tuple(dict.fromkeys(row.noun for row in undecided or unjudged)), _LABELS)
     if undecided:
-        labels = some(tuple(dict.fromkeys(row.noun for row in undecided)), _LABELS)
         yield f"? not decided{where}", f"{labels}{after}"
     else:
         reasons = tuple(dict.fromkeys(row.why for row in unjudged))
-        yield f"? not judged{where}", f"{short(some(reasons, 1), _REASON)}{after}".lstrip("; ")
+        why = labels if brief and labels else short(some(reasons, 1), _REASON)
+        yield f"? not judged{where}", f"{why}{after}".lstrip("; ")
 
 
 def _decided_after(comparison: Comparison, rows: Sequence[ViewRow]) -> str:

@@ -29,7 +29,13 @@ from observatory.show import addresses, quoting
 from observatory.show.quoting import finding_of as finding
 from observatory.show.site.flame import flame
 from observatory.show.site.pages.site import PageFile, Site, guard, render
-from observatory.show.site.pages.story import before_after, measurements, request_table, rows
+from observatory.show.site.pages.story import (
+    before_after,
+    function,
+    measurements,
+    request_table,
+    rows,
+)
 from observatory.show.site.pages.trends import change_card, trend_around
 from observatory.show.site.words import fill
 from observatory.trend.quotes import Key, Quote
@@ -94,6 +100,7 @@ def _change_page(site: Site, record: Change) -> Iterator[PageFile]:
         f"{finding(record, site.quotes)}.",
         quote=quote,
         figures=before_after(site, quote) if quote else None,
+        code=function(site, quote) if quote else None,
         seen=request_table(site, quote, record.evidence),
         sure=sure or (_change_forest(text), "1 measurement"),
         links=package.labelled_links(quote.version, quote.previous) if package and quote else [],

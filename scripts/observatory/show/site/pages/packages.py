@@ -27,6 +27,7 @@ from observatory.show.site.pages.site import Card, PageFile, ReleasedPackage, Si
 from observatory.show.site.pages.story import (
     before_after,
     explanations,
+    function,
     measurements,
     request_table,
     rows,
@@ -263,6 +264,7 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
         quote=quote,
         version=version,
         figures=before_after(site, quote),
+        code=function(site, quote),
         links=package.labelled_links(version, quote.previous),
         seen=request_table(site, quote),
         sure=measurements(site, quote, root),
