@@ -10,6 +10,7 @@ from typer import Argument
 from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.metrics import METRICS
 from duetbench.host.console import Console
+from duetbench.show import formats
 
 _PACKAGE: Final = Path(__file__).parents[1]
 _PLACES: Final = (
@@ -34,6 +35,10 @@ def explain_command(
         return
     name = " ".join(word).lower()
     if name not in known:
+        # A label of a report has more words than what it names: `noise on both sides of 3`.
+        named = (other for other in known if re.search(rf"\b{re.escape(other)}\b", name))
+        name = max(named, key=len, default=name)
+    if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         near = near or [other for other in known if name in other][:3]
         hint = f"did you mean {' or '.join(near)}?" if near else "without a word, all are listed"
@@ -51,7 +56,9 @@ def meanings() -> dict[str, str]:
             words.setdefault(part, words[name])
     flags = {flag.value: f"{flag.meaning}." for flag in FlagName}
     metrics = {
-        key.lower(): row.meaning for row in METRICS.values() for key in (row.name, row.title)
+        key.lower(): row.meaning
+        for row in METRICS.values()
+        for key in (row.name, row.title, formats.noun(row.name))
     }
     return {**metrics, **flags, **words}
 
