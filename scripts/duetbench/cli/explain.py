@@ -35,7 +35,7 @@ def explain_command(
         return
     name = " ".join(word).lower()
     if name not in known:
-        # A label of a report has more words than what it names: `noise on both sides of 3`.
+        # A label of a report has more words than what it names: `p99 response time of 3 cases`.
         named = (other for other in known if re.search(rf"\b{re.escape(other)}\b", name))
         name = max(named, key=len, default=name)
     if name not in known:

@@ -60,7 +60,7 @@ PATIENCE: Final = 3.0
 EARLY: Final = 0.25
 """Share of a time limit within which a failure may be due to the other side at the same time.
 
-Such sides share a file or a port, which each makes anew when it starts."""
+Such sides share a file or a port, which each creates when it starts."""
 
 RESOLUTION: Final = 0.001
 """Least relative half width of an interval: twice the difference of two counts of one program."""

@@ -57,16 +57,14 @@ def entered(pairs: Sequence[Pair]) -> frozenset[Name] | str:
     with ThreadPoolExecutor(2) as pool:  # each thread waits for its own server
         for group in groups.values():
             sides = [*zip(*(pair.sides for pair in group), strict=True)]
-            began = time.monotonic()
-            try:
+            late = time.monotonic() + counted.EARLY * _STARTING
+            for each in (pool.map, map):  # at the same time, or one after the other
                 try:
-                    names = names.union(*pool.map(_serve, sides))
-                except LaunchError:
-                    if time.monotonic() > began + counted.EARLY * _STARTING:
-                        raise
-                    names = names.union(*map(_serve, sides))
-            except LaunchError as error:
-                return short(scrub(reason(error.detail)))
+                    names = names.union(*each(_serve, sides))
+                    break
+                except LaunchError as error:
+                    if each is map or time.monotonic() > late:
+                        return short(scrub(reason(error.detail)))
     return names
 
 

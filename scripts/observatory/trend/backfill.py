@@ -212,7 +212,6 @@ def to_observe(
     for quote in quotes:
         if not quote.material or quote.metric == MEMORY or quote.previous is None:
             continue
-
         alike = (case for case in cases if _served(case, quote.case))
         case = min(alike, key=functools.partial(_distance, quote.case), default=None)
         if case and (*sides(quote), case.id) not in seen:
