@@ -12,6 +12,7 @@ from duetbench.core.errors import SetupError
 from duetbench.host.proc import make_scratch
 from duetbench.judge.effects import compare, describe
 from duetbench.measure import testbed
+from duetbench.measure.effects import memory
 from duetbench.measure.effects.libraries import plain
 from duetbench.measure.effects.observation import Activity
 from duetbench.project import interpreters, target_python
@@ -219,6 +220,14 @@ def test_what_is_kept_counts_wherever_its_memory_was_allocated_first(tmp_path: P
     assert leak.kept is not None
     size = sys.getsizeof({"a": 1, "b": 2})
     assert size <= leak.kept["bytes"] < 1.05 * size + 9  # and its place in the list
+
+
+def test_blocks_of_a_size_without_a_place_are_no_leak(monkeypatch: pytest.MonkeyPatch) -> None:
+    rest: list[bytes] = []
+    monkeypatch.setattr(memory, "_weigh", lambda *_: ([], 100.0))
+    found = memory.kept(lambda: rest.append(bytes(100)), 1, 1.0, str, str)
+    assert found is not None
+    assert (found["course"], found["bytes"], found["place"]) == ("none", 0.0, "")
 
 
 @pytest.mark.real

@@ -98,7 +98,7 @@ def kept(
     places, of_sizes = _weigh(request, paths, seconds, counts) if counts else ([], 0.0)
     places += tables
     result["bytes"] = max(sum(lasting[p].size_diff for p in places) / (2 * n), of_sizes)
-    if result["bytes"] < _FLOOR / 2:
+    if not places or result["bytes"] < _FLOOR / 2:
         return {**result, "bytes": 0.0}
     most = max(places, key=lambda p: (bool(is_own(p[-1].filename)), lasting[p].size_diff))
     result["place"] = line(_look(request, _LOOKS * paths, most[-1]))
