@@ -5,7 +5,6 @@ from collections import Counter
 import pytest
 
 import comparing
-import observatory.project.published  # noqa: F401 - titles of benchmarks
 import synthetic
 from bench import all_cases
 from duetbench.core.units import Interval
@@ -102,7 +101,7 @@ def test_a_change_is_a_sentence_and_names_its_releases() -> None:
     assert path == "b 0.8 → 0.9 → 0.10, b 1 → 3, a 1 → 2"
 
 
-def test_a_benchmark_in_process_is_named_by_what_it_does() -> None:
+def test_a_benchmark_in_process_is_named_by_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     micro = MicroComparison(
         benchmark="instructions.Pydantic.track_validation('valid', 20, 'json')",
         python="3.14 → 3.15",
@@ -118,3 +117,9 @@ def test_a_benchmark_in_process_is_named_by_what_it_does() -> None:
     assert benchmark_name(micro) == words
     other = micro.model_copy(update={"series": "inprocess/b.One/py3.14/pydantic-v2"})
     assert benchmark_name(other) == f"{micro.benchmark} [pydantic-v2, 3.14 → 3.15]"
+    monkeypatch.setattr(case_names, "read_titles", [])  # as the tool alone
+    case_names._read_once.cache_clear()
+    try:
+        assert benchmark_name(micro) == f"{micro.benchmark} [pydantic-v2, 3.14 → 3.15]"
+    finally:
+        case_names._read_once.cache_clear()
