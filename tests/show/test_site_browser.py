@@ -81,23 +81,32 @@ MOST: Final = {"front": 250_000, "case": 300_000, "experiment": 250_000}
 """Bytes of a page, compressed; scripts are 14 kB of them. A case has five years of data."""
 
 
-def test_every_kind_of_page_can_be_read_by_everybody(new_page: NewPage, past: Seen) -> None:
+REST: Final = (
+    "cases", "changes", "change", "package", "release", "comparison", "why", "data", "method",
+    "missing",
+)  # fmt: skip
+"""The kinds of which only a thorough look asks axe, for seconds each."""
+
+
+@pytest.mark.parametrize(
+    "kind", [*MOST, *(pytest.param(kind, marks=pytest.mark.thorough) for kind in REST)]
+)
+def test_every_kind_of_page_can_be_read_by_everybody(
+    new_page: NewPage, past: Seen, kind: str
+) -> None:
     """No request leaves the host, nothing fails, axe finds nothing in light and in dark.
 
     Each is the first that somebody opens, and weighs little.
     """
-    found = {}
-    for kind, address in kinds(past).items():
-        watched = WatchedPage(new_page(reduced_motion="reduce", color_scheme="light"), past.base)
-        if problems := [*browsing.unreadable(watched.open(address)), *watched.troubles]:
-            found[kind] = problems
-        if kind in MOST:
-            sizes = browsing.compressed(past.folder, past.base, watched.fetched)
-            assert sum(sizes.values()) <= MOST[kind], sizes
-            scripts = [size for name, size in sizes.items() if name.endswith(".js")]
-            assert 0 < sum(scripts) <= 18_500, sizes
-        watched.page.close()
-    assert found == {}
+    watched = WatchedPage(new_page(reduced_motion="reduce", color_scheme="light"), past.base)
+    page = watched.open(kinds(past)[kind])
+    assert [*browsing.unreadable(page), *watched.troubles] == []
+    assert kinds(past).keys() == {*MOST, *REST}
+    if kind in MOST:
+        sizes = browsing.compressed(past.folder, past.base, watched.fetched)
+        assert sum(sizes.values()) <= MOST[kind], sizes
+        scripts = [size for name, size in sizes.items() if name.endswith(".js")]
+        assert 0 < sum(scripts) <= 18_500, sizes
 
 
 def test_a_trend_s_view_is_in_its_address(watched: WatchedPage, past: Seen) -> None:
@@ -251,16 +260,19 @@ def test_a_chart_can_be_taken_along(
     assert watched.troubles == []
 
 
-def test_everything_can_be_read_without_javascript(new_page: NewPage, past: Seen) -> None:
-    page = new_page(java_script_enabled=False)
-    watched = WatchedPage(page, past.base)
+@pytest.mark.parametrize("scripts", [True, False])
+def test_everything_can_be_read_without_javascript(
+    scripts: bool, new_page: NewPage, past: Seen
+) -> None:
+    """With it, no page asks another host or raises an error."""
+    watched = WatchedPage(new_page(java_script_enabled=scripts), past.base)
     for kind, address in kinds(past).items():
-        page.goto(watched.base + address)
+        page = watched.open(address)
         assert page.locator("h1").inner_text(), kind
         assert len(page.locator("main").inner_text()) > 120, kind
         for chart in page.locator("main figure[data-trend], main figure[data-plot]").all():
-            assert chart.locator("tbody tr").first.is_visible(), kind
-            assert not chart.locator(".chart-plot").is_visible(), kind
+            assert chart.locator("tbody tr").first.is_visible() is not scripts, kind
+            assert chart.locator(".chart-plot").is_visible() is scripts, kind
     assert watched.troubles == []
 
 
