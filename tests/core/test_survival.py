@@ -74,7 +74,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     return scene
 
 
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.thorough)])
 def test_no_file_of_any_kind_stops_what_comes_after_it(part: int, scene: Scene) -> None:
     """Eighty mutated files, and a table; with DUETBENCH_MUTATIONS as many as you like."""
     assert {kinds.kind_of(path) for path in scene.whole} == {*kinds.KINDS}
