@@ -1,6 +1,7 @@
 """Does what differs run at all? If not in requests, perhaps in their servers, or by other paths."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from duetbench.judge import coverage, session
 from duetbench.judge.session import Question, empty_comparison
 from duetbench.show.conclusion import covers
 from duetbench.store.comparison import Comparison, Coverage
-from repos import commit, git, work_in
+from repos import commit, work_in
 
 MAIN: Final = """
 from shop import work
@@ -94,63 +95,96 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     return work_in(tmp_path / "shop", files, monkeypatch)
 
 
-@pytest.mark.real
-@pytest.mark.parametrize(("server", "workers"), [("uvicorn", ()), ("granian", ("--workers", "2"))])
-def test_what_runs_nowhere_is_not_measured(
-    server: str, workers: tuple[str, ...], shop: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not even once, unless it is asked for; on either side, what a server runs is measured."""
-    out, main = bench.folder / "found.json", git(shop, "rev-parse", "HEAD")
+Compare = Callable[..., tuple[Question | None, Coverage, str]]
+SYNC: Final = "* 2", "* 3"
+STARTED: Final = "ready.set()\n", "ready.set()\n    sum(range(9))\n"
+SERVED: Final = pytest.mark.parametrize(
+    ("back", "more"),
+    [
+        (False, ()),
+        pytest.param(True, (), marks=pytest.mark.thorough),
+        pytest.param(False, ("--server", "granian", "--workers", "2"), marks=pytest.mark.thorough),
+        pytest.param(True, ("--server", "granian", "--workers", "2"), marks=pytest.mark.thorough),
+    ],
+)
+"""Which side has a change, and what serves it."""
 
-    def compare(old: str, new: str, *more: str) -> tuple[Question | None, Coverage, str]:
+
+@pytest.fixture
+def compare(shop: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Compare:
+    """Compare a commit, in which something old is new, with the one before it."""
+    out, measured = bench.folder / "found.json", _Measured()
+    monkeypatch.setattr(session, "compare", measured)
+
+    def compare(
+        old: str, new: str, *more: str, back: bool = False
+    ) -> tuple[Question | None, Coverage, str]:
         text = WORK.replace(old, new)
         assert text != WORK
-        git(shop, "reset", "--quiet", "--hard", main)
-        if "--back" in more:  # base has the change, head does not
-            commit(shop, "A change", **{"shop/work.py": text})
-            text = WORK
-        commit(shop, "A change", **{"shop/work.py": text})
-        measured = _Measured()
-        monkeypatch.setattr(session, "compare", measured)
+        for content in (text, WORK) if back else (text,):
+            commit(shop, "A change", **{"shop/work.py": content})
         done = bench(
-            "compare", "HEAD~1", "--app", "shop.main:app", "--path", "/", "--server", server,
-            *workers, "--budget", "9s", "--output", out,
-            *(word for word in more if word != "--back"),
+            "compare", "HEAD~1", "--app", "shop.main:app", "--path", "/", "--budget", "9s",
+            "--output", out, *more,
         )  # fmt: skip
         if measured.question is None:
             assert (done.code, done.err) == (0, ""), done
         covered = json.loads(out.read_text())["coverage"]
         return measured.question, Coverage.model_validate(covered), done.out
 
-    sync = "* 2", "* 3"
-    for more in ((), ("--back",)):
-        question, found, said = compare(*sync, *more)
-        assert question is None, found
-        assert (found.idle, found.paths, found.missed) == (
-            True, ("GET /sync",), ("sync in shop/work.py",),
-        )  # fmt: skip
-        assert "Nothing to judge: nothing that changed runs" in said
-        assert f"{covers(found)}" in said
-    started = "ready.set()\n", "ready.set()\n    sum(range(9))\n"
-    for more in ((), ("--back",)):
-        question, found, said = compare(*started, *more)
-        assert question is not None
-        assert len(question.sides.pairs) == 1
-        assert (found.entered, found.server) == (0, ("refresh, shop/work.py:12",))
-        assert "run by the server, not in a request: refresh, shop/work.py:12" in said
+    return compare
 
-    if workers:  # the rest has nothing to do with the server
-        return
-    question, found, _ = compare('b"one"', 'b"two"')
-    assert (question, found.paths) == (None, ("GET /items/1",))
 
-    question, found, _ = compare(*sync, "--all")
+@pytest.mark.real
+@SERVED
+def test_what_runs_nowhere_is_not_measured(
+    back: bool, more: tuple[str, ...], compare: Compare
+) -> None:
+    question, found, said = compare(*SYNC, *more, back=back)
+    assert question is None, found
+    assert (found.idle, found.paths, found.missed) == (
+        True, ("GET /sync",), ("sync in shop/work.py",),
+    )  # fmt: skip
+    assert "Nothing to judge: nothing that changed runs" in said
+    assert f"{covers(found)}" in said
+
+
+@pytest.mark.real
+@SERVED
+def test_what_a_server_runs_is_measured(
+    back: bool, more: tuple[str, ...], compare: Compare
+) -> None:
+    question, found, said = compare(*STARTED, *more, back=back)
+    assert question is not None
+    assert len(question.sides.pairs) == 1
+    assert (found.entered, found.server) == (0, ("refresh, shop/work.py:12",))
+    assert "run by the server, not in a request: refresh, shop/work.py:12" in said
+
+
+@pytest.mark.real
+def test_what_runs_nowhere_is_measured_if_that_is_asked_for(compare: Compare) -> None:
+    question, found, _ = compare(*SYNC, "--all")
     assert question is not None
     assert (found.idle, found.paths) == (False, ("GET /sync",))
 
+
+@pytest.mark.thorough
+@pytest.mark.real
+def test_a_path_is_named_with_a_value(compare: Compare) -> None:
+    question, found, _ = compare('b"one"', 'b"two"')
+    assert (question, found.paths) == (None, ("GET /items/1",))
+
+
+@pytest.mark.real
+def test_what_may_run_later_is_measured(compare: Compare) -> None:
     question, found, _ = compare("return 1", "return 2")  # it runs after half a minute
     assert question is not None
     assert (found.idle, found.doubt) == (False, "refresh, shop/work.py:12 uses what differs")
+
+
+@pytest.mark.thorough
+@pytest.mark.real
+def test_code_outside_functions_is_measured(compare: Compare) -> None:
     question, found, _ = compare("SIZE = 1", "SIZE = 2")
     assert question is not None
     assert not found.idle
