@@ -23,7 +23,7 @@ from bench import Bench, Once, make_checkout
 from duetbench.core import protocol
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
-from duetbench.judge import dependencies
+from duetbench.judge import dependencies, effects
 from duetbench.measure import verify
 from duetbench.project import source_builds
 from fake_github import FakeGitHub
@@ -80,6 +80,12 @@ def unserved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         dependencies, "used_files", lambda _, testbed, __: (frozenset(), testbed.apps)
     )
+
+
+@pytest.fixture
+def unobserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Load requests at once: to observe what they do takes seconds, and is shown elsewhere."""
+    monkeypatch.setattr(effects, "observe", lambda *_, **__: effects.Seen())
 
 
 @pytest.fixture

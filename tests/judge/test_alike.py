@@ -22,7 +22,7 @@ from duetbench.project.project import Project
 from duetbench.project.target import Target
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
-from repos import commit, git, work_in
+from repos import asgi, commit, git, work_in
 
 
 def functions(number: int) -> str:
@@ -34,26 +34,18 @@ def functions(number: int) -> str:
 
 
 FEW = functions(40)
-WEB = """\
+WEB = asgi(
+    """\
 import json
 from pathlib import Path
 
 from much import functions, version
 
 Path(__file__).with_name("state.db").write_text(version.VERSION)
-
-
-async def app(scope, receive, send):
-    if scope["type"] == "lifespan":
-        while (await receive())["type"] != "lifespan.shutdown":
-            await send({"type": "lifespan.startup.complete"})
-        await send({"type": "lifespan.shutdown.complete"})
-        return
-    body = json.dumps(functions.f7(1)).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-"""
+""",
+    "body = json.dumps(functions.f7(1)).encode()",
+    "application/json",
+)
 BACKEND = """\
 import pathlib, zipfile
 
@@ -143,7 +135,10 @@ def test_both_sides_are_prepared_alike(kind: str, much: Path) -> None:
         assert variables[0] == variables[1]
         assert pair.base.testbed.pythons == pair.head.testbed.pythons
         if kind == "revision":
-            (counts,) = counted.instructions([pair.sides], 180)
+            for _ in range(3):  # a machine that does other things interrupts some rounds
+                (counts,) = counted.instructions([pair.sides], 180)
+                if not isinstance(counts, str) and not counts.scatter:
+                    break
             assert not isinstance(counts, str), counts
             assert counts.head / counts.base == pytest.approx(1, abs=0.0005)
             assert counted.judge(counts).verdict is Verdict.NO_CHANGE
@@ -209,7 +204,7 @@ def test_the_python_api_returns_the_answer_and_prints_nothing(
 
 
 @pytest.mark.real
-@pytest.mark.usefixtures("much")
+@pytest.mark.usefixtures("much", "unobserved")
 def test_the_python_api_runs_and_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     target = Target(app="much.web:app", requests=("GET /one",))
     run = duetbench.run(target, launches=1, seconds=0.6)

@@ -21,24 +21,10 @@ from duetbench.project.setting import Setting
 from duetbench.project.target import Target
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
-from repos import commit, git, work_in, write
+from repos import asgi, commit, git, work_in, write
 from tiny_index import serving
 
-APP = """\
-from shop import items
-
-
-async def app(scope, receive, send):
-    if scope["type"] == "lifespan":
-        while (await receive())["type"] != "lifespan.shutdown":
-            await send({"type": "lifespan.startup.complete"})
-        await send({"type": "lifespan.shutdown.complete"})
-        return
-    body = items.find(scope["path"])
-    headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-"""
+APP = asgi("from shop import items\n", 'body = items.find(scope["path"])')
 ITEMS = "def find(path):\n    return path.encode()\n"
 SLOWER = "def find(path):\n    sum(range(20_000))\n    return path.encode()\n"
 PYPROJECT = '[project]\nname = "shop"\nversion = "0.1"\nrequires-python = ">=3.11"\n'
@@ -276,6 +262,7 @@ def test_two_servers_are_in_one_environment(project: Project, scope: Scope) -> N
 
 
 @pytest.mark.real
+@pytest.mark.usefixtures("unobserved")
 def test_a_variable_of_one_side_is_seen_by_its_servers_alone(shop: Path, bench: Bench) -> None:
     """More work by a variable is more core time; and it is no loss."""
     commit(shop, "By a variable", **{"src/shop/items.py": TURNS})

@@ -10,9 +10,10 @@ from duetbench.core.metrics import CPU, CPU_IDLE
 from duetbench.core.model import Run
 from duetbench.store import files
 from duetbench.store.comparison import Comparison, SideName
-from repos import work_in
+from repos import asgi, work_in
 
-APP: Final = """\
+APP: Final = asgi(
+    """\
 import asyncio, itertools, os, threading, time
 
 NUMBERS = itertools.count()
@@ -38,20 +39,15 @@ if "SPIN" in os.environ:
     threading.Thread(target=spin, daemon=True).start()
 
 
-async def app(scope, receive, send):
-    if scope["type"] == "lifespan":
-        while (await receive())["type"] != "lifespan.shutdown":
-            await send({"type": "lifespan.startup.complete"})
-        await send({"type": "lifespan.shutdown.complete"})
-        return
+""",
+    """
     sockets = sum(1 for fd in os.listdir("/proc/self/fd") if is_socket(fd)) if NEED else 0
     status = 200 if sockets >= NEED else 500
     if "SLEEP" in os.environ and next(NUMBERS) % 5 == 0:
         await asyncio.sleep(float(os.environ["SLEEP"]))
-    headers = [(b"content-type", b"text/plain"), (b"content-length", b"5")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"right"})
-"""
+    body = b"right"
+""",
+)
 """By its variables a thread computes while no request comes, one of five requests takes longer, and
 an answer is right only while so many sockets are open."""
 
@@ -64,6 +60,9 @@ dependencies = ["granian", "uvicorn", "httptools"]
 [tool.duetbench]
 app = "bare:app"
 """
+
+
+pytestmark = pytest.mark.usefixtures("unobserved")
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +82,7 @@ def compared(bench: Bench, *words: str) -> Comparison:
 def measured(bench: Bench, *words: str) -> dict[str, float]:
     """The figures of one launch."""
     out = bench.folder / "run.json"
-    done = bench("run", *words, "--output", out)
+    done = bench("run", *words, "--seconds", "1", "--output", out)
     assert done.code == 0, done
     (result,) = files.read(Run, out).results
     return result.launches[0].metrics
@@ -98,12 +97,16 @@ def ratios(found: Comparison, metric: str, side: SideName) -> list[float]:
     ]
 
 
-EITHER = pytest.mark.parametrize(("server", "side"), [("uvicorn", "base"), ("granian", "head")])
-EACH = pytest.mark.parametrize("server", ["uvicorn", "granian"])
+EACH = pytest.mark.parametrize(
+    "server", ["uvicorn", pytest.param("granian", marks=pytest.mark.thorough)]
+)
 
 
 @pytest.mark.real
-@EITHER
+@pytest.mark.parametrize(
+    ("server", "side"),
+    [("uvicorn", "base"), pytest.param("granian", "head", marks=pytest.mark.thorough)],
+)
 def test_a_thread_that_computes_while_idle_is_cpu_without_requests(
     bench: Bench, server: str, side: SideName
 ) -> None:
@@ -125,7 +128,7 @@ def test_a_request_that_is_slow_once_in_five_moves_the_slower_half(
 
 
 @pytest.mark.real
-@EITHER
+@pytest.mark.parametrize(("server", "side"), [("uvicorn", "base"), ("granian", "head")])
 def test_an_argument_of_one_side_reaches_its_server_alone(
     bench: Bench, server: str, side: SideName
 ) -> None:
@@ -155,15 +158,15 @@ def test_an_argument_that_the_server_refuses_is_told_in_its_words(
 @EACH
 def test_idle_connections_stay_open_beside_the_load(bench: Bench, server: str) -> None:
     """Forty are more than eight of the load and what a server opens itself."""
-    words = ("run", "--server", server, "--connections", "8", "--launches", "1", "--env", "NEED=40")
+    words = ("run", "--server", server, "--connections", "8", "--launches", "1", "--seconds", "1")
     out = bench.folder / "run.json"
-    done = bench(*words, "--idle", "40", "--output", out)
+    done = bench(*words, "--env", "NEED=40", "--idle", "40", "--output", out)
     assert done.code == 0, done
     (result,) = files.read(Run, out).results
     (launch,) = result.launches
     assert not {"idle_closed", "connections_reopened"} & {flag.name for flag in launch.flags}
     assert (result.case.load.idle, result.case.id) == (40, "bare/get/py3.14/c8-i40")
-    assert bench(*words).code == 3
+    assert bench(*words, "--env", "NEED=40").code == 3
 
 
 @pytest.mark.real

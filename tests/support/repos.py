@@ -4,6 +4,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -50,6 +51,26 @@ server = "granian"
 loop = "asyncio"
 load = "closed"
 """
+
+ASGI: Final = """
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        while (await receive())["type"] != "lifespan.shutdown":
+            await send({"type": "lifespan.startup.complete"})
+        await send({"type": "lifespan.shutdown.complete"})
+        return
+    status = 200
+    BODY
+    headers = [(b"content-type", b"KIND"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+"""
+
+
+def asgi(top: str, body: str, kind: str = "text/plain") -> str:
+    """Return a module with an application: what is at its top, and how it finds its body."""
+    return top + ASGI.replace("BODY", body.strip()).replace("KIND", kind)
 
 
 def git(root: Path, *arguments: str) -> str:
