@@ -1,17 +1,15 @@
 """The server registry: a contract over every entry, and the two command lines in full."""
 
-import io
 import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from bench import PROJECT, failures
+from bare import QUIET
+from bench import PROJECT, Once, failures
 from duetbench.core.model import Case, Interface
-from duetbench.host.console import Narrator
 from duetbench.measure import launch
 from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import Testbed
@@ -135,16 +133,21 @@ def test_an_entry_is_complete(server: Server) -> None:
 
 
 @pytest.fixture(scope="module")
-def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
+def others(once: Once) -> Iterator[Testbed]:
     """What starts the servers that are in none of our stacks, and applications for them."""
-    root = tmp_path_factory.mktemp("others")
-    for name, text in OTHERS.items():
-        write(root, name, text)
+    python = Project.here().interpreter("3.14")
+
+    def make(root: Path) -> None:
+        for name, text in OTHERS.items():
+            write(root, name, text)
+        with pytest.MonkeyPatch.context() as patch:
+            borrow_cache(root / "cache", patch)
+            write(root, "apps/stacks/others.txt", locks.resolve(Project(root), "others", None))
+            stacks.make_environment(Project(root).lock("others"), python, QUIET)
+
+    root = once("others", make)
     with pytest.MonkeyPatch.context() as patch:
-        borrow_cache(root / "cache", patch)
-        write(root, "apps/stacks/others.txt", locks.resolve(Project(root), "others", None))
-        stack, python = Project(root).lock("others"), Project.here().interpreter("3.14")
-        stacks.make_environment(stack, python, Narrator(Console(file=io.StringIO())))
+        patch.setenv("XDG_CACHE_HOME", str(root / "cache"))
         cases = Project(root).cases("quick")
         yield assemble(
             Project(root), cases, root / "logs",

@@ -16,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from bench import PROJECT
+from bench import PROJECT, Once
 from duetbench import __version__
 from duetbench.host import command
 from duetbench.project import configuration
@@ -60,20 +60,17 @@ class Installed:
         )
 
 
-@pytest.fixture(scope="module")
-def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source archive, and the wheel that is built from it, by what is locked, on GitHub."""
-    folder = tmp_path_factory.mktemp("dist")
+def build(folder: Path) -> None:
+    """Build the source archive, and from it the wheel, by what is locked, as on GitHub."""
     argv: list[str | Path] = [command.uv(), "build", "--quiet", "--offline", "--no-build-isolation"]
     argv += ["--python", sys.executable, "--out-dir", folder]
     env = {**os.environ, "GITHUB_REPOSITORY": "ann/duetbench"}
     subprocess.run(argv, cwd=PROJECT, check=True, env=env)
-    return folder
 
 
 @pytest.fixture(scope="module")
-def wheel(dist: Path) -> Path:
-    (made,) = dist.glob("*.whl")
+def wheel(once: Once) -> Path:
+    (made,) = once("dist", build).glob("*.whl")
     return made
 
 
@@ -83,21 +80,23 @@ def described(wheel: Path) -> metadata.Distribution:
     return metadata.PathDistribution(info)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def installed(
-    wheel: Path, described: metadata.Distribution, tmp_path_factory: pytest.TempPathFactory
+    wheel: Path, described: metadata.Distribution, once: Once, tmp_path: Path
 ) -> Installed:
     """With the versions of the lock; `uv` has them in its cache since it made our environment."""
-    folder = tmp_path_factory.mktemp("elsewhere")
-    uv, python = command.uv(), folder / "venv" / "bin" / "python"
-    offline = {**os.environ, "UV_OFFLINE": "1"}
-    make: list[str | Path] = [uv, "venv", "--quiet", "--no-project", "--python", sys.executable]
-    subprocess.run([*make, folder / "venv"], check=True, env=offline)
-    pins = [f"{name}=={metadata.version(name)}" for name in required(described)]
-    install: list[str | Path] = [uv, "pip", "install", "--quiet", "--no-deps", "--python", python]
-    subprocess.run([*install, wheel, *pins], check=True, env=offline)
-    (folder / "nowhere").mkdir()
-    return Installed(python.parent, folder / "nowhere")
+
+    def install(folder: Path) -> None:
+        uv, python = command.uv(), folder / "venv" / "bin" / "python"
+        offline = {**os.environ, "UV_OFFLINE": "1"}
+        make: list[str | Path] = [uv, "venv", "--quiet", "--no-project", "--python", sys.executable]
+        subprocess.run([*make, folder / "venv"], check=True, env=offline)
+        pins = [f"{name}=={metadata.version(name)}" for name in required(described)]
+        words: list[str | Path] = [uv, "pip", "install", "--quiet", "--no-deps", "--python", python]
+        subprocess.run([*words, wheel, *pins], check=True, env=offline)
+
+    (tmp_path / "nowhere").mkdir()
+    return Installed(once("elsewhere", install) / "venv" / "bin", tmp_path / "nowhere")
 
 
 def required(of: metadata.Distribution) -> set[str]:
