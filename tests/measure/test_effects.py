@@ -125,11 +125,11 @@ def observe(
 
 
 EACH: Final = [
-    pytest.param(way, python, marks=[pytest.mark.thorough] * (turn != index))
+    pytest.param(way, python, marks=[pytest.mark.thorough] * bool(turn or index))
     for turn, way in enumerate(WAYS)
     for index, python in enumerate(PYTHONS)
 ]
-"""Every way on every interpreter; `make test` tries each once."""
+"""Every way on every interpreter, of which `make test` tries one."""
 
 
 @pytest.mark.real

@@ -391,6 +391,7 @@ def spinning(tmp_path: Path) -> Path:
     return tmp_path / "checkout"
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @needs_valgrind
 @pytest.mark.real

@@ -77,7 +77,7 @@ def perform(state_home: Path, tmp_path: Path) -> Perform:
     "case_id",
     [
         "asgi-wsgi/wsgi-json/py3.14t/w1/t64/c128",
-        "await-patterns/async_concurrent/py3.14/wait0.3",
+        pytest.param("await-patterns/async_concurrent/py3.14/wait0.3", marks=pytest.mark.thorough),
         "pydantic-v1-v2/pydantic-v1/py3.14/u200",
     ],
 )
@@ -102,7 +102,7 @@ def test_a_good_launch_has_all_figures(case_id: str, perform: Perform) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("server", ["granian", "uvicorn"])
+@pytest.mark.parametrize("server", ["granian", pytest.param("uvicorn", marks=pytest.mark.thorough)])
 def test_workers_and_cores(
     server: str,
     bench: Bench,

@@ -176,6 +176,7 @@ def test_an_experiment_that_wants_a_token_and_a_database_answers_without_a_serve
     assert "get_product" not in names
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.skipif(counting.missing() is not None, reason=f"{counting.missing()}")
 @pytest.mark.real
