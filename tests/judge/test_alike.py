@@ -109,14 +109,10 @@ def contents(side: Side) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.long
-@pytest.mark.skipif(counting.missing() is not None, reason=f"{counting.missing()}")
+@pytest.mark.real
 @pytest.mark.parametrize("kind", ["revision", "lock", "release"])
 def test_both_sides_are_prepared_alike(kind: str, much: Path) -> None:
-    """File by file, variable by variable, under one interpreter.
-
-    And in each instruction of a request, which is counted where both sides are copies of commits.
-    """
+    """File by file, variable by variable, under one interpreter."""
     with revisions.copies() as copies:
         both = prepared(kind, much, copies)
         base, head = contents(both.base), contents(both.head)
@@ -134,16 +130,26 @@ def test_both_sides_are_prepared_alike(kind: str, much: Path) -> None:
         ]
         assert variables[0] == variables[1]
         assert pair.base.testbed.pythons == pair.head.testbed.pythons
-        if kind == "revision":
-            for _ in range(3):  # a machine that does other things interrupts some rounds
-                (counts,) = counted.instructions([pair.sides], 180)
-                if not isinstance(counts, str) and not counts.scatter:
-                    break
-            assert not isinstance(counts, str), counts
-            assert counts.head / counts.base == pytest.approx(1, abs=0.0005)
-            assert counted.judge(counts).verdict is Verdict.NO_CHANGE
 
 
+@pytest.mark.thorough
+@pytest.mark.long
+@pytest.mark.real
+@pytest.mark.skipif(counting.missing() is not None, reason=f"{counting.missing()}")
+def test_both_sides_execute_alike(much: Path) -> None:
+    """Each instruction of a request is counted on copies of one commit."""
+    with revisions.copies() as copies:
+        (pair,) = prepared("revision", much, copies).pairs
+        for _ in range(3):  # a machine that does other things interrupts some rounds
+            (counts,) = counted.instructions([pair.sides], 180)
+            if not isinstance(counts, str) and not counts.scatter:
+                break
+    assert not isinstance(counts, str), counts
+    assert counts.head / counts.base == pytest.approx(1, abs=0.0005)
+    assert counted.judge(counts).verdict is Verdict.NO_CHANGE
+
+
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.real
 def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> None:

@@ -97,16 +97,17 @@ def ratios(found: Comparison, metric: str, side: SideName) -> list[float]:
     ]
 
 
+EITHER = pytest.mark.parametrize(
+    ("server", "side"),
+    [("uvicorn", "base"), pytest.param("granian", "head", marks=pytest.mark.thorough)],
+)
 EACH = pytest.mark.parametrize(
     "server", ["uvicorn", pytest.param("granian", marks=pytest.mark.thorough)]
 )
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(
-    ("server", "side"),
-    [("uvicorn", "base"), pytest.param("granian", "head", marks=pytest.mark.thorough)],
-)
+@EITHER
 def test_a_thread_that_computes_while_idle_is_cpu_without_requests(
     bench: Bench, server: str, side: SideName
 ) -> None:
@@ -128,7 +129,7 @@ def test_a_request_that_is_slow_once_in_five_moves_the_slower_half(
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(("server", "side"), [("uvicorn", "base"), ("granian", "head")])
+@EITHER
 def test_an_argument_of_one_side_reaches_its_server_alone(
     bench: Bench, server: str, side: SideName
 ) -> None:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import textwrap
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -210,28 +211,40 @@ def test_counts_repeat_and_a_target_that_fails_spoils_none(payload: list[str]) -
     assert all(isinstance(one, InstructionCount) and one.seeded for one in first.values())
 
 
+@pytest.fixture
+def refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Let `setarch` fail from a call on, as in containers; PATH has its folder before that."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path / "bin"), os.environ["PATH"])))
+
+    def refuse() -> None:
+        (tmp_path / "bin" / "setarch").write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / "bin" / "setarch").chmod(0o755)
+        counting.fixed_addresses.cache_clear()
+
+    yield refuse
+    counting.fixed_addresses.cache_clear()
+
+
+def test_where_addresses_cannot_be_fixed_nobody_asks_for_it(refuse: Callable[[], None]) -> None:
+    assert counting.fixed_addresses()
+    refuse()
+    assert counting.fixed_addresses() == ()
+
+
+@pytest.mark.thorough
 @pytest.mark.long
 @needs_valgrind
 @pytest.mark.real
 def test_counts_repeat_where_addresses_cannot_be_fixed(
-    tmp_path: Path, payload: list[str], monkeypatch: pytest.MonkeyPatch
+    payload: list[str], refuse: Callable[[], None]
 ) -> None:
-    """A container refuses `setarch -R`. Figures are the same: Valgrind has its own layout."""
+    """Figures are the same: Valgrind has its own layout."""
     executable = Project.here().interpreter("3.14").executable
-    (tmp_path / "bin").mkdir()  # of PATH from the beginning, which is a part of what is counted
-    monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path / "bin"), os.environ["PATH"])))
-    assert counting.fixed_addresses()
     fixed = figures(counting.count(executable, payload, ["json"]))
-    refuse = tmp_path / "bin" / "setarch"
-    refuse.write_text("#!/bin/sh\nexit 1\n")
-    refuse.chmod(0o755)
-    counting.fixed_addresses.cache_clear()
-    try:
-        assert counting.fixed_addresses() == ()
-        again = figures(counting.count(executable, payload, ["json"]))
-        assert again == pytest.approx(fixed, rel=1e-5)
-    finally:
-        counting.fixed_addresses.cache_clear()
+    refuse()
+    again = figures(counting.count(executable, payload, ["json"]))
+    assert again == pytest.approx(fixed, rel=1e-5)
 
 
 NATURAL = """
