@@ -245,8 +245,3 @@ def test_what_cannot_be_counted_is_missing(tmp_path: Path, monkeypatch: pytest.M
         (f"{JSON}/py3.14/pydantic-v2", lacking)
     ]
     assert not untouched(comparison)
-
-
-def test_the_schema_in_results_is_the_one_of_the_types() -> None:
-    stored = (ROOT / "results" / "comparison.schema.json").read_text("utf-8")
-    assert stored == files.schema(Comparison), "make it again: observatory reference"

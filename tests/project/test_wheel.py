@@ -174,7 +174,19 @@ def test_the_machine_is_looked_at_without_a_checkout(installed: Installed) -> No
 
 @pytest.mark.long
 @pytest.mark.real
-@pytest.mark.parametrize("counts", [False, pytest.param(True, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "counts",
+    [
+        False,
+        pytest.param(
+            True,
+            marks=[
+                pytest.mark.thorough,
+                pytest.mark.skipif(not shutil.which("valgrind"), reason="no Valgrind"),
+            ],
+        ),
+    ],
+)
 def test_an_application_is_measured_without_a_checkout(
     counts: bool, installed: Installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,8 +213,6 @@ def test_an_application_is_measured_without_a_checkout(
         "doctor": ((), {0, 1}),
     }
     if counts:
-        if not shutil.which("valgrind"):
-            pytest.skip("Valgrind is not installed")
         words = {"compare": (("HEAD~1", "HEAD", "--counts-only", *app), {1})}
     for verb, (arguments, codes) in words.items():
         done = at.run("duetbench", verb, *arguments, **env)

@@ -12,6 +12,7 @@ import synthetic
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import CaseResult, Run
 from duetbench.store import files
+from duetbench.store.comparison import Comparison
 
 ROOT = Path(__file__).parents[2]
 
@@ -90,6 +91,11 @@ def test_what_is_not_a_run_file_is_refused() -> None:
         assert text in refused(content).lower()
 
 
-def test_the_schema_in_results_is_the_one_of_the_types() -> None:
-    stored = (ROOT / "results" / "schema.json").read_text("utf-8")
-    assert stored == files.schema(Run), "make it again: observatory reference"
+@pytest.mark.parametrize(
+    ("name", "kind"), [("schema.json", Run), ("comparison.schema.json", Comparison)]
+)
+def test_the_schemas_in_results_are_those_of_the_types(
+    name: str, kind: type[Run | Comparison]
+) -> None:
+    stored = (ROOT / "results" / name).read_text("utf-8")
+    assert stored == files.schema(kind), "make it again: observatory reference"

@@ -4,7 +4,7 @@ import io
 import math
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
@@ -44,7 +44,7 @@ from observatory.trend.anchored import NIGHTLY, Head, Precision
 from observatory.trend.backfill import BackfillTask, PastStack
 from repos import TINY_EXPERIMENT, commit, git, make_tiny, write
 from synthetic import ok
-from tiny_index import Index, serving
+from tiny_index import serving
 
 CPU = "server_cpu_per_request"
 QUIETLY = Reporter(rich.console.Console(quiet=True))
@@ -304,6 +304,19 @@ def declare(root: Path, **changes: Any) -> Anchor:
     return made
 
 
+@pytest.fixture
+def anchor(anchored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Anchor]:
+    """Its anchor, beside an index where `alpha` has a release in each of three months."""
+    with serving(monkeypatch, tmp_path / "uv") as index:
+        for month in range(1, 4):
+            index.add("alpha", f"{month}.0", f"2026-0{month}-10")
+        text = locks.resolve(Project(anchored), "one", date(2026, 1, 15))
+        write(anchored, "apps/stacks/one.txt", text)
+        git(anchored, "init", "--quiet", "--initial-branch=main")
+        commit(anchored, "Everything")
+        yield declare(anchored)
+
+
 def backfilled(
     root: Path,
     anchor: Anchor,
@@ -325,32 +338,23 @@ def backfilled(
 
 @pytest.mark.real
 def test_stacks_of_other_times_are_installed_played_and_removed(
-    anchored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    anchored: Path, anchor: Anchor, tmp_path: Path
 ) -> None:
     """What cannot be resolved is recorded; what has its points is left out the next time."""
     instruments = Given()
-    with serving(monkeypatch, tmp_path / "uv") as index:
-        _released(index)
-        text = locks.resolve(Project(anchored), "one", date(2026, 1, 15))
-        write(anchored, "apps/stacks/one.txt", text)
-        git(anchored, "init", "--quiet", "--initial-branch=main")
-        commit(anchored, "Everything")
-        anchor = declare(anchored)
-        wanted = [PastStack(date(2026, month, 20)) for month in (1, 3)]
-        early = PastStack(date(2025, 12, 1))
-        later = PastStack(
-            date(2026, 2, 10), Release(package="alpha", version="2.0", previous="1.0")
-        )
-        made = {
-            one.label: one
-            for one in backfilled(anchored, anchor, tmp_path, instruments, *wanted, early)
-        }
-        newest = partial(backfill.newest, "alpha", lambda _: None)
-        assert newest(date(2026, 2, 12), None) == "2.0"
-        assert newest(date(2026, 2, 12), "2.0") == "1.0"
-        assert newest(date(2025, 2, 12), None) is None
-        (single,) = backfilled(anchored, anchor, tmp_path, instruments, later)
-        again = backfilled(anchored, anchor, tmp_path, instruments, *wanted, early)
+    wanted = [PastStack(date(2026, month, 20)) for month in (1, 3)]
+    early = PastStack(date(2025, 12, 1))
+    later = PastStack(date(2026, 2, 10), Release(package="alpha", version="2.0", previous="1.0"))
+    made = {
+        one.label: one
+        for one in backfilled(anchored, anchor, tmp_path, instruments, *wanted, early)
+    }
+    newest = partial(backfill.newest, "alpha", lambda _: None)
+    assert newest(date(2026, 2, 12), None) == "2.0"
+    assert newest(date(2026, 2, 12), "2.0") == "1.0"
+    assert newest(date(2025, 2, 12), None) is None
+    (single,) = backfilled(anchored, anchor, tmp_path, instruments, later)
+    again = backfilled(anchored, anchor, tmp_path, instruments, *wanted, early)
     versions = {one.label: one.stacks[0].packages["alpha"] for one in made.values() if one.stacks}
     assert versions == {"as of 2026-01-20": "1.0", "as of 2026-03-20": "3.0"}
     assert single.stacks[0].packages == {"alpha": "2.0"}
@@ -366,11 +370,6 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
     assert [*known.versions] == ["1.0", "2.0", "3.0"]
     kept = {path.name for path in (tmp_path / "state").rglob("*.jsonl")}
     assert kept == set()
-
-
-def _released(index: Index) -> None:
-    for month in range(1, 4):
-        index.add("alpha", f"{month}.0", f"2026-0{month}-10")
 
 
 @dataclass
@@ -390,42 +389,35 @@ class Started(Given):
 
 @pytest.mark.real
 def test_starts_have_points_of_their_own_and_of_experiments_that_the_anchor_lacks(
-    anchored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    anchored: Path, anchor: Anchor, tmp_path: Path
 ) -> None:
     """The same files on both sides; a case has points of loads or of starts, whichever was first.
 
     An unfinished load of the same release leaves starts as they are.
     """
-    with serving(monkeypatch, tmp_path / "uv") as index:
-        _released(index)
-        text = locks.resolve(Project(anchored), "one", date(2026, 1, 15))
-        write(anchored, "apps/stacks/one.txt", text)
-        git(anchored, "init", "--quiet", "--initial-branch=main")
-        commit(anchored, "Everything")
-        anchor = declare(anchored)
-        groups = (anchored / "apps/pyproject.toml").read_text() + 'two = ["alpha"]\n'
-        late = TINY_EXPERIMENT.replace("{endpoint}/", "{endpoint}/{stack}/")
-        both = late.replace('stack = "one"', 'stack = ["one", "two"]')
-        declared = {"pyproject.toml": groups, "late/experiment.toml": both}
-        for name in ("dependent.py", "alone.py"):
-            declared[f"late/{name}"] = (anchored / "apps/tiny" / name).read_text()
-        now = commit(anchored, "A late one", **{f"apps__{k}": v for k, v in declared.items()})
+    groups = (anchored / "apps/pyproject.toml").read_text() + 'two = ["alpha"]\n'
+    late = TINY_EXPERIMENT.replace("{endpoint}/", "{endpoint}/{stack}/")
+    both = late.replace('stack = "one"', 'stack = ["one", "two"]')
+    declared = {"pyproject.toml": groups, "late/experiment.toml": both}
+    for name in ("dependent.py", "alone.py"):
+        declared[f"late/{name}"] = (anchored / "apps/tiny" / name).read_text()
+    now = commit(anchored, "A late one", **{f"apps__{k}": v for k, v in declared.items()})
 
-        def measured(instruments: Given, **how: Any) -> dict[str, Points]:
-            release = Release(package="alpha", version="2.0", previous="1.0")
-            stack = PastStack(date(2026, 2, 10), release, start=not how.get("loaded", True))
-            found = backfilled(anchored, anchor, tmp_path, instruments, stack, **how)
-            return {points.label: points for points in found}
+    def measured(instruments: Given, **how: Any) -> dict[str, Points]:
+        release = Release(package="alpha", version="2.0", previous="1.0")
+        stack = PastStack(date(2026, 2, 10), release, start=not how.get("loaded", True))
+        found = backfilled(anchored, anchor, tmp_path, instruments, stack, **how)
+        return {points.label: points for points in found}
 
-        with pytest.raises(InterruptedRun):
-            measured(Given(stop=1), select=("late/*",))
-        loaded = measured(Given(), select=("tiny/*",))["alpha 2.0"]
-        how: dict[str, Any] = {"select": ("*",), "loaded": False}
-        found = measured(started := Started(), **how)["alpha 2.0, starts"]
-        assert "left out: 2 cases with points of loads" in started.said.getvalue()
-        assert measured(after := Given(), select=("*",)) == measured(started, **how) == {}
-        assert "left out: 2 cases with points of starts" in after.said.getvalue()
-        assert measured(Given()) == {}, "what is not asked for is not lent"
+    with pytest.raises(InterruptedRun):
+        measured(Given(stop=1), select=("late/*",))
+    loaded = measured(Given(), select=("tiny/*",))["alpha 2.0"]
+    how: dict[str, Any] = {"select": ("*",), "loaded": False}
+    found = measured(started := Started(), **how)["alpha 2.0, starts"]
+    assert "left out: 2 cases with points of loads" in started.said.getvalue()
+    assert measured(after := Given(), select=("*",)) == measured(started, **how) == {}
+    assert "left out: 2 cases with points of starts" in after.said.getvalue()
+    assert measured(Given()) == {}, "what is not asked for is not lent"
     names = {f"late/{name}/one/py3.14" for name in ("alone", "dependent")}
     assert {case.case for case in found.cases} == names
     for case in found.cases:
