@@ -125,7 +125,7 @@ def compare(shop: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Compar
             commit(shop, "A change", **{"shop/work.py": content})
         done = bench(
             "compare", "HEAD~1", "--app", "shop.main:app", "--path", "/", "--budget", "9s",
-            "--output", out, *more,
+            "--output", out, *more, *(() if "--server" in more else ("--server", "uvicorn")),
         )  # fmt: skip
         if measured.question is None:
             assert (done.code, done.err) == (0, ""), done
