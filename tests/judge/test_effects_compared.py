@@ -343,11 +343,15 @@ def test_a_leak_that_head_repairs_is_told_with_its_line() -> None:
         judged_case("x/a/py3.14", SAME, effects=Effects(kept_base=LEAK, kept_head=NOTHING))
     )
     view = make_view(comparison)
-    says = "≠ effects: x/a/py3.14 keeps 0 kB for every request instead of 2.1 kB"
+    says = "▲ better: x/a/py3.14 keeps nothing; before 2.1 kB for every request (shop/main.py:12)"
     assert view.headline.startswith(says)
     (section,) = (part for part in view.sections if part.title == "What one request does")
     assert section.rows == [["memory kept after it", "2.1 kB", "0 kB", "shop/main.py:12"]]
     assert exit_code(comparison) == 0
+    found = Effects(kept_base=LEAK, kept_head=LEAK.model_copy(update={"bytes": 100}))
+    headline = make_view(comparison_of(judged_case("x/a/py3.14", SLOWER, effects=found))).headline
+    less = "keeps 0.10 kB; before 2.1 kB for every request (shop/main.py:12)"
+    assert headline == f"▼ slower: x/a/py3.14 needs 2.1 % more CPU per request and {less}"
 
 
 AFTER = " FROM book WHERE id = ?"
