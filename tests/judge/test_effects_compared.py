@@ -172,9 +172,8 @@ def activity(*places: str) -> Activity:
     """Two requests that raise a KeyError at each of these places."""
     events = [[("exception", "KeyError", place) for place in places]] * 2
     return Activity(
-        paths=("",), events=events, imports=[()], calls=[0, 0], names={}, left={}, young=None,
-        peaks=[0], kept=None, answers=[[reply(NAMES)] * 2], alone=[], functions=[], unseen=(),
-        seconds=0.0,
+        paths=("",), events=events, calls=[0, 0], functions=[], peaks=[0], young=None, kept=None,
+        answers=[[reply(NAMES)] * 2], alone=[], unseen=(), seconds=0.0,
     )  # fmt: skip
 
 
@@ -306,6 +305,23 @@ def test_sides_that_disturb_each_other_are_observed_one_after_the_other(
     assert not seen.reasons
     (found,) = seen.effects.values()
     assert found.totals["sql"] == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("first", "seconds", "attempts"),
+    [("the port is taken", 1e6, [True, False]), ("it failed late", 0.0, [True]), (1, 1e6, [True])],
+)
+def test_what_fails_early_is_tried_one_side_after_the_other(
+    first: int | str, seconds: float, attempts: list[bool]
+) -> None:
+    tried: list[bool] = []
+
+    def attempt(at_once: bool) -> tuple[int | str, ...]:
+        tried.append(at_once)
+        return (0, first) if at_once else (0, 2)
+
+    assert counted.try_sides(attempt, seconds) == ((0, 2) if len(attempts) == 2 else (0, first))
+    assert tried == attempts
 
 
 @pytest.mark.real
