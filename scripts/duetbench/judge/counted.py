@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from duetbench.core.errors import CountError, LaunchError, UsageError
@@ -38,6 +39,8 @@ from duetbench.store.comparison import (
     MicroComparison,
     set_material,
 )
+
+Outcome = TypeVar("Outcome")
 
 BothSides = tuple[SideCase, SideCase]
 """A case, or a job in its environment, as base and as head have it."""
@@ -118,21 +121,28 @@ def instructions(
     The limit begins when a side is prepared. Nothing starts that cannot end before `ends`, by the
     monotonic clock. The cases share stack, interpreter and environment variables. A target has only
     one case here, since each copy of its files may be started only once.
-
-    What fails early is counted again, one side after the other.
     """
     if lacking := counting.missing():  # before what prepares a side, which may take minutes
         return (lacking,) * len(pairs)
+    return try_sides(partial(_count, pairs, limit, ends, rough), limit)
+
+
+def try_sides(
+    attempt: Callable[[bool], tuple[Outcome | str, ...]], seconds: float
+) -> tuple[Outcome | str, ...]:
+    """Do something for both sides at once; if any of it fails early, one side after the other.
+
+    `attempt` is told whether at once; the outcome of what fails is the reason. `seconds` are what
+    it usually takes at most.
+    """
     began = time.monotonic()
-    outcomes = _count(pairs, limit, ends, rough, at_once=True)
-    early = time.monotonic() < min(began + EARLY * limit, ends)
-    if not early or not any(isinstance(outcome, str) for outcome in outcomes):
-        return outcomes
-    return _count(pairs, limit, ends, rough, at_once=False)
+    outcomes = attempt(True)
+    early = time.monotonic() < began + EARLY * seconds
+    return attempt(False) if early and any(isinstance(o, str) for o in outcomes) else outcomes
 
 
 def _count(
-    pairs: Sequence[BothSides], limit: float, ends: float, rough: bool, *, at_once: bool
+    pairs: Sequence[BothSides], limit: float, ends: float, rough: bool, at_once: bool
 ) -> tuple[Instructions | str, ...]:
     sides, switched = [*zip(*pairs, strict=True)], counting.can_switch()
     how: dict[str, Any] = {"switched": switched, "collector": not rough}
