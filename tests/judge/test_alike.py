@@ -149,7 +149,6 @@ def test_both_sides_execute_alike(much: Path) -> None:
     assert counted.judge(counts).verdict is Verdict.NO_CHANGE
 
 
-@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.real
 def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> None:
