@@ -15,7 +15,7 @@ import rich.console
 
 from comparing import lines
 from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel, Verdict
-from duetbench.judge import session
+from duetbench.judge import live, session
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Starts
 from duetbench.judge.pairs import Pair, Sides, starting
@@ -91,6 +91,12 @@ def compared(fake: Starting, folder: Path, cases: Sequence[str] = ("one/a",)) ->
 
 def judged(found: Comparison) -> dict[str, Judgement]:
     return {one.metric: one for one in found.cases[0].judgements}
+
+
+def test_the_first_screen_names_what_one_side_imports(tmp_path: Path) -> None:
+    note = "at its start, head imports slow_module (0.41 s), unlike base"
+    found = compared(Starting(times=4.0), tmp_path).model_copy(update={"notes": (note, "other")})
+    assert make_view(found).answer.causes == (note,)
 
 
 @pytest.mark.parametrize("times", [4.0, 1.2, 1 / 1.2, 1 / 4])
@@ -295,6 +301,12 @@ def test_the_function_and_the_module_that_a_start_has_more_of_are_named(
     )
     (tmp_path / "head" / "slow_module.py").write_text(LATE)
     found = attribute.attribute(*attribute.imports(sides))
+    pairs = [Pair(*order, start=True) for order in (sides, sides[::-1], sides[:1] * 2)]
+    (came,), (went,), none = (live.imports([pair]) for pair in pairs)
+    figure = r"\(\d[\d.]* m?s\)"
+    assert re.fullmatch(f"at its start, head imports slow_module {figure}, unlike base", came)
+    assert re.fullmatch(f"at its start, base imports slow_module {figure}, unlike head", went)
+    assert none == ()
     first, second = found.rows[:2]
     functions = [(row.function.name, row.function.file, row.state) for row in (first, second)]
     assert functions == [

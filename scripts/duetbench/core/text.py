@@ -21,6 +21,9 @@ TURNING: Final = frozenset(
 TO_REPEAT: Final = "to repeat it, "
 """Start of the note about options that the command of a comparison leaves out."""
 
+AT_START: Final = "at its start, "
+"""Start of the note about modules that only one side imports when it starts."""
+
 TOO_SMALL: Final = "the budget is too small for two"
 """Start of the note about a budget in which no case can be judged."""
 

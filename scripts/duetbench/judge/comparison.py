@@ -20,6 +20,7 @@ from duetbench.judge import (
     coverage,
     deployment,
     effects,
+    live,
     preparation,
     revisions,
     session,
@@ -218,7 +219,9 @@ def _question(project: Project, both: Sides, extent: Extent, first: effects.Earl
     declared = configuration.load(project.root)
     material = {**declared.material, **extent.material}
     if extent.start:
-        touched = replace(touched, pairs=starting(touched.pairs))
+        pairs = starting(touched.pairs)
+        imported = () if touched.cross else live.imports(pairs)
+        touched = replace(touched, pairs=pairs, notes=(*touched.notes, *imported))
         return Question(
             touched, (), extent.seconds, extent.seed, material, start=True, lanes=topology.here()
         )

@@ -28,7 +28,7 @@ from duetbench.host import paths, ports
 from duetbench.host.console import duration
 from duetbench.measure.inside import checkout
 from duetbench.measure.inside import program as inside
-from duetbench.measure.instructions import counting
+from duetbench.measure.instructions import counting, profiling
 from duetbench.measure.testbed import SideCase, Workspace, preparation, preparing
 from duetbench.project.subject import Subject
 from duetbench.store.change import INPROCESS
@@ -178,6 +178,12 @@ class Program:
     env: Mapping[str, str]
     folder: Path
     hide: Callable[[str], str] = str
+
+
+def time_imports(side: SideCase) -> Mapping[str, float]:
+    """Time what a side's import of its application imports: s of each module; CountError."""
+    with program(side) as client:
+        return profiling.time_imports(client.python, client.payload, unit(side), env=client.env)
 
 
 @contextmanager

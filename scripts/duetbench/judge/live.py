@@ -1,22 +1,25 @@
-"""Finds what runs beside the requests of cases: in their servers, and by other paths.
+"""Finds what runs beside the requests of cases: in their servers, at their start, by other paths.
 
-Nothing here is measured. Each server runs once, under its load, while every Python process of it
+Nothing here is judged. Each server runs once, under its load, while every Python process of it
 records the functions that it enters.
 """
 
 import os
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
+from itertools import accumulate, permutations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 from uuid import uuid4
 
+from duetbench.core import units
 from duetbench.core.errors import CountError, FlagName, LaunchError
-from duetbench.core.text import short
+from duetbench.core.text import AT_START, short, some
 from duetbench.host.command import reason, scrub
 from duetbench.judge import counted
 from duetbench.judge.pairs import Pair
@@ -34,6 +37,7 @@ SECONDS: Final = 2.0
 PATHS: Final = 5
 """Most paths that the record names."""
 
+_MODULES: Final = 3  # most that a sentence names
 _SERVERS: Final = 3  # more would take too long
 _STARTING: Final = 30.0  # s within which both servers have usually started and been loaded
 _REACHING: Final = 30.0  # s for the requests to all paths, mostly for imports
@@ -127,3 +131,32 @@ def reaching(pair: Pair, functions: AbstractSet[Name]) -> tuple[str, ...]:
         for path, found in report.get("entered", {}).items()
         if not functions.isdisjoint((file, name) for file, name in found)
     )[:PATHS]
+
+
+def imports(pairs: Sequence[Pair]) -> tuple[str, ...]:
+    """Say which modules only one side of each application imports at its start, if any.
+
+    The slowest come first. The name of a package that is new stands for all of its modules.
+    """
+    once: dict[Hashable, Pair] = {}
+    for pair in pairs:
+        case = pair.case
+        once.setdefault((case.python, case.stack, case.experiment, case.endpoint.app), pair)
+    return tuple(dict.fromkeys(sentence for pair in once.values() for sentence in _imports(pair)))
+
+
+def _imports(pair: Pair) -> Iterator[str]:
+    sides = [replace(part, job=counted.IMPORT) for part in pair.sides]
+    try:
+        with ThreadPoolExecutor(2) as pool:  # each thread waits for its own process
+            base, head = pool.map(counted.time_imports, sides)
+    except CountError:
+        return
+    for (name, own), (other, known) in permutations((("base", base), ("head", head))):
+        seconds: dict[str, float] = defaultdict(float)
+        for module in own.keys() - known.keys():
+            outer = accumulate(module.split("."), "{}.{}".format)
+            seconds[next(part for part in outer if part not in known)] += own[module]
+        slowest = sorted(seconds, key=lambda part: -seconds[part])
+        if named := [f"{part} ({units.seconds(seconds[part])})" for part in slowest]:
+            yield f"{AT_START}{name} imports {some(named, _MODULES)}, unlike {other}"

@@ -13,7 +13,7 @@ from typing import Final
 from duetbench.core import units
 from duetbench.core.metrics import CPU, INSTRUCTIONS
 from duetbench.core.model import Verdict
-from duetbench.core.text import short, some
+from duetbench.core.text import AT_START, short, some
 from duetbench.core.units import Interval
 from duetbench.judge.repetition import rebuilt, why_command
 from duetbench.project import case_names
@@ -425,6 +425,7 @@ def _causes(comparison: Comparison) -> Iterator[str]:
             yield covers(covered)
     if packages := tuple(dict.fromkeys(map(str, comparison.packages))):
         yield f"{'packages' if len(packages) > 1 else 'package'}: {some(packages, _NAMED)}"
+    yield from (note for note in comparison.notes if note.startswith(AT_START))
 
 
 def code_line(code: Attribution) -> str:

@@ -258,18 +258,11 @@ def _time_functions(side: SideCase) -> tuple[Profile, _Facts]:
     return _at_home(side, program, profile, entries)
 
 
-def _time_imports(side: SideCase) -> Mapping[str, float]:
-    with counted.program(side) as program:
-        return profiling.time_imports(
-            program.python, program.payload, counted.unit(side), env=program.env
-        )
-
-
 def _imports(
     base: SideCase, head: SideCase, before: Profile, after: Profile
 ) -> tuple[ImportTime, ...]:
     """Import times of the modules and packages that surely moved, the largest move first."""
-    turns = _in_turn(_time_imports, base, head, IMPORTS)
+    turns = _in_turn(counted.time_imports, base, head, IMPORTS)
     owners = {
         file.partition("/")[0].partition(".")[0]: package
         for side in (before, after)
