@@ -117,7 +117,7 @@ def test_a_report_says_answers_first_then_leaks_then_effects() -> None:
         "does different work: head answers 0 rows instead of 20",
         "▼ leaks: x/a/py3.14 keeps 2.1 kB for every request (shop/main.py:12)",
         "sends 21 SQL statements instead of 2",
-        "= no change: x/a/py3.14, 0.81 % of CPU per request would have been seen",
+        "= no change: x/a/py3.14; a change of 0.81 % or more in CPU per request would have been",
     )
     assert view.headline.startswith("≠ other answers: ")
     assert view.answer.rows[0] == [

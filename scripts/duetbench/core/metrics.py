@@ -115,6 +115,11 @@ class Metric:
         return self.format.unit
 
     @property
+    def noun(self) -> str:
+        """What it measures, in its sentence's words: `CPU per request`, `memory`."""
+        return self.moves.partition("|")[2].partition(" ")[2] or self.title
+
+    @property
     def better(self) -> Literal["lower", "higher", "neither"]:
         """Which direction is better; `neither` for context figures."""
         if self.lower is not None:
