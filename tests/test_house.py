@@ -24,14 +24,14 @@ STATEMENTS: Final = {
     "scripts/duetbench": 22_250,
     "scripts/observatory": 6_750,
     "benchmarks": 800,
-    "tests": 21_500,
+    "tests": 21_750,
 }
 """Upper bounds of statements by folder: a bound in lines would reward packing. Whoever needs more
 raises it by 250, in a commit of its own."""
 PAGES: Final = 3_180
 """Upper bound of lines of the pages' scripts, styles and templates."""
 MODULES: Final = {"duetbench": 179, "observatory": 68}
-REACH: Final = {"run": (92, 12_600), "compare": (136, 18_100)}
+REACH: Final = {"run": (92, 12_600), "compare": (136, 18_200)}
 """Modules and statements that a verb's module imports, directly or not."""
 CHAIN: Final = 17
 """Modules in the longest chain of imports."""
