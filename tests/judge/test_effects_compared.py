@@ -343,7 +343,7 @@ def test_a_leak_that_head_repairs_is_told_with_its_line() -> None:
         judged_case("x/a/py3.14", SAME, effects=Effects(kept_base=LEAK, kept_head=NOTHING))
     )
     view = make_view(comparison)
-    says = "≠ effects: x/a/py3.14 keeps 0 kB for every request instead of 2.1 kB"
+    says = "≠ effects: x/a/py3.14 no longer keeps 2.1 kB for every request"
     assert view.headline.startswith(says)
     (section,) = (part for part in view.sections if part.title == "What one request does")
     assert section.rows == [["memory kept after it", "2.1 kB", "0 kB", "shop/main.py:12"]]

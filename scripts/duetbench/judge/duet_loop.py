@@ -123,7 +123,9 @@ class Reporter(Progress):
         self._left -= duet.seconds
         left = f"; next decision in about {duration(self._left)}" if self._left >= 1 else ""
         name = f" of {duet.case}" if self._cases > 1 else ""
-        self.say(f"{'start' if start else 'duet'} {duet.order + 1}{name}: {text}{left}")
+        self.say(
+            f"{'start' if start and not failures else 'duet'} {duet.order + 1}{name}: {text}{left}"
+        )
 
 
 class Rule(Protocol):

@@ -127,6 +127,8 @@ def _lead(effects: Effects) -> str:
     """Describe the most telling effect, with how many others differ."""
     base, head = effects.kept_base, effects.kept_head
     if effects.repairs and base and head:
+        if head.course != "constant":
+            return f"no longer keeps {_size(base)} for every request"
         return f"keeps {_size(head)} for every request instead of {_size(base)}"
     kind = next((kind for kind in (*TELLING, *_WORDS) if kind in effects.moved), None)
     if kind is None:
@@ -224,7 +226,7 @@ def beside(effects: Effects, title: str) -> str:
     others = [effect for effect in effects.differ if _WORDS[effect.kind][0] == title][1:]
     if len(others) == 1:
         return f"{_signed(others[0])} × another"
-    return f"{_signed(*others)} × {len(others)} others"
+    return f"{len(others)} others differ, {_signed(*others)} in all"
 
 
 def _signed(*effects: RequestEffect) -> str:

@@ -98,7 +98,12 @@ def make_answer(comparison: Comparison, rows: Sequence[ViewRow]) -> Answer:
         title = titles[case.case.id]
         exact += [*_effects(case, title), *_counts(comparison, case, rows, title)]
         inside += _effects(case, title, inside=True)
-    measured = [[row.title, row.noun, *_cells(row, comparison)] for row in _by_importance(rows)]
+    sized = [
+        row
+        for row in _by_importance(rows)
+        if row.change != formats.MISSING or row.group == "broken"
+    ]
+    measured = [[row.title, row.noun, *_cells(row, comparison)] for row in sized]
     shown = [*exact, *measured, *inside][:MOST]
     if several:  # the rows of a case are together
         places = {cells[0]: place for place, cells in reversed([*enumerate(shown)])}
@@ -206,7 +211,7 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> tuple[str, str]
         parts += [*_slight(comparison, rows)] or [*_same(comparison, rows)]
     left = [*_open(comparison, rows, brief=bool(measured))]
     moved = any(not mark.startswith("=") for mark, _ in parts)
-    below = _join(left) if moved else ""
+    below = _join(left) if moved and any(text for _, text in left) else ""
     parts += left * (not below)
     if not parts and comparison.cases and all(map(_only_observed, comparison.cases)):
         parts = [(formats.SAME, "one request does the same on both sides")]
