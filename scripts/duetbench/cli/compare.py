@@ -301,7 +301,7 @@ def _sizes(texts: Sequence[str]) -> dict[Concern, float]:
 def announce(reporter: "Reporter", question: "Question") -> None:
     """Say what is compared, and how much of the change the requests run."""
     from duetbench.show import effects
-    from duetbench.show.comparison_view import side_text
+    from duetbench.show.comparison_view import side_texts
     from duetbench.show.conclusion import covers
 
     touched = question.sides
@@ -311,7 +311,8 @@ def announce(reporter: "Reporter", question: "Question") -> None:
         return
     for sentence in touched.notes:
         reporter.note(sentence)
-    reporter.say(" → ".join(map(side_text, (touched.base.record, touched.head.record))))
+    both = side_texts(touched.base.record, touched.head.record, touched.packages)
+    reporter.say(" → ".join(both))
     counts = {
         "cases that can have changed": len(touched.pairs),
         "that cannot": touched.untouched,

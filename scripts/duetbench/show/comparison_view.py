@@ -33,6 +33,7 @@ from duetbench.store.comparison import (
     Comparison,
     Instructions,
     Judgement,
+    PackageChange,
     SideName,
     SideRecord,
     acted_on,
@@ -46,6 +47,7 @@ _BESIDE: Final = (
     "request without that"
 )
 
+_VERSIONS: Final = 2  # packages that name a side
 _NAMED: Final = 6  # cases named in place of a longer list
 
 _ROW: Final = (
@@ -246,16 +248,26 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
         yield Section("Reproduce", _plain(left_out), command=command, folded=True)
 
 
-def side_text(side: SideRecord) -> str:
-    """Name a side for readers."""
-    commit = f" ({side.commit[:12]})" if side.commit and side.commit not in side.label else ""
-    return f"{side.label}{commit}{' with uncommitted changes' if side.dirty else ''}"
+def side_texts(
+    base: SideRecord, head: SideRecord, packages: Sequence[PackageChange]
+) -> tuple[str, str]:
+    """Name both sides for readers: by their commits, or of one commit by packages that differ."""
+    texts = []
+    for side, name in ((base, "base"), (head, "head")):
+        versions = dict.fromkeys(
+            f"{move.package} {getattr(move, name)}" for move in packages if getattr(move, name)
+        )
+        detail = side.commit[:12] if side.commit and side.commit not in side.label else ""
+        if side.kind == "stack":
+            detail = some(tuple(versions), _VERSIONS) if "==" not in side.label else ""
+        dirty = " with uncommitted changes" if side.dirty else ""
+        texts.append(f"{side.label}{f' ({detail})' if detail else ''}{dirty}")
+    return texts[0], texts[1]
 
 
 def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[str, str]]:
     sides = (comparison.base, comparison.head)
-    for name, side in zip(("base", "head"), sides, strict=True):
-        yield name, side_text(side)
+    yield from zip(("base", "head"), side_texts(*sides, comparison.packages), strict=True)
     if comparison.cross:
         yield "kind", f"two {comparison.head.kind}s against each other: a choice, not a change"
     pythons = [", ".join(python.text for python in side.interpreters) for side in sides]
