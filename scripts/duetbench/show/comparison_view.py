@@ -187,7 +187,6 @@ def _plain(lines: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) -> Iterator[Section]:
-    samples = "pairs of launches" if _UNEQUAL & comparison.head.settings.keys() else "the duets"
     yield Section("", [*_facts(comparison, rows)])
     yield _effects(comparison)
     yield _counted(comparison)
@@ -197,7 +196,7 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
         yield Section("Event", [("", text)])
     for group in (*MOVED, "slight"):
         moved = of_groups(rows, group)
-        note = _ROW.format(samples) if any(row.figures for row in moved) else ""
+        note = _ROW.format(f"the {sample_of(moved)}s") if any(row.figures for row in moved) else ""
         yield _table(TITLES[group], moved, "why", note=note)
     beside = _beside(comparison)
     moved = [row for row in beside if row.judgement.moved]
