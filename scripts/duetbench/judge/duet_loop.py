@@ -90,7 +90,7 @@ class Reporter(Progress):
 
     def begin(self, cases: int, seconds: float, budget: float | None, beside: str = "") -> None:
         """Announce a comparison of some cases: s to a first answer, beside what is not known."""
-        limit = "" if budget is None else f", at most {duration(budget)}"
+        limit = "" if budget is None else f", at most {duration(budget)} in all"
         more = f" without {beside}" if beside else ""
         self._cases = cases
         many = f"{cases} case{'s' * (cases != 1)}"
