@@ -65,8 +65,6 @@ from duetbench.show.run_text import as_markdown, print_cases, print_page
 from duetbench.store import files, run_files
 from duetbench.trend.summary import summarise
 
-_REASON: Final = 160  # characters of the reason why a request was not observed
-
 KEPT_LOGS: Final = 20
 """Runs whose server logs are kept: logs explain failures, and old ones are not needed."""
 
@@ -214,7 +212,7 @@ def observe(
             for line in describe(side.case, found):
                 say(line)
     for reason in dict.fromkeys(seen.reasons.values()):
-        say(f"not observed: {short(reason, _REASON)}")
+        say(f"not observed: {short(reason)}")
     return seen.effects
 
 

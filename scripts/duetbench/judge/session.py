@@ -125,7 +125,7 @@ def compare(
         duets = [pair.duets for pair in session.candidates.values()]
         failed = any(one.void for one in duets) and not any(one.usable for one in duets)
         for reason in dict.fromkeys(question.seen.reasons.values()) if not failed else ():
-            session.note(f"what one request does was not observed: {short(reason, 160)}")
+            session.note(f"what one request does was not observed: {short(reason)}")
     except InterruptedRun as interruption:
         session.note(f"interrupted by {interruption} at {utc_now()}")
         partial = session.comparison("partial")
