@@ -137,6 +137,18 @@ def test_a_report_says_answers_first_then_leaks_then_effects() -> None:
     assert exit_code(comparison, same=True) == 1
 
 
+@pytest.mark.parametrize(
+    ("others", "text"),
+    [((), ""), ((-1,), "; −1 × another"), ((-3, 2), "; 2 others differ, −1 in all")],
+)
+def test_a_row_adds_up_to_its_figures(others: Sequence[int], text: str) -> None:
+    less = [RequestEffect(kind="sql", text=f"SELECT {n}", base=3, head=3 + n) for n in others]
+    total = 21 + sum(others)
+    found = Effects(differ=(SQL, *less), totals={"sql": (2, total)})
+    view = make_view(comparison_of(judged_case("x/a/py3.14", SAME, effects=found)))
+    assert view.answer.rows[0][-1] == f"≠ +20 × SELECT … FROM book WHERE author_i…{text}"
+
+
 def test_one_sentence_says_what_it_costs_and_what_it_does() -> None:
     found = Effects(differ=(SQL,), totals={"sql": (2, 21)})
     case = judged_case("x/a/py3.14", SLOWER, effects=found)

@@ -39,6 +39,7 @@ from duetbench.show.comparison_text import print_comparison
 from duetbench.show.comparison_view import COUNTS, View, make_view
 from duetbench.show.conclusion import exit_code
 from duetbench.show.html.comparison_page import one_file
+from duetbench.show.verdict import check_line
 from duetbench.store import files
 from duetbench.store.comparison import (
     CaseComparison,
@@ -242,6 +243,36 @@ def test_counts_have_a_verdict_of_their_own(
     assert bool(dispute) == (A in told)
     for drawn in (printed(comparison_of(found), 120), markdown(comparison_of(found))):
         assert COUNTS in drawn
+
+
+@pytest.mark.parametrize(
+    ("code", "fail_on", "line"),
+    [
+        (0, "slower", "**The check passes**: nothing got worse by a size that fails it."),
+        (1, "slower", "**The check fails**: CPU per request got worse by 2 % or more."),
+        (1, "sql", "**The check fails**: a request sends more SQL statements, or answers other"),
+        (1, "instructions", "**The check fails**: instructions grew by 2 % or more."),
+        (3, "", "**Exit code 3**: nothing is shown to be worse, and something is not decided."),
+    ],
+)
+def test_a_report_says_what_the_check_does_and_why(code: int, fail_on: str, line: str) -> None:
+    assert check_line(comparison_of(judged_case(A, SLOWER)), code, fail_on).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("metric", "ends"),
+    [
+        (CPU, "why aaaaaaaaaaaa bbbbbbbbbbbb"),
+        ("import_time", "why aaaaaaaaaaaa bbbbbbbbbbbb --start"),
+        ("pss_steady", ""),
+    ],
+)
+def test_what_to_type_next_looks_into_what_moved(metric: str, ends: str) -> None:
+    moved = MUCH_SLOWER.model_copy(update={"metric": metric})
+    again = {"reproduce": (comparing.AGAIN,)}
+    command = make_view(comparison_of(judged_case(A, moved), **again)).answer.command
+    assert command.endswith(ends)
+    assert bool(command) == bool(ends)
 
 
 def test_what_was_not_counted_says_why() -> None:
