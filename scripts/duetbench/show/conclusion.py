@@ -9,7 +9,7 @@ from typing import Final, Literal
 from duetbench.core.metrics import CPU, INSTRUCTIONS, TAILS, WORK
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
-from duetbench.core.text import some
+from duetbench.core.text import short, some
 from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import effects, formats
@@ -354,6 +354,7 @@ def _code_of_effects(comparison: Comparison, *, same: bool, sql: bool) -> int | 
 
 
 _LABELS: Final = 3  # functions named
+_DOUBT: Final = 100  # characters of why it is not known what a server runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,7 +397,8 @@ def covers(coverage: Coverage) -> str:
     who = "these requests enter none of them"
     if coverage.idle:
         who, proof = "neither these requests nor their servers enter any of them", ""
-    doubt = f"; perhaps the server does: {coverage.doubt}" if coverage.doubt else ""
+    reason = short(coverage.doubt, _DOUBT)
+    doubt = f"; perhaps the server does: {reason}" if reason else ""
     reach = f"; {some(coverage.paths, _LABELS)} would" if coverage.paths else ""
     return f"{differ}, and {who} ({missed}){proof}{doubt}{reach}{outside}"
 
