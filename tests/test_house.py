@@ -31,7 +31,7 @@ raises it by 250, in a commit of its own."""
 PAGES: Final = 3_180
 """Upper bound of lines of the pages' scripts, styles and templates."""
 MODULES: Final = {"duetbench": 179, "observatory": 68}
-REACH: Final = {"run": (92, 12_600), "compare": (136, 18_100)}
+REACH: Final = {"run": (92, 12_600), "compare": (136, 18_200)}
 """Modules and statements that a verb's module imports, directly or not."""
 CHAIN: Final = 17
 """Modules in the longest chain of imports."""

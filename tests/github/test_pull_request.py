@@ -216,12 +216,12 @@ def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(ended: Step)
     done = report(ended, compared(), Upgrade(cause=CAUSE), words=words)
     assert (done.code, done.err) == (0, "")
     (body,) = ended.ours()
-    text = body.partition("\n")[2]
+    text = body.partition("\n")[2].replace("Advisory: it blocks nothing.\n\n", "", 1)
     assert text[: len(LEAD)] == LEAD
     assert text[len(LEAD) :].startswith("| metric | before → after | change |\n")
     assert len(text.partition("<details>")[0].splitlines()) < 16, "with the blank lines"
-    assert "- **noise**: CPU/request of base against itself scatters by 1.3 % from duet to" in text
-    assert "- **would have been seen**: CPU/request 0.62 %: a change of one figure alone" in text
+    assert "- **noise**: CPU per request of base against itself scatters by 1.3 % from" in text
+    assert "change from this size on: 0.62 % in CPU per request" in text
     assert f"[what the words mean]({words})" in text
     assert "/actions/runs/5)" in body
     # Whoever says it again changes nothing.
@@ -372,12 +372,27 @@ def test_each_of_several_applications_has_a_comment_of_its_own(ended: Step) -> N
     assert (refused.code, "expected letters, digits" in refused.err) == (2, True)
 
 
+FAILS: Final = "**The check fails**: CPU per request got worse by 2 % or more."
+WOULD: Final = (
+    "**The check passes**, as `fail-on: never` asks, though CPU per request got worse by 2 % or "
+    "more."
+)
+OPEN_PASSES: Final = (
+    "**The check passes**: nothing is shown to be worse, and something is not decided."
+)
+
+
 @pytest.mark.parametrize(
-    ("code", "fail_on", "expected"),
-    [(1, "slower", 1), (1, "never", 0), (3, "slower", 0), (4, "never", 4)],
+    ("code", "fail_on", "expected", "check"),
+    [
+        (1, "slower", 1, FAILS),
+        (1, "never", 0, WOULD),
+        (3, "slower", 0, OPEN_PASSES),
+        (4, "never", 4, ""),
+    ],
 )
 def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
-    code: int, fail_on: str, expected: int, step: Step, monkeypatch: pytest.MonkeyPatch
+    code: int, fail_on: str, expected: int, check: str, step: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And what is asked of the other verbs is what the inputs say."""
     called: list[tuple[str, ...]] = []
@@ -411,8 +426,10 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
     assert called[2] == ("run", *target, "--results", str(to / "results"))
     assert files.read(Upgrade, to / "report" / "upgrade.json").cause == CAUSE
     rest = to / "results" / "comparisons" / f"{compared().id}.json"
-    assert files.read(Comparison, rest) == compared()
-    assert step.summary.startswith(f"{LEAD}| metric | ")
+    stored = files.read(Comparison, rest)
+    assert stored == comments.with_check(compared(), code, fail_on)
+    assert comments.report(stored).splitlines()[2] == check, "in the comment of a later job, too"
+    assert step.summary.replace(f"{check}\n\n", "", 1).startswith(f"{LEAD}| metric | ")
     assert "**Which code it is**: " in step.summary.partition("<details>")[2]
 
 

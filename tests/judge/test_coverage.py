@@ -96,5 +96,6 @@ def test_the_verdict_stands_below_what_the_requests_enter(covered: Coverage, sen
     view = make_view(comparison_of(judged_case("x/a/py3.14", SAME), coverage=covered))
     assert sentence in view.answer.causes
     unproven = f", but {sentence}" if covered.unproven else ""
-    seen = "" if unproven else ", 0.81 % of CPU per request would have been seen"
+    smallest = "a change of 0.81 % or more in CPU per request would have been seen"
+    seen = "" if unproven else f"; {smallest} in 4 of 5 such comparisons"
     assert view.headline == f"= no change: x/a/py3.14{seen}{unproven}"

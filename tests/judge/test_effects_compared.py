@@ -117,7 +117,7 @@ def test_a_report_says_answers_first_then_leaks_then_effects() -> None:
         "does different work: head answers 0 rows instead of 20",
         "▼ leaks: x/a/py3.14 keeps 2.1 kB for every request (shop/main.py:12)",
         "sends 21 SQL statements instead of 2",
-        "= no change: x/a/py3.14, 0.81 % of CPU per request would have been seen",
+        "= no change: x/a/py3.14; a change of 0.81 % or more in CPU per request would have been",
     )
     assert view.headline.startswith("≠ other answers: ")
     assert view.answer.rows[0] == [
@@ -135,6 +135,18 @@ def test_a_report_says_answers_first_then_leaks_then_effects() -> None:
     assert section.lines[0] == ("", "the same on both sides: 1 log record")
     assert exit_code(comparison) == 0
     assert exit_code(comparison, same=True) == 1
+
+
+@pytest.mark.parametrize(
+    ("others", "text"),
+    [((), ""), ((-1,), "; −1 × another"), ((-3, 2), "; 2 others differ, −1 in all")],
+)
+def test_a_row_adds_up_to_its_figures(others: Sequence[int], text: str) -> None:
+    less = [RequestEffect(kind="sql", text=f"SELECT {n}", base=3, head=3 + n) for n in others]
+    total = 21 + sum(others)
+    found = Effects(differ=(SQL, *less), totals={"sql": (2, total)})
+    view = make_view(comparison_of(judged_case("x/a/py3.14", SAME, effects=found)))
+    assert view.answer.rows[0][-1] == f"≠ +20 × SELECT … FROM book WHERE author_i…{text}"
 
 
 def test_one_sentence_says_what_it_costs_and_what_it_does() -> None:

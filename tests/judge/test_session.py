@@ -212,7 +212,10 @@ def test_a_failure_is_told_once() -> None:
     told.say = said.append  # type: ignore[assignment, method-assign]
     for order in range(2):
         Reporter.report(told, make_duet("x/a", order, flags=(flag,)))
-    assert said == ["[1] x/a  void: head: wrong_status: GET /nothing: 404", "[2] x/a  void again"]
+    assert said == [
+        "duet 1 of x/a: void: head: wrong_status: GET /nothing: 404",
+        "duet 2 of x/a: void again",
+    ]
 
 
 def test_cases_of_one_server_share_its_launches(compare: Compare) -> None:

@@ -199,7 +199,7 @@ def test_they_are_never_waited_for_and_decide_nothing(sign: int) -> None:
     assert make_view(shown).headline == make_view(without).headline
     assert exit_code(shown) == exit_code(without) == 0
     (section,) = (one for one in make_view(shown).sections if one.title == "Work and wake-ups")
-    assert section.rows[0][1:3] == ["wake-ups/request", "more" if sign > 0 else "fewer"]
+    assert section.rows[0][1:3] == ["wake-ups per request", "more" if sign > 0 else "fewer"]
 
 
 @pytest.mark.parametrize("verdict", [Verdict.SLOWER, Verdict.FASTER])

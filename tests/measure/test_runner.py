@@ -139,7 +139,7 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
     ]
     assert told.started == [(6, 18.0)]
     assert told.work_ == [(x.case, x.order) for x in done]
-    assert [line.split()[1] for line in told.said] == [x.case for x in done]
+    assert [line.split()[4] for line in told.said] == [x.case for x in done]
     assert told.ended == 1
 
 

@@ -79,11 +79,11 @@ def test_a_comparison_is_a_line_per_case_and_metric() -> None:
     )
     wide = overview(found, "utf-8", 100).splitlines()
     (line,) = [row for row in wide if row.startswith("  x/a ") and "●" in row]
-    assert re.search(r"CPU/request +\+2.1 % +\+1.6…\+2.6 % +┊│┊ +├─*●─*┤ +▼ slower$", line)
+    assert re.search(r"CPU per request +2.1 % more +1.6…2.6 % +┊│┊ +├─*●─*┤ +▼ slower$", line)
     assert any("? inconclusive: no time for a duet" in row for row in wide)
     narrow = overview(found, "utf-8", 50)
     assert "●─" not in narrow
-    assert "+2.1 %    +1.6…+2.6 %  ▼ slower" in narrow
+    assert "2.1 % more      1.6…2.6 %  ▼ slower" in narrow
 
 
 def test_a_page_alone_has_every_duet_and_fetches_nothing() -> None:

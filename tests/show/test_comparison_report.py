@@ -36,9 +36,10 @@ from duetbench.judge.repetition import rebuilt
 from duetbench.show import formats
 from duetbench.show.comparison_text import as_markdown as markdown
 from duetbench.show.comparison_text import print_comparison
-from duetbench.show.comparison_view import COUNTS, make_view
+from duetbench.show.comparison_view import COUNTS, View, make_view
 from duetbench.show.conclusion import exit_code
 from duetbench.show.html.comparison_page import one_file
+from duetbench.show.verdict import check_line
 from duetbench.store import files
 from duetbench.store.comparison import (
     CaseComparison,
@@ -64,7 +65,9 @@ EVENT = Event(
 MEMORY_OPEN = OPEN.model_copy(update={"metric": "pss_steady"})
 MUCH_SLOWER = SLOWER.model_copy(update={"ratio": 1.2, "low": 1.19, "high": 1.21})
 A, B = "x/a/py3.14", "x/b/py3.14"
-SEEN = "0.81 % of CPU per request would have been seen"
+SEEN = (
+    "a change of 0.81 % or more in CPU per request would have been seen in 4 of 5 such comparisons"
+)
 WORST = "needs 2.1 % more CPU per request"
 
 
@@ -82,7 +85,7 @@ WORST = "needs 2.1 % more CPU per request"
         # One open metric is not 'no change'.
         (
             comparison_of(judged_case(A, SAME, MEMORY_OPEN), judged_case(B, SAME)),
-            f"= no change in 1 of 2 cases: {B}, {SEEN}; ? not decided in 1 of 2 cases: memory",
+            f"= no change in 1 of 2 cases: {B}; {SEEN}; ? not decided in 1 of 2 cases: memory",
         ),
         # What requests need leads, though a part of them moved further.
         (
@@ -104,7 +107,7 @@ WORST = "needs 2.1 % more CPU per request"
         (comparison_of(judged_case(A, LATE)), "? not judged: no time for a duet"),
         (
             comparison_of(judged_case(A, SAME), status="partial"),
-            f"Partial: = no change: {A}, {SEEN}",
+            f"Partial: = no change: {A}; {SEEN}",
         ),
         (
             comparison_of(judged_case(A, SAME), judged_case(B, SAME), judged_case("x/c", SAME),
@@ -132,6 +135,11 @@ def counted_case(ratio: float, *judgements: Judgement, **more: Any) -> CaseCompa
     return judged_case(A, *judgements, instructions=counts, count=judged, **more)
 
 
+def sentences(view: View) -> str:
+    """The verdict, and on a line of its own what stayed open beside it."""
+    return "\n".join(filter(None, (view.headline, view.answer.open)))
+
+
 EQUAL = "executes the same instructions per request (exact to ±0.1 %)"
 FEWER = "executes 33.1 % fewer instructions per request (exact to ±0.1 %)"
 LESS = FASTER.model_copy(update={"ratio": 0.8, "low": 0.78, "high": 0.82})
@@ -154,19 +162,19 @@ NO_TIME = "? not judged: CPU per request"
 @pytest.mark.parametrize(
     ("found", "code", "headline"),
     [
-        (whole_case(2.4, 1.153, LATE), 1, f"▼ slower: {MORE_CPU}; {NO_TIME}"),
+        (whole_case(2.4, 1.153, LATE), 1, f"▼ slower: {MORE_CPU}\n{NO_TIME}"),
         # Half as much again of the own code, and too little of the request.
         (whole_case(1.5, 1.0061, LATE), 3,
          (f"▼ more: {A} executes 50.0 % more instructions per request (exact to ±0.1 %), "
-         f"at least 0.61 % more CPU for the whole request; {NO_TIME}")),
+         f"at least 0.61 % more CPU for the whole request\n{NO_TIME}")),
         # Duets decide, or contradict.
-        (whole_case(2.4, 1.153, SAME), 0, f"= no change: {A}, {SEEN}"),
+        (whole_case(2.4, 1.153, SAME), 0, f"= no change: {A}; {SEEN}"),
         (whole_case(2.4, 1.153, FASTER), 0, f"▲ faster: {A} needs 3.0 % less CPU per request"),
         (whole_case(2.4, 1.153, CONTRARY), 3,
-         f"▼ more: {A} {TIMES}; ? not decided: CPU per request"),
+         f"▼ more: {A} {TIMES}\n? not decided: CPU per request"),
         (whole_case(0.4, 0.847, LATE), 3,
          (f"▲ faster: {A} executes 60.0 % fewer instructions per request (exact to ±0.1 %), "
-         f"at least 15.3 % less CPU for the whole request; {NO_TIME}")),
+         f"at least 15.3 % less CPU for the whole request\n{NO_TIME}")),
     ],
 )  # fmt: skip
 def test_counts_decide_by_the_whole_request(
@@ -174,7 +182,7 @@ def test_counts_decide_by_the_whole_request(
 ) -> None:
     comparison = comparison_of(found)
     view = make_view(comparison)
-    assert view.headline == headline
+    assert sentences(view) == headline
     assert exit_code(comparison) == code
     assert exit_code(comparison_of(found, cross=True)) == (3 if code else 0)
     rows = {row[0]: row[1:] for row in view.answer.rows}
@@ -191,7 +199,7 @@ def test_counts_decide_by_the_whole_request(
     ("found", "headline", "dispute", "is_news"),
     [
         # The count answers where the time does not.
-        (counted_case(0.669, LATE), f"▲ fewer: {A} {FEWER}; {NO_TIME}", "",
+        (counted_case(0.669, LATE), f"▲ fewer: {A} {FEWER}\n{NO_TIME}", "",
          False),
         (counted_case(1.0, OPEN), f"= no change: {A} {EQUAL}; ? not decided: CPU per request", "",
          False),
@@ -199,26 +207,26 @@ def test_counts_decide_by_the_whole_request(
         (
             counted_case(0.669, LESS),
             f"▲ faster: {A} needs 20 % less CPU per request",
-            "instructions −33.1 %, CPU/request −20 % (−22…−18 %): these instructions are a ",
+            "instructions −33.1 %, and CPU per request −20 % (−22…−18 %): these",
             False,
         ),
         (
             counted_case(0.669, LEAST),
             f"▲ faster: {A} needs 50 % less CPU per request",
-            "instructions −33.1 %, CPU/request −50 % (−52…−48 %): these instructions are a ",
+            "instructions −33.1 %, and CPU per request −50 % (−52…−48 %): these",
             False,
         ),
         # One moved, and the other surely did not, or against it.
         (
             counted_case(0.669, SAME),
-            f"= no change: {A}, {SEEN}",
-            "instructions −33.1 %, CPU/request unchanged (−0.4…+0.5 %): CPU time also has what",
+            f"= no change: {A}; {SEEN}",
+            "instructions −33.1 %, but CPU per request unchanged (−0.4…+0.5 %): CPU time",
             True,
         ),
         (
             counted_case(0.669, SLOWER),
             f"▼ slower: {A} {WORST}",
-            "instructions −33.1 %, CPU/request +2.1 % (",
+            "instructions −33.1 %, but CPU per request +2.1 % (",
             True,
         ),
     ],
@@ -227,14 +235,44 @@ def test_counts_have_a_verdict_of_their_own(
     found: CaseComparison, headline: str, dispute: str, is_news: bool
 ) -> None:
     view = make_view(comparison_of(found))
-    assert view.headline == headline
-    assert ("instructions and CPU disagree" in view.answer.sure) is is_news
+    assert sentences(view) == headline
+    assert ("instructions −33.1 %, but CPU per request " in view.answer.sure) is is_news
     told = dict(lines(view, COUNTS))
     assert "no waiting" in told[""]
     assert told.get(A, "").startswith(dispute)
     assert bool(dispute) == (A in told)
     for drawn in (printed(comparison_of(found), 120), markdown(comparison_of(found))):
         assert COUNTS in drawn
+
+
+@pytest.mark.parametrize(
+    ("code", "fail_on", "line"),
+    [
+        (0, "slower", "**The check passes**: nothing got worse by a size that fails it."),
+        (1, "slower", "**The check fails**: CPU per request got worse by 2 % or more."),
+        (1, "sql", "**The check fails**: a request sends more SQL statements, or answers other"),
+        (1, "instructions", "**The check fails**: instructions grew by 2 % or more."),
+        (3, "", "**Exit code 3**: nothing is shown to be worse, and something is not decided."),
+    ],
+)
+def test_a_report_says_what_the_check_does_and_why(code: int, fail_on: str, line: str) -> None:
+    assert check_line(comparison_of(judged_case(A, SLOWER)), code, fail_on).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("metric", "ends"),
+    [
+        (CPU, "why aaaaaaaaaaaa bbbbbbbbbbbb"),
+        ("import_time", "why aaaaaaaaaaaa bbbbbbbbbbbb --start"),
+        ("pss_steady", ""),
+    ],
+)
+def test_what_to_type_next_looks_into_what_moved(metric: str, ends: str) -> None:
+    moved = MUCH_SLOWER.model_copy(update={"metric": metric})
+    again = {"reproduce": (comparing.AGAIN,)}
+    command = make_view(comparison_of(judged_case(A, moved), **again)).answer.command
+    assert command.endswith(ends)
+    assert bool(command) == bool(ends)
 
 
 def test_what_was_not_counted_says_why() -> None:

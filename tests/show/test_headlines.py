@@ -77,7 +77,10 @@ def test_what_is_too_small_to_act_on_is_listed_as_such() -> None:
     assert "Worse" not in titles
     assert slight in one_file(found)
     facts = dict(make_view(found).sections[0].lines)
-    sizes = "below throughput 2 %, CPU/request 2 %, PSS steady 5 %: "
+    sizes = (
+        "a change below this fails nothing: 2 % in requests per second, 2 % in CPU per request, "
+        "5 % in memory "
+    )
     assert facts["too small to matter"].startswith(sizes)
 
 
@@ -145,7 +148,7 @@ def test_a_longer_wait_says_how_long() -> None:
     answer = make_view(comparison_of(case)).answer
     assert answer.verdict.endswith("has a 10 % longer median response time")
     (row,) = answer.rows
-    assert row[:3] == ["median response time", "20.0 ms → 22.0 ms", "+10 %"]
+    assert row[:3] == ["median response time", "20.0 ms → 22.0 ms", "10 % longer"]
 
 
 def test_a_figure_that_may_be_half_as_much_again_is_not_shown() -> None:
@@ -164,7 +167,10 @@ def test_a_tail_without_an_answer_is_told_and_decides_nothing() -> None:
     found = comparison_of(judged_case(A, SAME, tail))
     view = make_view(found)
     assert exit_code(found) == 0
-    assert view.headline == f"= no change: {A}, 0.81 % of CPU per request would have been seen"
+    assert view.headline == (
+        f"= no change: {A}; a change of 0.81 % or more in CPU per request would have been seen "
+        "in 4 of 5 such comparisons"
+    )
     assert dict(view.sections[0].lines)["coverage"].startswith("1 of 1 cases judged; ")
     (section,) = (one for one in view.sections if one.title.startswith("Not decided, and not"))
     assert [row[-1] for row in section.rows] == ["9 of 10 lack it"]

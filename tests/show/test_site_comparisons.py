@@ -172,7 +172,7 @@ def test_choices_stand_side_by_side(tmp_path: Path) -> None:
         "A JSON response from FastAPI, Python 3.14, 128 connections granian 1.19 → uvicorn 1.19"
         in servers
     )
-    assert "100 µs → 97.0 µs ▲ faster −3.0 % (−4.0…−2.0 %)" in servers
+    assert "100 µs → 97.0 µs ▲ faster 3.0 % less (2.0…4.0 %)" in servers
     assert "10.0 ms → 20.0 ms not judged" in servers
     assert older.head.label not in page.text
     assert "hypercorn" not in page.text

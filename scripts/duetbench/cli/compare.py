@@ -145,12 +145,10 @@ def compare_command(
     was not judged or not decided: a longer --budget may help. 4: nothing could be measured. 5: the
     machine is busy.
     """
-    from duetbench.github import actions
     from duetbench.judge.comparison import Contrast, Extent, compare, require_code
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.session import InterruptedComparison
     from duetbench.show import effects
-    from duetbench.show.comparison_text import as_markdown
     from duetbench.show.conclusion import exit_code
 
     pythons = python or []
@@ -219,10 +217,15 @@ def compare_command(
             )
         except InterruptedComparison as problem:
             comparison, interruption = problem.comparison, problem
+    code = exit_code(
+        comparison,
+        lenient=fail_on == "slower",
+        counts=fail_on == "instructions",
+        same=same_answers,
+        sql=fail_on == "sql",
+    )
     try:
-        text = as_markdown(comparison, code=attribution)
-        actions.summary(text)  # for the page of the job, in GitHub Actions
-        put(text, markdown)
+        put(_summarise(comparison, code, attribution), markdown)
         put(comparison.model_dump_json(indent=1) + "\n", output)
         put_html(html, comparison)
         if attribution is not None:
@@ -232,14 +235,19 @@ def compare_command(
         _keep(comparison, results, console)
     if interruption is not None:
         raise interruption
-    if code := exit_code(
-        comparison,
-        lenient=fail_on == "slower",
-        counts=fail_on == "instructions",
-        same=same_answers,
-        sql=fail_on == "sql",
-    ):
+    if code:
         raise Exit(code)
+
+
+def _summarise(comparison: "Comparison", code: int, attribution: "Attribution | None") -> str:
+    """Return a report as Markdown; in GitHub Actions, the page of the job has it as well."""
+    from duetbench.github import actions
+    from duetbench.show.comparison_text import as_markdown
+    from duetbench.show.verdict import check_line
+
+    text = as_markdown(comparison, check=check_line(comparison, code), code=attribution)
+    actions.summary(text)
+    return text
 
 
 def _print(
@@ -293,7 +301,7 @@ def _sizes(texts: Sequence[str]) -> dict[Concern, float]:
 def announce(reporter: "Reporter", question: "Question") -> None:
     """Say what is compared, and how much of the change the requests run."""
     from duetbench.show import effects
-    from duetbench.show.comparison_view import side_text
+    from duetbench.show.comparison_view import side_texts
     from duetbench.show.conclusion import covers
 
     touched = question.sides
@@ -303,7 +311,8 @@ def announce(reporter: "Reporter", question: "Question") -> None:
         return
     for sentence in touched.notes:
         reporter.note(sentence)
-    reporter.say(" → ".join(map(side_text, (touched.base.record, touched.head.record))))
+    both = side_texts(touched.base.record, touched.head.record, touched.packages)
+    reporter.say(" → ".join(both))
     counts = {
         "cases that can have changed": len(touched.pairs),
         "that cannot": touched.untouched,

@@ -5,12 +5,14 @@ import re
 from pathlib import Path
 from typing import Annotated, Final
 
+from rich.padding import Padding
+from rich.text import Text
 from typer import Argument
 
-from duetbench.core.errors import FlagName, UsageError
+from duetbench.core.errors import UsageError
 from duetbench.core.metrics import METRICS
 from duetbench.host.console import Console
-from duetbench.show import formats
+from duetbench.show import formats, labels
 
 _PACKAGE: Final = Path(__file__).parents[1]
 _PLACES: Final = (
@@ -24,16 +26,19 @@ _LINK: Final = re.compile(r"\[([^]]*)\]\([^)]*\)")
 def explain_command(
     word: Annotated[list[str] | None, Argument(help="A word of a report.")] = None,
 ) -> None:
-    """Explain a word of the reports, a flag, or a metric; without one, list the words.
+    """Explain a word of the reports, a flag, or a metric; without one, list the words by group.
 
     $ duetbench explain host_noise
     $ duetbench explain too small to matter
     """
     console, known = Console(), meanings()
     if not word:
-        console.say(", ".join(known))
+        for group, words in {**labels.groups(), "other words": _glossary()}.items():
+            console.print(Text(group, style="bold"))
+            console.print(Padding(Text(" · ".join(words)), (0, 0, 0, 2)))
+        console.say("\nduetbench explain WORD says what a word means.")
         return
-    name = " ".join(word).lower()
+    name = labels.key(" ".join(word))
     if name not in known:
         # A label of a report has more words than what it names: `p99 response time of 3 cases`.
         named = (other for other in known if re.search(rf"\b{re.escape(other)}\b", name))
@@ -47,20 +52,26 @@ def explain_command(
 
 
 def meanings() -> dict[str, str]:
-    """Return what the words of the glossary, flags and metrics mean, by the word."""
-    text = next(place for place in _PLACES if place.is_file()).read_text("utf-8")
-    entries = (part.partition("\n") for part in text.split("\n## ")[1:])
-    words = {name.lower(): _plain(meaning) for name, _, meaning in entries}
+    """Return what labels of reports, words of the glossary and metrics mean, by the word."""
+    words = _glossary()
     for name in [*words]:
         for part in name.split(", "):
             words.setdefault(part, words[name])
-    flags = {flag.value: f"{flag.meaning}." for flag in FlagName}
     metrics = {
         key.lower(): row.meaning
         for row in METRICS.values()
         for key in (row.name, row.title, formats.noun(row.name))
     }
-    return {**metrics, **flags, **words}
+    printed = {
+        name.lower(): text for group in labels.groups().values() for name, text in group.items()
+    }
+    return {**metrics, **printed, **words}
+
+
+def _glossary() -> dict[str, str]:
+    text = next(place for place in _PLACES if place.is_file()).read_text("utf-8")
+    entries = (part.partition("\n") for part in text.split("\n## ")[1:])
+    return {name.lower(): _plain(meaning) for name, _, meaning in entries}
 
 
 def _plain(markdown: str) -> str:

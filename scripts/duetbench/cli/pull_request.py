@@ -172,7 +172,8 @@ def compare_command(
     code = _call("compare", *sides, *target, *limit, *output).returncode
     if code not in _JUDGED or not file.is_file():
         raise Exit(code)
-    comparison = files.read(Comparison, file)
+    comparison = comments.with_check(files.read(Comparison, file), code, fail_on)
+    files.replace(file, files.encode(comparison))
     cause = _cause(comparison, file, [*target, *limit]) if upgrade else None
     if cause is not None:
         files.write(report / proposals.UPGRADE, cause)

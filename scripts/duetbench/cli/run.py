@@ -47,6 +47,7 @@ from duetbench.core import units
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import Case, Effects, Launch, Plan, Run, Status
 from duetbench.core.protocol import WINDOW_SECONDS
+from duetbench.core.text import short
 from duetbench.github import actions
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, Progress, duration
@@ -211,7 +212,7 @@ def observe(
             for line in describe(side.case, found):
                 say(line)
     for reason in dict.fromkeys(seen.reasons.values()):
-        say(f"not observed: {reason}")
+        say(f"not observed: {short(reason)}")
     return seen.effects
 
 
@@ -220,8 +221,8 @@ def report(run: Run, path: Path, console: Console, where: str = "") -> int:
     performed = [launch for result in run.results for launch in result.launches]
     failed = sum(launch.status is Status.FAILED for launch in performed)
     console.say(f"{len(performed) - failed} of {len(performed)} launches valid")
-    place = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    console.say(f"Saved {place}; read it: duetbench show {run.id}{where}")
+    place = f" {path.relative_to(Path.cwd())}" if path.is_relative_to(Path.cwd()) else ""
+    console.say(f"Saved{place}; read it: duetbench show {run.id}{where}")
     return failed
 
 

@@ -115,6 +115,11 @@ class Metric:
         return self.format.unit
 
     @property
+    def noun(self) -> str:
+        """What it measures, in its sentence's words: `CPU per request`, `memory`."""
+        return self.moves.partition("|")[2].partition(" ")[2] or self.title
+
+    @property
     def better(self) -> Literal["lower", "higher", "neither"]:
         """Which direction is better; `neither` for context figures."""
         if self.lower is not None:
@@ -206,7 +211,7 @@ def _latency(kind: str, meaning: str) -> Iterator[Metric]:
         f"{meaning}: mean of those from the median to the p99.",
         f"{kind} of the slower half",
         lower=0.01,
-        moves=f"has a {{}} longer|shorter mean {kind} time of the slower half",
+        moves=f"has a {{}} longer|shorter {kind} time in the slower half",
         **_LATENCY_ROLES.get(f"{kind}_slow_half", {}),
     )
 

@@ -30,7 +30,9 @@ from duetbench.github.proposals import Upgrade
 from duetbench.show.change import AttributionText, cause_lines
 from duetbench.show.comparison_text import as_markdown
 from duetbench.show.comparison_view import make_view
+from duetbench.show.conclusion import UNDECIDED
 from duetbench.show.formats import escape
+from duetbench.show.verdict import check_line
 from duetbench.store.attribution import APPLICATION, Attribution
 from duetbench.store.comparison import Comparison
 
@@ -43,6 +45,11 @@ WEBHOOK: Final = "DUETBENCH_WEBHOOK"
 LIMIT: Final = 60_000
 """Characters of a comment or issue. GitHub refuses more than 65,536."""
 
+FAIL_ON: Final = frozenset({"never", "slower", "instructions", "sql"})
+"""What may fail a check."""
+
+_CODE, _FAIL_ON = "exit_code", "fail_on"  # keys of a comparison's method
+
 KIND: Final = "comparison"
 ANSWER: Final = "answer"
 _NAMED: Final = 8  # packages and series that a sentence names
@@ -50,7 +57,7 @@ _NEWS: Final = "▼▲✕≠"  # marks of verdicts that say that something chang
 _ANNOTATED: Final = 3  # functions
 _PATIENCE_S: Final = 10.0
 _ROOM: Final = 2_000  # characters for the text around the report
-_ADVISORY: Final = "Advisory: it blocks nothing. Smaller changes may have been missed."
+_ADVISORY: Final = "Advisory: it blocks nothing."
 _ACTIVE: Final = re.compile(
     r"@(?=\w)"  # mentions, and mail addresses
     r"|\#(?=\d)|\bGH-(?=\d)"  # references to issues
@@ -186,7 +193,7 @@ def report(
     """
     try:
         lead = tuple(_upgrade(comparison, upgrade)) if upgrade is not None else ()
-        body = as_markdown(comparison, lead=lead, end="", code=code)
+        body = as_markdown(comparison, lead=lead, check=_check(comparison), end="", code=code)
     except Exception as error:  # strange values raise many kinds of errors
         name = (comparison.head.commit or comparison.id)[:DIGITS]
         raise RecordError(
@@ -244,8 +251,21 @@ def sign(text: str, head: str, url: str, words: str) -> str:
     glossary = f" · [what the words mean]({words})" if words else ""
     return (
         f"{text}\n---\n<sub>`{head[:DIGITS]}` · [the run, with all figures]({url}){glossary}. "
-        f"{_ADVISORY}</sub>\n"
+        "Smaller changes may have been missed.</sub>\n"
     )
+
+
+def with_check(comparison: Comparison, code: int, fail_on: str) -> Comparison:
+    """Record what the job does with a comparison, for the comment that another job writes."""
+    method = {**comparison.method, _CODE: code, _FAIL_ON: fail_on}
+    return comparison.model_copy(update={"method": method})
+
+
+def _check(comparison: Comparison) -> str:
+    code, fail_on = (comparison.method.get(name) for name in (_CODE, _FAIL_ON))
+    if not (code in {0, 1, UNDECIDED} and fail_on in FAIL_ON):
+        return _ADVISORY
+    return check_line(comparison, int(code), str(fail_on))
 
 
 def _upgrade(comparison: Comparison, upgrade: Upgrade) -> Iterator[str]:

@@ -85,13 +85,21 @@ class Reporter(Progress):
     """
 
     _void = ""
+    _cases = 2  # of one case the lines need no name
+    _left = 0.0
 
     def begin(self, cases: int, seconds: float, budget: float | None, beside: str = "") -> None:
         """Announce a comparison of some cases: s to a first answer, beside what is not known."""
-        limit = "" if budget is None else f", at most {duration(budget)}"
+        limit = "" if budget is None else f", at most {duration(budget)} in all"
         more = f" without {beside}" if beside else ""
-        sentence = f"cases: {cases}; a first answer takes about {duration(seconds)}{more}{limit}"
+        self._cases = cases
+        many = f"{cases} case{'s' * (cases != 1)}"
+        sentence = f"{many}; a first answer takes about {duration(seconds)}{more}{limit}"
         self.start(sentence, seconds, until="to the next decisions")
+
+    def work(self, name: str, done: int, remaining: float) -> None:
+        self._left = remaining
+        super().work(name, done, remaining)
 
     def report(self, duet: Duet) -> None:
         """Print the result of a duet: changes of head against base, or why there are none."""
@@ -105,14 +113,19 @@ class Reporter(Progress):
             text = "void again" if again else f"void: {words}"
         else:
             changes = [
-                f"{METRICS[name].title} {duet.head[name] / duet.base[name] - 1:+.1%}"
+                f"{METRICS[name].noun} {duet.head[name] / duet.base[name] - 1:+.1%}"
                 for name in (*BRIEF, *judged_in({"start alone"}))
                 if duet.base.get(name) and duet.head.get(name)
             ]
             warnings = sorted({flag.name for flag in (*duet.flags_base, *duet.flags_head)})
             text = ", ".join(changes) + (f"  [{', '.join(warnings)}]" if warnings else "")
             text = text if with_noise(duet).usable else f"disturbed: {text}"
-        self.say(f"[{duet.order + 1}] {duet.case}  {text}")
+        self._left -= duet.seconds
+        left = f"; next decision in about {duration(self._left)}" if self._left >= 1 else ""
+        name = f" of {duet.case}" if self._cases > 1 else ""
+        self.say(
+            f"{'start' if start and not failures else 'duet'} {duet.order + 1}{name}: {text}{left}"
+        )
 
 
 class Rule(Protocol):

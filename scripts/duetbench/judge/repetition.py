@@ -78,10 +78,10 @@ _NOT_OF_WHY: Final = frozenset(
 )
 
 
-def why_command(comparison: Comparison, case: str = "") -> str | None:
+def why_command(comparison: Comparison, case: str = "", *, start: bool = False) -> str | None:
     """The command that ranks the functions behind a change; None if both sides run the same code.
 
-    `case` is one of several cases.
+    `case` is one of several cases; with `start`, the functions of the application's import.
     """
     again = rebuilt(comparison)
     kinds = {comparison.base.kind, comparison.head.kind}
@@ -93,6 +93,7 @@ def why_command(comparison: Comparison, case: str = "") -> str | None:
         several = [] if word in _FLAGS or not word.startswith("--") else [next(words)]
         if word not in _NOT_OF_WHY or (word == "--select" and not case):
             chosen += [word, *several]
+    chosen += ["--start"] * (start and "--start" not in chosen)
     return shlex.join(["duetbench", "why", *chosen, *(["--select", case] if case else [])])
 
 

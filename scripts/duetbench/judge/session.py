@@ -20,7 +20,7 @@ from duetbench.core import __version__, units
 from duetbench.core.errors import RecordError
 from duetbench.core.metrics import CPU, MATERIAL, Concern
 from duetbench.core.model import EffectKind, Missing
-from duetbench.core.text import TOO_SMALL
+from duetbench.core.text import TOO_SMALL, short
 from duetbench.core.units import utc_now
 from duetbench.host.console import duration
 from duetbench.host.machine import Cores
@@ -134,7 +134,7 @@ def compare(
         duets = [pair.duets for pair in session.candidates.values()]
         failed = any(one.void for one in duets) and not any(one.usable for one in duets)
         for reason in dict.fromkeys(question.seen.reasons.values()) if not failed else ():
-            session.note(f"what one request does was not observed: {reason}")
+            session.note(f"what one request does was not observed: {short(reason)}")
     except InterruptedRun as interruption:
         session.note(f"interrupted by {interruption} at {utc_now()}")
         partial = session.comparison("partial")

@@ -169,9 +169,9 @@ def _line(launch: Launch, launches: int) -> Text:
         outcome = "failed: " + "; ".join(f"{flag.name}: {flag.detail}" for flag in fails)
     else:
         figures = {METRICS[name]: launch.metrics[name] for name in BRIEF if name in launch.metrics}
-        outcome = ", ".join(f"{row.format(value)} {row.title}" for row, value in figures.items())
+        outcome = ", ".join(f"{row.noun} {row.format(value)}" for row, value in figures.items())
         if warnings := ", ".join(sorted({flag.name for flag in launch.flags})):
             outcome += f"  [{warnings}]"
     style = "red" if launch.status is Status.FAILED else ""
-    order = f"[{launch.order + 1}/{launches}] "
+    order = f"launch {launch.order + 1} of {launches}: "
     return Text.assemble(order, (launch.case, "bold"), "  ", (outcome, style))

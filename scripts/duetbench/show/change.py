@@ -192,7 +192,7 @@ GREY: Final = 0.002
 _MODULES: Final = 12  # modules and packages of a start shown on a terminal
 _NATIVE: Final = 3  # compiled functions named per row
 _LONGEST: Final = 150  # characters of a cell in issues and comments
-_HEAD: Final = ("share", "of all", "entries", "function", "where", "package", "called by")
+HEAD: Final = ("share", "of all", "entries", "function", "where", "package", "called by")
 _ALIGN: Final = ("---:", "---:", "---:", "---", "---", "---", "---")
 
 
@@ -403,10 +403,10 @@ def brief(record: Attribution, releases: tuple[Release, ...] = ()) -> str:
     """Write an attribution's sentences and first rows as Markdown for issues and comments."""
     text = AttributionText(record, releases)
     sentences = f"{text.headline} {text.cause} {text.between}".rstrip()
-    parts = [f"**Which code it is**: {formats.escape(short(sentences, _LONGEST * len(_HEAD)))}"]
+    parts = [f"**Which code it is**: {formats.escape(short(sentences, _LONGEST * len(HEAD)))}"]
     if rows := text.rows[:FIRST]:
         cells = ([short(cell, _LONGEST) for cell in row.cells] for row in rows)
-        parts.append(formats.grid(_HEAD, _ALIGN, cells))
+        parts.append(formats.grid(HEAD, _ALIGN, cells))
         parts.append(f"{text.scatter} It explains, and is never a verdict.")
     return "\n\n".join(parts)
 
@@ -427,7 +427,7 @@ def print_attribution(console: Console, record: Attribution) -> None:
             for row in rows
         ]
         console.print()
-        formats.print_rows(console, ("", *_HEAD[:4]), cells)
+        formats.print_rows(console, ("", *HEAD[:4]), cells)
         console.print(Text(f"  {text.scatter}", style="dim"), soft_wrap=True)
     native = [f"{row.function}: {', '.join(row.native)}" for row in text.rows if row.native]
     own = [f"{p}: {b} → {h} ({c})" for p, b, h, c in text.by_package if c != formats.MISSING]

@@ -107,7 +107,7 @@ def print_points(console: Console, points: Points) -> None:
 def _print_drawn(console: Console, rows: Sequence[ViewRow]) -> None:
     """Print rows with their intervals on one axis, as wide as the terminal allows."""
     head = ["case", "metric", "change", "95 % interval", "verdict"]
-    lines = [[row.case, row.label, row.change, row.interval, row.verdict] for row in rows]
+    lines = [[row.case, row.noun, row.change, row.interval, row.verdict] for row in rows]
     name, *widths = (2 + max(map(cell_len, column)) for column in zip(head, *lines, strict=True))
     room = console.width - 4 - sum(widths)
     # Beside the names, or else below them.
@@ -181,12 +181,14 @@ def as_markdown(
     comparison: Comparison,
     *,
     lead: Sequence[str] = (),
+    check: str = "",
     end: str = formats.WORDS,
     code: Attribution | None = None,
 ) -> str:
     """Write a comparison as Markdown: what people need fits a dozen lines, the rest is folded.
 
-    `lead` are paragraphs above the table, which name the packages that differ.
+    `lead` are paragraphs above the table, which name the packages that differ. `check` says what a
+    job does with the verdict.
     """
     view = make_view(comparison)
     answer = with_code(view.answer, code)
@@ -194,8 +196,10 @@ def as_markdown(
     head, cells = _narrow(answer.head, rows)
     parts = [
         f"### {formats.escape(answer.verdict)}",
+        check,
         *lead,
         _unbroken(formats.grid(head, ["---", "---:", "---"], cells)) if cells else "",
+        formats.escape(answer.open),
         *(_code(cause) for cause in answer.causes if not (lead and cause.startswith("package"))),
         formats.escape(". ".join(filter(None, (answer.sure, answer.advice)))),
     ]
@@ -217,8 +221,11 @@ def _narrow(
     cells: list[Sequence[str]] = []
     for row in rows:
         figures, change, ends, verdict = row[start:]
-        within = f"({ends})" if ends else ""
-        last = " ".join(filter(None, (verdict, change, within)))
+        mark, _, word = verdict.partition(" ")
+        size = change.strip(formats.MISSING)
+        if size:  # `▲ fewer: 2 % fewer` says it twice
+            verdict = f"{mark} {size}" if size.endswith(word) else f"{verdict}: {size}"
+        last = f"{verdict} ({ends})" if ends else verdict
         cells.append((", ".join(row[:start]), figures, last))
     return (", ".join(head[:start]), HEAD[0], "change"), cells
 

@@ -4,10 +4,10 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final
 
 from duetbench.core import units
-from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, WAKE_UPS, WORK
+from duetbench.core.metrics import CPU, INSTRUCTIONS, WAKE_UPS, WORK
 from duetbench.core.model import Verdict
 from duetbench.core.text import TO_REPEAT, some
 from duetbench.judge.repetition import rebuilt
@@ -33,6 +33,7 @@ from duetbench.store.comparison import (
     Comparison,
     Instructions,
     Judgement,
+    PackageChange,
     SideName,
     SideRecord,
     acted_on,
@@ -42,20 +43,18 @@ BESIDE: Final = "Work and wake-ups"
 
 _BESIDE: Final = (
     "a thread that waits is woken, for one request or for many: more often under another load, "
-    "beside a slower neighbour, or on purpose (a thread, a queue, a flush). Work is CPU/request "
-    "without that"
+    "beside a slower neighbour, or on purpose (a thread, a queue, a flush). Work is CPU per "
+    "request without that"
 )
 
+_VERSIONS: Final = 2  # packages that name a side
 _NAMED: Final = 6  # cases named in place of a longer list
 
 _ROW: Final = (
     "change and interval are of {}; base → head is base's mean figure, and that times the change"
 )
 
-_SEEN: Final = (
-    "a change of one figure alone would have been seen in 4 of 5 comparisons like this; smaller "
-    "changes may exist"
-)
+_SEEN: Final = "in 4 of 5 such comparisons, a change from this size on"
 
 COUNTS: Final = "Instructions per request, without a server"
 
@@ -154,7 +153,7 @@ def _parts(comparison: Comparison) -> Iterator[tuple[str, str]]:
             base = case.absolute_base.get(CPU)
             size = f", {formats.figure(WORK, base * (own - 1))}" if base else ""
             parts = (
-                f"of {formats.percent(whole)} CPU/request, {formats.percent(own)} is work "
+                f"of {formats.percent(whole)} CPU per request, {formats.percent(own)} is work "
                 f"({formats.ends(work.interval)}{size}), and {formats.percent(whole / own)} is "
                 f"{formats.percent(often)} wake-ups, at {seconds} each ({'…'.join(ends)})"
             )
@@ -163,7 +162,7 @@ def _parts(comparison: Comparison) -> Iterator[tuple[str, str]]:
 
 _COLUMNS: Final[dict[str, Callable[[ViewRow], str]]] = {
     "case": lambda row: row.case,
-    "metric": lambda row: row.label,
+    "metric": lambda row: row.noun,
     "verdict": lambda row: row.verdict,
     "change": lambda row: row.change,
     "95 % interval": lambda row: row.interval,
@@ -188,7 +187,6 @@ def _plain(lines: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) -> Iterator[Section]:
-    samples = "pairs of launches" if _UNEQUAL & comparison.head.settings.keys() else "the duets"
     yield Section("", [*_facts(comparison, rows)])
     yield _effects(comparison)
     yield _counted(comparison)
@@ -198,7 +196,7 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
         yield Section("Event", [("", text)])
     for group in (*MOVED, "slight"):
         moved = of_groups(rows, group)
-        note = _ROW.format(samples) if any(row.figures for row in moved) else ""
+        note = _ROW.format(f"the {sample_of(moved)}s") if any(row.figures for row in moved) else ""
         yield _table(TITLES[group], moved, "why", note=note)
     beside = _beside(comparison)
     moved = [row for row in beside if row.judgement.moved]
@@ -212,10 +210,7 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
     yield Section("Next", _plain(next_steps(comparison, rows)))
 
     same = of_groups(rows, "unchanged")
-    sizes = _sizes(comparison, same, "tolerance")
-    excluded = f"A change as large as this is excluded: {sizes}." if sizes else ""
-    hidden = ("verdict", "base → head", "why")
-    yield _table(TITLES["unchanged"], same, *hidden, note=excluded, folded=True)
+    yield _table(TITLES["unchanged"], same, "base → head", "why", folded=True)
     tails = of_groups(rows, "unawaited")
     yield _table(TITLES["unawaited"], tails, "verdict", "base → head", folded=True)
     calm = [row for row in beside if not row.judgement.moved]
@@ -252,16 +247,26 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
         yield Section("Reproduce", _plain(left_out), command=command, folded=True)
 
 
-def side_text(side: SideRecord) -> str:
-    """Name a side for readers."""
-    commit = f" ({side.commit[:12]})" if side.commit and side.commit not in side.label else ""
-    return f"{side.label}{commit}{' with uncommitted changes' if side.dirty else ''}"
+def side_texts(
+    base: SideRecord, head: SideRecord, packages: Sequence[PackageChange]
+) -> tuple[str, str]:
+    """Name both sides for readers: by their commits, or of one commit by packages that differ."""
+    texts = []
+    for side, name in ((base, "base"), (head, "head")):
+        versions = dict.fromkeys(
+            f"{move.package} {getattr(move, name)}" for move in packages if getattr(move, name)
+        )
+        detail = side.commit[:12] if side.commit and side.commit not in side.label else ""
+        if side.kind == "stack":
+            detail = some(tuple(versions), _VERSIONS) if "==" not in side.label else ""
+        dirty = " with uncommitted changes" if side.dirty else ""
+        texts.append(f"{side.label}{f' ({detail})' if detail else ''}{dirty}")
+    return texts[0], texts[1]
 
 
 def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[str, str]]:
     sides = (comparison.base, comparison.head)
-    for name, side in zip(("base", "head"), sides, strict=True):
-        yield name, side_text(side)
+    yield from zip(("base", "head"), side_texts(*sides, comparison.packages), strict=True)
     if comparison.cross:
         yield "kind", f"two {comparison.head.kind}s against each other: a choice, not a change"
     pythons = [", ".join(python.text for python in side.interpreters) for side in sides]
@@ -274,20 +279,19 @@ def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
     covered = comparison.coverage
     blind = [case for case, enters in covered.cases.items() if not enters] if covered else []
     if covered and covered.entered and blind:
-        yield "requests", f"enter nothing that differs in {some(tuple(blind), _NAMED)}"
+        named = some(tuple(blind), _NAMED)
+        yield "not covered", f"the requests of {named} enter nothing that differs"
     judged = [case.judgements for case in comparison.cases if case.judgements]
     if unused := sum(judgements[0].excluded for judgements in judged):
         used = sum(max(judgement.duets for judgement in judgements) for judgements in judged)
         yield f"{sample_of(rows)}s", f"{used} usable, {unused} not: disturbed or failed"
     if noisy := sum(duet.kept for case in comparison.cases for duet in case.duets):
-        yield (
-            "noise",
-            f"affected both sides of {noisy} of the {sample_of(rows)}s used: see the flags",
-        )
+        pairs = f"{noisy} of the {sample_of(rows)}s used"
+        yield "noise", f"other programs took time from both sides alike in {pairs}"
     if comparison.noise is not None:
         scatter = f"of base against itself scatters by {formats.size(comparison.noise)}"
-        yield "noise", f"{formats.title(CPU)} {scatter} from duet to duet (standard deviation)"
-    if apart := dict.fromkeys(row.label for row in rows if row.judgement.alone):
+        yield "noise", f"{formats.noun(CPU)} {scatter} from duet to duet (standard deviation)"
+    if apart := dict.fromkeys(row.noun for row in rows if row.judgement.alone):
         reason = f"{', '.join(apart)}: {_APART}"
         if comparison.start:
             reason = _STARTS
@@ -322,17 +326,15 @@ def _sight(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
     largest: dict[str, float] = {}
     for row in rows:
         if row.judgement.detectable is not None:
-            largest[row.label] = max(largest.get(row.label, 0.0), row.judgement.detectable)
+            largest[row.noun] = max(largest.get(row.noun, 0.0), row.judgement.detectable)
     if largest:
-        sizes = ", ".join(f"{label} {formats.size(size)}" for label, size in largest.items())
-        yield formats.SEEN, f"{sizes}: {_SEEN}"
+        sizes = ", ".join(f"{formats.size(size)} in {noun}" for noun, size in largest.items())
+        yield formats.SEEN, f"{_SEEN}: {sizes}"
     judged = of_groups(rows, *MOVED, "slight", "undecided", "unchanged")
-    sizes_of = {row.label: acted_on(row.metric, comparison.method) for row in judged}
+    sizes_of = {row.noun: acted_on(row.metric, comparison.method) for row in judged}
     if sizes_of:
-        sizes = ", ".join(f"{label} {100 * size:g} %" for label, size in sizes_of.items())
-        yield formats.SMALL, f"below {sizes}: such changes are shown, and fail nothing (--material)"
-    if floors := _sizes(comparison, judged, "floor"):
-        yield "counts as none", f"below {floors}, however certain"
+        sizes = ", ".join(f"{100 * size:g} % in {noun}" for noun, size in sizes_of.items())
+        yield formats.SMALL, f"a change below this fails nothing: {sizes} (--material)"
 
 
 def _coverage(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
@@ -343,11 +345,14 @@ def _coverage(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
     if comparison.planned or not comparison.micro:
         # A case with a decided metric and an open one is judged in part.
         partly = len(answered - judged)
-        more = f", {partly} more in part" if partly else ""
-        yield f"{cases} of {comparison.planned} cases judged{more}"
+        more = f", some in {partly}" if partly else ""
+        what = "all metrics decided in " if partly else ""
+        verb = "" if partly else " judged"
+        yield f"{what}{cases} of {comparison.planned} cases{verb}{more}"
     if comparison.micro:
         yield f"{len(judged) - cases} of {len(comparison.micro)} in-process benchmarks judged"
-    yield f"{comparison.untouched} others cannot have changed"
+    if comparison.untouched:
+        yield f"{comparison.untouched} others cannot have changed"
     if comparison.missing:
         yield f"{len(comparison.missing)} without counterpart"
 
@@ -369,19 +374,6 @@ def _cell(case: CaseComparison, side: SideName) -> str:
         return formats.MISSING
     source = f"{growth.course} in a soak of" if growth.curve else "in the second halves of"
     return f"{growth.words}; {source} {units.count(growth.requests)} requests"
-
-
-def _sizes(
-    comparison: Comparison, judged: Sequence[ViewRow], kind: Literal["floor", "tolerance"]
-) -> str:
-    """List each metric's size once, if known: `CPU/request 0.2 %, time in process 1 %`."""
-    inside = comparison.method.get(f"inprocess_{kind}")
-    sizes = {
-        row.label: size
-        for row in judged
-        if isinstance(size := getattr(METRICS[row.metric], kind) if row.metric else inside, float)
-    }
-    return ", ".join(f"{label} {100 * size:g} %" for label, size in sizes.items())
 
 
 def _effects(comparison: Comparison) -> Section:
@@ -423,7 +415,7 @@ def _counted(comparison: Comparison) -> Section:
         if case not in hidden
     ]
     lines = [("", _BLIND)] if counted else []
-    lines += [(case, sentence) for _, case, sentence in disagreements(comparison)]
+    lines += [(d.case, f"{d.words} ({d.ends}): {d.reason}") for d in disagreements(comparison)]
     for case, _ in counted:
         if (request := request_of(case)) and request.moved:
             text = f"the CPU of the whole request: {formats.percent(request.ratio)} at least"

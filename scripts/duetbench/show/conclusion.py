@@ -9,7 +9,7 @@ from typing import Final, Literal
 from duetbench.core.metrics import CPU, INSTRUCTIONS, TAILS, WORK
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
-from duetbench.core.text import some
+from duetbench.core.text import short, some
 from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import effects, formats
@@ -109,12 +109,8 @@ class ViewRow:
     @property
     def noun(self) -> str:
         """What was measured, in words: `CPU per request`."""
-        return formats.noun(self.metric) if self.metric else self.label
-
-    @property
-    def label(self) -> str:
         if self.metric:
-            return formats.title(self.metric)
+            return formats.noun(self.metric)
         return "instructions in process" if self.unit == INSTRUCTIONS else "time in process"
 
     @property
@@ -158,11 +154,19 @@ class ViewRow:
 
     @property
     def change(self) -> str:
-        return formats.change(None if self.vague else self.judgement.interval)
+        return self._amount[0]
 
     @property
     def interval(self) -> str:
-        return "" if self.vague else formats.ends(self.judgement.interval)
+        return self._amount[1]
+
+    @property
+    def _amount(self) -> tuple[str, str]:
+        judgement = self.judgement
+        if self.vague or judgement.interval is None:
+            return formats.MISSING, ""
+        metric = self.metric or self.unit
+        return formats.amount(metric, judgement.interval, moved=judgement.moved)
 
     @property
     def floor(self) -> float:
@@ -350,6 +354,22 @@ def _code_of_effects(comparison: Comparison, *, same: bool, sql: bool) -> int | 
 
 
 _LABELS: Final = 3  # functions named
+_DOUBT: Final = 100  # characters of why it is not known what a server runs
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """A case whose counts and CPU per request moved by surely different amounts, in words.
+
+    It is no news if a part of the time moved by less than all of it.
+    """
+
+    case: str
+    is_news: bool
+    words: str
+    ends: str
+    reason: str
+
 
 _ELSEWHERE: Final = (
     "CPU time also has what these instructions have not: the server, the kernel, memory, and how "
@@ -377,16 +397,14 @@ def covers(coverage: Coverage) -> str:
     who = "these requests enter none of them"
     if coverage.idle:
         who, proof = "neither these requests nor their servers enter any of them", ""
-    doubt = f"; perhaps the server does: {coverage.doubt}" if coverage.doubt else ""
+    reason = short(coverage.doubt, _DOUBT)
+    doubt = f"; perhaps the server does: {reason}" if reason else ""
     reach = f"; {some(coverage.paths, _LABELS)} would" if coverage.paths else ""
     return f"{differ}, and {who} ({missed}){proof}{doubt}{reach}{outside}"
 
 
-def disagreements(comparison: Comparison) -> Iterator[tuple[bool, str, str]]:
-    """Yield cases whose counts and CPU per request disagree, if both are sure: is it news, why.
-
-    If a part of the time moved by less than all of it, that is no news.
-    """
+def disagreements(comparison: Comparison) -> Iterator[Disagreement]:
+    """Yield cases whose counts and CPU per request disagree, if both are sure."""
     for case in comparison.cases:
         cpu = next((judgement for judgement in case.judgements if judgement.metric == CPU), None)
         if (count := case.count) is None or cpu is None:
@@ -404,10 +422,13 @@ def disagreements(comparison: Comparison) -> Iterator[tuple[bool, str, str]]:
             continue
         # Instructions are a part of the CPU time: other sizes in the same direction are no news.
         part = count.verdict is cpu.verdict
-        time = formats.change(most) if cpu.moved else "unchanged"
-        words = f"instructions {formats.change(least)}, CPU/request {time}"
+        time, counted = (
+            formats.change(judgement.interval) if judgement.moved else "unchanged"
+            for judgement in (cpu, count)
+        )
+        words = f"instructions {counted}, {'and' if part else 'but'} {formats.noun(CPU)} {time}"
         reason = _PART if part else _ELSEWHERE
-        yield not part, case.case.id, f"{words} ({formats.ends(most)}): {reason}"
+        yield Disagreement(case.case.id, not part, words, formats.ends(most), reason)
 
 
 def memory_of(case: CaseComparison) -> str:

@@ -16,6 +16,7 @@ from duetbench.core.model import (
 )
 from duetbench.core.text import short
 from duetbench.project import case_names
+from duetbench.show import formats
 from duetbench.store.comparison import LIMIT, Comparison
 
 TITLE: Final = "What one request does"
@@ -47,6 +48,14 @@ _WORDS: Final[dict[EffectKind, tuple[str, str, str]]] = {
 }
 """Of each kind: its row, and the verb and the noun of a sentence."""
 
+ANSWER_ROW: Final = "answer"
+
+_MEANINGS: Final[dict[EffectKind, str]] = {
+    "young collections": "How often Python collects garbage during 1,000 requests.",
+    "peak": "Memory that one request needs at most, beside what was there before.",
+    "function": "How many Python functions one request calls.",
+}
+
 _PLURALS: Final = {
     "thread behind": "threads behind", "task behind": "tasks behind", "process": "processes",
     "call to another host": "calls to other hosts",
@@ -54,6 +63,7 @@ _PLURALS: Final = {
 }  # fmt: skip
 
 _COLUMNS: Final = re.compile(r"(?i)(select (?:distinct )?)(?!.*\bselect\b).{13,}?( from )")
+_NUMBER: Final = re.compile(r"\d+(\.\d+)?")
 _LONGEST: Final = 76  # characters of a statement in a table
 _USUAL: Final = 200  # status of an answer
 _SHOWN: Final = 3  # details of one kind
@@ -134,6 +144,18 @@ def _lead(effects: Effects) -> str:
     return f"{verb} other {_plural(noun)}: {_detail(details[0], details)}"
 
 
+def meanings() -> dict[str, str]:
+    """Explain the rows of what one request does, by their titles."""
+    how = "Seen in requests made without a server, one at a time."
+    counts = {
+        title: f"{_MEANINGS.get(kind) or f'How many {_plural(noun)} one request {verb}.'} {how}"
+        for kind, (title, verb, noun) in _WORDS.items()
+    }
+    kept = "Memory that a request leaves behind for good, with the line that allocates it."
+    answer = "What head's answer has otherwise than base's: status, type, or a part of the body."
+    return {**counts, _MEMORY: f"{kept} {how}", ANSWER_ROW: f"{answer} {how}"}
+
+
 def change(metric: str, base: float, head: float) -> str:
     """Describe how an effect moved: `SQL statements 2 → 21`."""
     if metric == KEPT:
@@ -195,11 +217,24 @@ def rows(effects: Effects) -> Iterator[tuple[str, str, str, str]]:
             figures = ("", "") if index else (_figure(kind, old), _figure(kind, new))
             yield title, *figures, text
     for answer in effects.answers:
-        yield "answer", "", "", f"{answer.path}: {answer.what}" if answer.path else answer.what
+        yield ANSWER_ROW, "", "", f"{answer.path}: {answer.what}" if answer.path else answer.what
     base, head = effects.kept_base, effects.kept_head
     if (effects.leaks or effects.repairs) and base and head:
         place = (head if effects.leaks else base).place
         yield _MEMORY, _size(base), _size(head), place
+
+
+def beside(effects: Effects, title: str) -> str:
+    """Sum up what else a kind does differently beside its first detail: `−1 × another`."""
+    others = [effect for effect in effects.differ if _WORDS[effect.kind][0] == title][1:]
+    if len(others) == 1:
+        return f"{_signed(others[0])} × another"
+    return f"{len(others)} others differ, {_signed(*others)} in all"
+
+
+def _signed(*effects: RequestEffect) -> str:
+    """Write how much more often all of these happen: `+20`, `−1`."""
+    return f"{sum(effect.head - effect.base for effect in effects):+g}".replace("-", "−")
 
 
 def same(effects: Effects) -> str:
@@ -227,7 +262,7 @@ def _answer(effects: Effects) -> str:
 def doubts(effects: Effects) -> Iterator[str]:
     """Say what was not compared, and what was not seen."""
     for kind, spread in effects.unsteady.items():
-        yield f"{_WORDS[kind][0]}: {spread}, so not compared"
+        yield f"{_WORDS[kind][0]}: not compared, {_vary(spread)}"
     for name, kept, other in (
         ("head", effects.kept_head, effects.kept_base),
         ("base", effects.kept_base, effects.kept_head),
@@ -235,6 +270,12 @@ def doubts(effects: Effects) -> Iterator[str]:
         if kept and kept.course == "constant" and other is None:
             yield f"{name} {_keeps(kept)}: there was no time to measure the other side"
     yield from _blind(effects)
+
+
+def _vary(spread: str) -> str:
+    """Say of `5985 to 6514 in head` that the requests of one side differ."""
+    numbers = _NUMBER.sub(lambda match: f"{float(match[0]):,g}", spread)
+    return f"since they vary within a side ({numbers})"
 
 
 def _blind(effects: Effects) -> Iterator[str]:
@@ -248,8 +289,9 @@ def _blind(effects: Effects) -> Iterator[str]:
 def _detail(effect: RequestEffect, others: Sequence[RequestEffect] = ()) -> str:
     """Describe an effect: `+19 × SELECT … FROM book WHERE author_id = ?   authors, main.py:41`."""
     if effect.kind in {"function", "peak", "young collections"}:
-        return "   ".join(filter(None, (effect.text, effect.place)))
-    times = f"{effect.head - effect.base:+g}".replace("-", "−")
+        size = formats.percent(effect.head / effect.base) if effect.base else ""
+        return "   ".join(filter(None, (size, effect.text, effect.place)))
+    times = _signed(effect)
     text = _text(effect, [other.text for other in others if other.text != effect.text])
     words = f"{times} × {text}" if text else times
     return f"{words}   {effect.place}" if effect.place else words

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from duetbench.core import units
-from duetbench.core.metrics import INSTRUCTIONS, METRICS, WITNESSES
+from duetbench.core.metrics import INSTRUCTIONS, METRICS, WITNESSES, Metric
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
 from duetbench.core.text import ASCII, visible
@@ -133,6 +133,21 @@ def change(ratio: Interval | None) -> str:
     return f"{_signed(ratio.estimate, _decimals(ratio))} %"
 
 
+def amount(metric: str, ratio: Interval, *, moved: bool) -> tuple[str, str]:
+    """Write a change and its interval: `19 % less`, `17…21 %`; with signs unless it surely moved.
+
+    Beside a mark, a sign would be read as one: ▲ −19 %. `metric` is as for `effect`.
+    """
+    if not moved:
+        return change(ratio), ends(ratio)
+    if ratio.estimate >= _DOUBLED:
+        return change(ratio), ends(ratio)
+    words = re.search(r"(\w+)\|(\w+)", _row(metric).moves)
+    more, less = words.groups() if words else ("more", "less")
+    word = more if ratio.estimate >= 1 else less
+    return f"{change(ratio).lstrip('+−')} {word}", within(ratio).replace(" times", "×")
+
+
 def _decimals(ratio: Interval) -> int | None:
     """Return the decimals of a change in per cent, and of its ends; None: as `percent` does.
 
@@ -203,16 +218,19 @@ def within(ratio: Interval) -> str:
 def movement(metric: str, ratio: Interval) -> str:
     """Say the same without the interval: `needs 22 % more CPU per request`."""
     size = change(ratio).lstrip("+−").replace("×", " times")
+    return _row(metric).effect(size, rose=ratio.estimate >= 1)
+
+
+def _row(metric: str) -> Metric:
     row = row_of(metric)
     if metric == INSTRUCTIONS:
-        row = replace(row, moves="takes {} more|fewer instructions in process")
-    return row.effect(size, rose=ratio.estimate >= 1)
+        return replace(row, moves="takes {} more|fewer instructions in process")
+    return row
 
 
 def noun(metric: str) -> str:
     """Return what a metric measures, in its sentence's words: `CPU per request`, `memory`."""
-    row = row_of(metric)
-    return row.moves.partition("|")[2].partition(" ")[2] or row.title
+    return row_of(metric).noun
 
 
 def direction(metric: str, ratio: Interval) -> str:

@@ -31,7 +31,7 @@ def print_cases(console: Console, summary: RunSummary) -> None:
         [requests.get(case.id, case.id), *(_figure(case, name) for name in headline), _state(case)]
         for case in cases[:MOST]
     ]
-    print_rows(console, ["case", *map(formats.title, headline), "state"], rows)
+    print_rows(console, ["case", *map(formats.noun, headline), "state"], rows)
     if (left := len(cases) - MOST) > 0:
         console.print(Text(f"… and {formats.quantity(left, 'more case')}", style="dim"))
 

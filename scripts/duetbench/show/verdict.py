@@ -12,6 +12,7 @@ from typing import Final
 
 from duetbench.core import units
 from duetbench.core.metrics import CPU, INSTRUCTIONS
+from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
 from duetbench.core.text import AT_START, short, some
 from duetbench.core.units import Interval
@@ -21,6 +22,7 @@ from duetbench.show import effects, formats
 from duetbench.show.conclusion import (
     MOVED,
     OPEN,
+    UNDECIDED,
     Group,
     ViewRow,
     case_titles,
@@ -30,6 +32,7 @@ from duetbench.show.conclusion import (
     memory_of,
     of_groups,
     request_of,
+    rows_of,
 )
 from duetbench.show.next_steps import next_steps, sufficient_budget, with_too_little_time
 from duetbench.store.attribution import Attribution
@@ -53,6 +56,7 @@ _EXACT: Final = 2  # effects of a case
 _DETAIL: Final = 40  # characters of an effect's detail
 _LABELS: Final = 2  # metrics that a verdict names
 _NAMED: Final = 3  # metrics, functions or packages that a line names
+_OFTEN: Final = "in 4 of 5 such comparisons"
 _REASON: Final = 120  # characters of the reason why a side failed
 _WORST: Final[tuple[Group, ...]] = ("broken", *MOVED)
 
@@ -63,6 +67,7 @@ class Answer:
 
     Attributes:
         verdict: One line that says no more than the intervals.
+        open: What stayed undecided, if something else is decided; or else `verdict` says it.
         head: Columns of the rows: a case if there are several, what was measured, and `HEAD`.
         rows: Exact counts first, then what was measured; the most important first.
         more: How many rows the report has beside these.
@@ -73,6 +78,7 @@ class Answer:
     """
 
     verdict: str
+    open: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     more: int
@@ -92,7 +98,12 @@ def make_answer(comparison: Comparison, rows: Sequence[ViewRow]) -> Answer:
         title = titles[case.case.id]
         exact += [*_effects(case, title), *_counts(comparison, case, rows, title)]
         inside += _effects(case, title, inside=True)
-    measured = [[row.title, row.noun, *_cells(row, comparison)] for row in _by_importance(rows)]
+    sized = [
+        row
+        for row in _by_importance(rows)
+        if row.change != formats.MISSING or row.group == "broken"
+    ]
+    measured = [[row.title, row.noun, *_cells(row, comparison)] for row in sized]
     shown = [*exact, *measured, *inside][:MOST]
     if several:  # the rows of a case are together
         places = {cells[0]: place for place, cells in reversed([*enumerate(shown)])}
@@ -100,7 +111,7 @@ def make_answer(comparison: Comparison, rows: Sequence[ViewRow]) -> Answer:
     label = ("case", "metric") if several else ("metric",)
     advice, command = _next(comparison, rows)
     return Answer(
-        headline(comparison, rows),
+        *headline(comparison, rows),
         (*label, *HEAD),
         [cells if several else cells[1:] for cells in shown],
         len(exact) + len(rows) + len(inside) - len(shown),
@@ -133,11 +144,15 @@ def _cells(row: ViewRow, comparison: Comparison) -> tuple[str, ...]:
 
 def _effects(case: CaseComparison, title: str, *, inside: bool = False) -> Iterator[list[str]]:
     """Show the most telling of what one request does differently, or what explains it: `inside`."""
-    rows = effects.rows(case.effects) if case.effects else ()
-    kinds = {row[0]: row for row in reversed([*rows]) if (row[0] in effects.INSIDE) is inside}
-    for name, old, new, text in [*kinds.values()][::-1][:_EXACT]:
+    kinds: dict[str, list[Sequence[str]]] = {}
+    for row in effects.rows(case.effects) if case.effects else ():
+        if (row[0] in effects.INSIDE) is inside:
+            kinds.setdefault(row[0], []).append(row)
+    for (name, old, new, text), *others in [*kinds.values()][:_EXACT]:
         figures = f"{old} → {new}" if old or new else ""
-        yield [title, name, figures, "", "", f"≠ {short(text, _DETAIL) or 'differs'}"]
+        # The first detail alone would not add up to the figures.
+        more = f"; {effects.beside(case.effects, name)}" if others and case.effects else ""
+        yield [title, name, figures, "", "", f"≠ {short(text, _DETAIL) or 'differs'}{more}"]
 
 
 def _counts(
@@ -147,11 +162,12 @@ def _counts(
     counts, judged = case.instructions, case.count
     if judged and counts and _only_counted(comparison, case, rows):
         figures = f"{units.count(counts.base)} → {units.count(counts.head)}"
-        words = formats.change(judged.interval), formats.ends(judged.interval)
+        interval = judged.interval or Interval(1.0)
+        words = formats.amount(INSTRUCTIONS, interval, moved=judged.moved)
         verdict = formats.verdict(INSTRUCTIONS, judged.verdict)
         yield [title, "instructions per request", figures, *words, verdict]
         if (request := request_of(case)) and request.moved:
-            least = formats.change(request.interval)
+            least, _ = formats.amount(CPU, request.interval or Interval(1.0), moved=True)
             verdict = formats.verdict(CPU, request.verdict)
             yield [title, "whole request, at least", "", least, "", verdict]
 
@@ -173,11 +189,14 @@ def _only_observed(case: CaseComparison) -> bool:
 _Part = tuple[str, str]
 
 
-def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
-    """Write the verdict: the worst first, and never without what stayed open."""
+def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> tuple[str, str]:
+    """Write the verdict, the worst first, and what stayed open.
+
+    What stayed open is a part of the verdict unless something moved: "no change" would be too much.
+    """
     if not (comparison.planned or comparison.micro):
         notes = (note for note in comparison.notes if note.startswith(NOTHING))
-        return next(notes, f"{NOTHING}: the change cannot have touched any measured case.")
+        return next(notes, f"{NOTHING}: the change cannot have touched any measured case."), ""
     requests, inside = ([row for row in rows if bool(row.metric) is kind] for kind in (True, False))
     exact = [*effects.news(comparison)]
     first = [part for part in exact if part[0] not in {effects.BETTER, effects.LEAST}]
@@ -190,14 +209,21 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
     parts = [*first, *_together(comparison, measured, exact[len(first) :])]
     if not measured:
         parts += [*_slight(comparison, rows)] or [*_same(comparison, rows)]
-    parts += _open(comparison, rows, brief=bool(measured))
+    left = [*_open(comparison, rows, brief=bool(measured))]
+    moved = any(not mark.startswith("=") for mark, _ in parts)
+    below = _join(left) if moved and any(text for _, text in left) else ""
+    parts += left * (not below)
     if not parts and comparison.cases and all(map(_only_observed, comparison.cases)):
         parts = [(formats.SAME, "one request does the same on both sides")]
     (mark, sentence), *others = parts or [("?", "not judged")]
     if comparison.cross:
         sentence = f"{comparison.head.label} in place of {comparison.base.label}: {sentence}"
-    text = "; ".join(": ".join(filter(None, part)) for part in [(mark, sentence), *others])
-    return f"Partial: {text}" if comparison.status == "partial" else text
+    text = _join([(mark, sentence), *others])
+    return f"Partial: {text}" if comparison.status == "partial" else text, below
+
+
+def _join(parts: Iterable[_Part]) -> str:
+    return "; ".join(": ".join(filter(None, part)) for part in parts)
 
 
 def _together(
@@ -360,7 +386,7 @@ def _same(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[_Part]:
         name = clean[0].title if len({row.case for row in clean}) == 1 else ""
         unproven = _unproven(comparison)
         parts = [name, "" if unproven else would_have_been_seen(clean)]
-        sentence = ", ".join(filter(None, parts)) + unproven
+        sentence = "; ".join(filter(None, parts)) + unproven
         yield f"{formats.SAME}{_where(clean, comparison)}", sentence.removeprefix(", ")
 
 
@@ -376,7 +402,9 @@ def would_have_been_seen(rows: Sequence[ViewRow]) -> str:
     sizes = [row.judgement.detectable for row in leading if row.judgement.detectable is not None]
     if not sizes:
         return ""
-    return f"{formats.size(max(sizes))} of {leading[0].noun} would have been seen"
+    size = formats.size(max(sizes))
+    least = size if size.startswith("over") else f"{size} or more"
+    return f"a change of {least} in {leading[0].noun} {formats.SEEN} {_OFTEN}"
 
 
 def _open(comparison: Comparison, rows: Sequence[ViewRow], *, brief: bool) -> Iterator[_Part]:
@@ -406,6 +434,37 @@ def _open(comparison: Comparison, rows: Sequence[ViewRow], *, brief: bool) -> It
 def _decided_after(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
     seconds = sufficient_budget(comparison, with_too_little_time(comparison, rows))
     return f"; about {units.write_time(seconds)} would decide" if seconds else ""
+
+
+def check_line(comparison: Comparison, code: int, fail_on: str = "") -> str:
+    """Say in Markdown what a check does with an exit code, and why; without `fail_on`, the code.
+
+    `fail_on` is `never`, or as for `duetbench compare`.
+    """
+    rows = [row for row in rows_of(comparison) if row.group == "worse"]
+    excess = next(effects.excess(comparison), "")
+    why = {
+        0: "nothing got worse by a size that fails it",
+        UNDECIDED: "nothing is shown to be worse, and something is not decided",
+    }.get(code, excess or "head does less, other or more than it may")
+    if code == 1 and not excess:
+        if fail_on == "sql":
+            why = "a request sends more SQL statements, or answers otherwise"
+        elif fail_on == "instructions":
+            why = f"instructions grew by {_limit(CPU, comparison)} or more"
+        elif rows:
+            top = max(rows, key=_rank)
+            why = f"{top.noun} got worse by {_limit(top.metric, comparison)} or more"
+    if not fail_on:
+        return f"**Exit code {code}**: {formats.escape(why)}."
+    if code == 1 and fail_on == "never":
+        return f"**The check passes**, as `fail-on: never` asks, though {formats.escape(why)}."
+    does = "fails" if code == 1 else "passes"
+    return f"**The check {does}**: {formats.escape(why)}."
+
+
+def _limit(metric: str, comparison: Comparison) -> str:
+    return f"{100 * acted_on(metric, comparison.method):g} %"
 
 
 # What did it, how sure it is, and what to do.
@@ -447,29 +506,30 @@ def _sure(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
     used = [max((j.duets for j in c.judgements), default=0) for c in comparison.cases]
     unused = sum(max((j.excluded for j in c.judgements), default=0) for c in comparison.cases)
     alone = {row.judgement.alone for row in rows if row.metric} == {True}
-    word = "turn" if alone else "duet"
     parts = []
     if comparison.counts_only:
         only = all(map(_only_observed, comparison.cases))
         what = "what one request does only, seen" if only else "instructions only, counted"
         parts.append(f"{what} without a server")
     elif comparison.cases:
-        how = "each side alone, in turns" if alone else "both sides at the same time"
+        word, how = (
+            ("turn", "each side alone") if alone else ("duet", "both sides at the same time")
+        )
         spent = formats.duration(comparison.wall_seconds)
         name = case_names.of(comparison.cases[0].case)
         where = f" on {name.variant}" if len(comparison.cases) == 1 and name.known else ""
-        parts.append(f"{formats.quantity(sum(used), word)} in {spent}{where}, {how}")
-    decided = of_groups(rows, *MOVED, "slight", "unchanged")
-    if seen := would_have_been_seen(decided or of_groups(rows, "undecided")):
+        more = f", and {unused} not used: disturbed or failed" if unused else ""
+        parts.append(f"{formats.quantity(sum(used), word)} ({how}) in {spent}{where}{more}")
+    # Of a change, its interval says how sure it is; of "no change" the headline does.
+    slight = of_groups(rows, "slight")
+    quiet = not of_groups(rows, *MOVED) and (slight or not [*_same(comparison, rows)])
+    judged = of_groups(rows, "slight", "unchanged", "undecided")
+    if quiet and (seen := would_have_been_seen(judged)):
         parts.append(seen)
-    if unused:
-        parts.append(f"{formats.quantity(unused, word)} not used: disturbed or failed")
-    if noisy := sum(duet.kept for case in comparison.cases for duet in case.duets):
-        parts.append(f"noise on both sides of {noisy}")
-    disputes = [case for is_news, case, _ in disagreements(comparison) if is_news]
+    disputes = [dispute for dispute in disagreements(comparison) if dispute.is_news]
     if disputes:
         where = f" in {len(disputes)} cases" if comparison.planned > 1 else ""
-        parts.append(f"instructions and CPU disagree{where}")
+        parts.append(f"{disputes[0].words}{where}: --details")
     return "; ".join(parts)
 
 
@@ -480,9 +540,12 @@ def _next(comparison: Comparison, rows: Sequence[ViewRow]) -> tuple[str, str]:
     """Say what to do next, and with which command."""
     again = rebuilt(comparison)
     if moved := of_groups(rows, *MOVED):
-        case = max(moved, key=_rank).case if comparison.planned > 1 else ""
-        command = why_command(comparison, case)
-        return ("", command) if command and any(row.explained for row in moved) else ("", "")
+        lead = max(moved, key=_rank)
+        case, concern = lead.case if comparison.planned > 1 else "", row_of(lead.metric).concern
+        explained = any(row.explained for row in moved)
+        if not (explained or concern == "start"):
+            return "", ""
+        return "", why_command(comparison, case, start=concern == "start") or ""
     short_of_time = with_too_little_time(comparison, rows)
     if seconds := sufficient_budget(comparison, short_of_time):
         about = units.write_time(seconds)
@@ -501,4 +564,4 @@ def with_code(answer: Answer, code: Attribution | None) -> Answer:
 def lines(answer: Answer) -> Iterable[str]:
     """Write what follows the rows, a sentence a line, without the command."""
     more = f"{formats.quantity(answer.more, 'more row')}: --details" if answer.more > 0 else ""
-    return filter(None, (more, *answer.causes, answer.sure, answer.advice))
+    return filter(None, (answer.open, more, *answer.causes, answer.sure, answer.advice))

@@ -155,7 +155,8 @@ def find(
             continue
         shares[at] = share.estimate
         good, bad = (good, at) if share.estimate > 0.5 else (at, bad)
-        say(f"{name}: {'as BAD' if bad == at else 'as GOOD'} ({share.estimate:.0%} of the change)")
+        part = f"{share.estimate:.0%}".replace("-0%", "0%")
+        say(f"{name}: {'as BAD' if bad == at else 'as GOOD'} ({part} of the change)")
     return CommitCause(
         trait=trait,
         commits=tuple(commits[good + 1 : bad + 1]),

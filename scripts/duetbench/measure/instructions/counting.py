@@ -337,20 +337,19 @@ class Process:
         try:
             code = self._popen.wait(max(timeout, 0))
         except subprocess.TimeoutExpired as error:
-            raise CountError(
-                f"expected Valgrind to finish in {time.monotonic() - self._started:.0f} s, and it "
-                f"has not: it is some fifty times slower than the program; {self._words()}"
-            ) from error
+            spent = f"{time.monotonic() - self._started:.0f} s"
+            log = self._words()
+            raise CountError(f"Valgrind did not finish in the {spent} there were{log}") from error
         if code != 0:
             how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
             raise CountError(
-                f"{self._argv[0]} … {self._argv[-1]} {how}, no instructions counted; "
-                f"{self._words()}"
+                f"{self._argv[0]} … {self._argv[-1]} {how}, no instructions counted"
+                f"{self._words() or '; it said nothing'}"
             )
 
     def _words(self) -> str:
         words = self._log.read_text("utf-8", "replace").strip()
-        return f"it said: {words[-LAST_WORDS:]}" if words else "it said nothing"
+        return f"; it said: {words[-LAST_WORDS:]}" if words else ""
 
     def __enter__(self) -> Self:
         return self

@@ -45,12 +45,12 @@ def content(
     samples.sort(key=lambda case: places.get(case["id"], len(places)))
     for case in samples:
         rows = rows_of.get(case["id"], ())
-        case["verdicts"] = [f"{row.verdict}: {row.label}" for row in rows]
+        case["verdicts"] = [f"{row.verdict}: {row.noun}" for row in rows]
     dots = group(
         (
             TITLES[row.group],
             Dot(
-                f"{row.name or row.case} · {row.label}",
+                f"{row.name or row.case} · {row.noun}",
                 Value(row.judgement.interval),
                 href=link(row.case) if link else "",
                 verdict=row.judgement.verdict,
