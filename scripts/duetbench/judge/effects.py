@@ -31,7 +31,7 @@ from duetbench.measure.effects.observation import Activity, Name
 from duetbench.measure.testbed import SideCase
 from duetbench.store.comparison import SIDES
 
-SECONDS: Final = 30.0
+SECONDS: Final = 60.0
 """Time limit for the requests of one environment, which take 1 to 3 s, mostly for imports.
 
 It is longer where the application may take longer to start.
