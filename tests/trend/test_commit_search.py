@@ -155,7 +155,7 @@ def test_a_count_that_failed_is_not_called_the_same() -> None:
     heard: list[str] = []
     assert commit_search.find(COMMITS, look, 600.0, heard.append) is not None
     assert heard[1] == "no count (Valgrind failed): duets decide, 67 s each"
-    assert heard[2] == f"40 commits: which of them changed CPU/request of {CASE}?"
+    assert heard[2] == f"40 commits: which of them changed CPU per request at {CASE}?"
 
 
 def test_only_starts_are_looked_at_where_only_they_can_show_it() -> None:
