@@ -95,7 +95,7 @@ def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
     assert re.search(r"with this size, on\s*beta-4c-000002", text)
     assert 'class="whisker"' in html
     assert "<h1>granian 2.8.7 needs 3.1&nbsp;% more CPU for a/b</h1>" in html
-    story = ("How sure: 1 measurement", "What else it did", "In the nights before and after")
+    story = ("How sure: 1 measurement", "In the nights before and after")
     assert tuple(re.findall("<h2[^>]*>(.*?)</h2>", html)) == story
     assert "This site does not have the nights" in html
     raw = json.loads((site / "c" / "20261120-granian-0.json").read_bytes())

@@ -251,7 +251,7 @@ def test_pages_lead_where_the_package_says_and_to_each_other(site: Path) -> None
     cause = sites.read(site / "p" / "granian" / "2.8.7" / "index.html")
     assert "https://forge.example/a/granian/compare/2.8.6...2.8.7" in str(cause.tags)
     about = sites.read(site / "c" / "20261120-granian-0" / "index.html")
-    assert set(about.links) == {"../../p/granian/2.8.7/#nights"}
+    assert "../../p/granian/2.8.7/#nights" in about.links
 
 
 def test_a_page_of_what_moved_has_a_picture_of_it(site: Path) -> None:

@@ -51,7 +51,7 @@ def content(
             TITLES[row.group],
             Dot(
                 f"{row.name or row.case} · {row.label}",
-                Value(row.judgement.interval, note=row.figures.replace(" ", "\N{NO-BREAK SPACE}")),
+                Value(row.judgement.interval, note=row.figures),
                 href=link(row.case) if link else "",
                 verdict=row.judgement.verdict,
                 word=row.verdict,

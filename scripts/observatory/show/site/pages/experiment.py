@@ -75,9 +75,9 @@ def questions(site: Site) -> Iterator[dict[str, Any]]:
         answers = _answers(sections)
         yield {
             "name": name,
-            "question": _question(name, sections),
+            "question": (question := _question(name, sections)),
             "first": _first(answers),
-            "title": _title(name, answers),
+            "title": _title(name, question, answers),
             "tally": tally(answers),
         }
 
@@ -108,12 +108,12 @@ def _first(answers: Sequence[Answer]) -> Answer | None:
     return next(holding, next((one for one in answers if one.verdict in ANSWERED), None))
 
 
-def _title(name: str, answers: Sequence[Answer]) -> str:
+def _title(name: str, question: str, answers: Sequence[Answer]) -> str:
     """Return the finding of an experiment; without one, what it is about."""
-    first = _first(answers)
-    if first is None or first.verdict != "holds":
-        return case_names.experiment(name)
-    return f"{first.statement[:1].upper()}{first.statement[1:]}"
+    if (first := _first(answers)) and first.verdict == "holds":
+        return f"{first.statement[:1].upper()}{first.statement[1:]}"
+    topic = case_names.experiment(name)
+    return (topic if topic != name else question) or name
 
 
 def _page(site: Site, name: str) -> Iterator[PageFile]:
@@ -134,7 +134,7 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
         site,
         "experiment.html.j2",
         address,
-        _title(name, answers),
+        _title(name, question, answers),
         question or f"Figures of the experiment {name}.",
         name=name,
         question=question,

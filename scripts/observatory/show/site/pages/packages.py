@@ -260,8 +260,8 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
         elsewhere=elsewhere(site, quote),
         neighbours=_neighbours(site, package, version),
         traces=[
-            trace(site, record, f"around-{number}")
-            for number, record in enumerate(told.get(True, ()), 1)
+            trace(site, record, f"around-{number}" if number else "around")
+            for number, record in enumerate(told.get(True, ()))
         ],
         others=told.get(False, ()),
         why=sorted(
