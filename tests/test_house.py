@@ -24,7 +24,7 @@ STATEMENTS: Final = {
     "scripts/duetbench": 22_250,
     "scripts/observatory": 6_750,
     "benchmarks": 800,
-    "tests": 21_500,
+    "tests": 21_750,
 }
 """Upper bounds of statements by folder: a bound in lines would reward packing. Whoever needs more
 raises it by 250, in a commit of its own."""

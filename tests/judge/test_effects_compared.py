@@ -172,9 +172,8 @@ def activity(*places: str) -> Activity:
     """Two requests that raise a KeyError at each of these places."""
     events = [[("exception", "KeyError", place) for place in places]] * 2
     return Activity(
-        paths=("",), events=events, imports=[()], calls=[0, 0], names={}, left={}, young=None,
-        peaks=[0], kept=None, answers=[[reply(NAMES)] * 2], alone=[], functions=[], unseen=(),
-        seconds=0.0,
+        paths=("",), events=events, calls=[0, 0], functions=[], peaks=[0], young=None, kept=None,
+        answers=[[reply(NAMES)] * 2], alone=[], unseen=(), seconds=0.0,
     )  # fmt: skip
 
 
@@ -308,6 +307,23 @@ def test_sides_that_disturb_each_other_are_observed_one_after_the_other(
     assert found.totals["sql"] == (2, 4)
 
 
+@pytest.mark.parametrize(
+    ("first", "seconds", "attempts"),
+    [("the port is taken", 1e6, [True, False]), ("it failed late", 0.0, [True]), (1, 1e6, [True])],
+)
+def test_what_fails_early_is_tried_one_side_after_the_other(
+    first: int | str, seconds: float, attempts: list[bool]
+) -> None:
+    tried: list[bool] = []
+
+    def attempt(at_once: bool) -> tuple[int | str, ...]:
+        tried.append(at_once)
+        return (0, first) if at_once else (0, 2)
+
+    assert counted.try_sides(attempt, seconds) == ((0, 2) if len(attempts) == 2 else (0, first))
+    assert tried == attempts
+
+
 @pytest.mark.real
 def test_what_may_start_slowly_is_waited_for(
     pairs: Callable[..., Sequence[Pair]], monkeypatch: pytest.MonkeyPatch
@@ -343,11 +359,15 @@ def test_a_leak_that_head_repairs_is_told_with_its_line() -> None:
         judged_case("x/a/py3.14", SAME, effects=Effects(kept_base=LEAK, kept_head=NOTHING))
     )
     view = make_view(comparison)
-    says = "≠ effects: x/a/py3.14 keeps 0 kB for every request instead of 2.1 kB"
+    says = "▲ better: x/a/py3.14 keeps nothing; before 2.1 kB for every request (shop/main.py:12)"
     assert view.headline.startswith(says)
     (section,) = (part for part in view.sections if part.title == "What one request does")
     assert section.rows == [["memory kept after it", "2.1 kB", "0 kB", "shop/main.py:12"]]
     assert exit_code(comparison) == 0
+    found = Effects(kept_base=LEAK, kept_head=LEAK.model_copy(update={"bytes": 100}))
+    headline = make_view(comparison_of(judged_case("x/a/py3.14", SLOWER, effects=found))).headline
+    less = "keeps 0.10 kB; before 2.1 kB for every request (shop/main.py:12)"
+    assert headline == f"▼ slower: x/a/py3.14 needs 2.1 % more CPU per request and {less}"
 
 
 AFTER = " FROM book WHERE id = ?"

@@ -28,6 +28,10 @@ db.execute("create table book (id integer primary key, author integer, title tex
 db.executemany("insert into book (author, title) values (?, 'x')", [(n,) for n in range(20)])
 db.commit()
 """
+TRIGGER: Final = """
+db.executescript('''create table log (id); create trigger t after update on book
+begin insert into log values (new.id); delete from log; end''')
+"""
 PLAIN: Final = "pass"
 
 # Of each kind: what the module does first, what base's and head's requests do, how often each
@@ -190,7 +194,7 @@ def test_a_leak_has_its_size_and_its_line_and_a_cache_is_none(
     assert fills is not None
     assert (fills.course, fills.place) == ("fills", "cache of page, 100000 at most")
     assert plain.kept is not None
-    assert (plain.kept["course"], plain.kept["bytes"]) == ("none", 0)
+    assert (plain.kept.course, plain.kept.bytes) == ("none", 0)
 
 
 @pytest.mark.real
@@ -219,13 +223,13 @@ def test_what_is_kept_counts_wherever_its_memory_was_allocated_first(tmp_path: P
     (leak,) = observe(tmp_path, "wsgi", "this", "KEPT = []", work, seconds=1)
     assert leak.kept is not None
     size = sys.getsizeof({"a": 1, "b": 2})
-    assert size <= leak.kept["bytes"] < 1.05 * size + 9  # and its place in the list
+    assert size <= leak.kept.bytes < 1.05 * size + 9  # and its place in the list
 
 
 def test_blocks_of_a_size_without_a_place_are_no_leak(monkeypatch: pytest.MonkeyPatch) -> None:
     rest: list[bytes] = []
     monkeypatch.setattr(memory, "_weigh", lambda *_: ([], 100.0))
-    found = memory.kept(lambda: rest.append(bytes(100)), 1, 1.0, str, str)
+    found = memory.kept(lambda: rest.append(bytes(100)), 1, 1.0, str)
     assert found is not None
     assert (found["course"], found["bytes"], found["place"]) == ("none", 0.0, "")
 
@@ -266,14 +270,22 @@ def test_a_statement_counts_once_whatever_it_sets_off(
     way: str, python: str, tmp_path: Path
 ) -> None:
     """sqlite3 reports a statement again for each one of a trigger; a remark may come first."""
-    trigger = "db.executescript('create table log (id); create trigger t after update on book "
-    trigger += "begin insert into log values (new.id); delete from log; end')\n"
     update = "db.execute('update book set title = ? where id = ?', ('y', {}))\n"
     remark = "list(db.execute('-- name: books\\nselect id from book'))"
     twice = f"{update.format(1)}{update.format(2)}{remark}"
-    plain, set_off = observe(tmp_path, way, python, f"{DATABASE}{trigger}", PLAIN, twice)
+    plain, set_off = observe(tmp_path, way, python, f"{DATABASE}{TRIGGER}", PLAIN, twice)
     texts = {e.text: e.head for e in compare(plain, set_off).differ if e.kind == "sql"}
     assert texts == {"update book set title = ? where id = ?": 2, "select id from book": 1}
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("python", ["3.14", "this"])
+def test_a_script_counts_its_statements_whatever_they_set_off(python: str, tmp_path: Path) -> None:
+    script = "; ".join(f"update book set title = 'y' where id = {n}" for n in range(1, 5))
+    (side,) = observe(
+        tmp_path, "wsgi", python, f"{DATABASE}{TRIGGER}", f"db.executescript({script!r})"
+    )
+    assert describe(side).totals["sql"] == (0, 4)
 
 
 GUARDED: Final = """
@@ -346,6 +358,20 @@ def test_what_is_not_seen_and_not_measured_is_said(
 
 
 @pytest.mark.real
+@pytest.mark.parametrize("python", ["3.14", "this"])
+def test_a_connection_that_reports_no_statements_is_said(python: str, tmp_path: Path) -> None:
+    before = "import sqlite3\nclass Own(sqlite3.Connection):\n"
+    before += "    def __init__(self, *names, **more): super().__init__(*names, **more)\n"
+    connect = "sqlite3.connect(':memory:', factory=Own)"
+    opens = connect, "sqlite3.Connection(':memory:')", "Own(':memory:')"
+    works = (f"{text}.execute('select 1')" for text in opens)
+    sides = observe(tmp_path, "wsgi", python, before, *works)
+    said = "statements of sqlite3.Connection(), unlike connect()"
+    assert [said in side.unseen for side in sides] == [False, True, True]
+    assert [describe(side).totals.get("sql") for side in sides] == [(0, 1), None, None]
+
+
+@pytest.mark.real
 def test_the_line_of_a_comprehension_is_of_the_function_around_it(tmp_path: Path) -> None:
     """Also before Python 3.11, whose code objects do not know what they are in."""
     try:
@@ -387,7 +413,7 @@ def test_memory_that_is_given_back_now_and_then_is_no_leak(tmp_path: Path) -> No
     work += "if len(SOME) >= 400: SOME.clear()"
     (table,) = observe(tmp_path, "wsgi", "3.14", "SOME = []", work, seconds=0.3)
     assert table.kept is not None
-    assert table.kept["course"] == "none"
+    assert table.kept.course == "none"
 
 
 @pytest.mark.real

@@ -193,6 +193,11 @@ def test_instructions_of_an_application_are_counted_on_both_sides(
     # A step of a loop takes 5 to 200 instructions.
     assert 5_000 < found.base - found.head < 200_000
     assert (found.scatter or 0) < 0.001
+    (rough,) = counted.instructions([(side(100), side(1100))], 120, rough=True)
+    assert isinstance(rough, Instructions)
+    assert rough.head - rough.base == pytest.approx(found.base - found.head, rel=0.06)
+    assert rough.scatter == counted.ROUNDS_DIFFER
+    assert rough.collector_base is None
 
 
 @pytest.mark.real

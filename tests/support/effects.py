@@ -59,7 +59,9 @@ def seen(
         "DUETBENCH_INTERFACE": interface,
     }
     safe = ["-P"] * ("3.10" not in python.name)  # an option from 3.11 on
-    client = SimpleNamespace(python=python, payload=[*safe, "-m", observation.PROGRAM], env=env)
+    client = SimpleNamespace(
+        python=python, payload=[*safe, "-m", observation.PROGRAM], env=env, hide=str
+    )
     (found,) = observation.observe(client, ["served/x"], seconds=seconds, timeout=60).values()
     assert not isinstance(found, str), found
     return found

@@ -124,6 +124,40 @@ def test_a_count_that_other_work_left_no_time_is_tried_again() -> None:
     assert (tries.count(20), cause.skipped) == (2, ())
 
 
+@pytest.mark.parametrize(("size", "counted"), [(1.7, {"rough"}), (1.05, {"rough", "counts"})])
+def test_rough_counts_search_for_a_large_change_alone(size: float, counted: set[str]) -> None:
+    """5 % known to 3 % leaves open which half a commit is of; a full count knows 0.1 %."""
+    means: list[commit_search.Means] = []
+
+    def look(commit: str, how: commit_search.Means) -> Comparison:
+        means.append(how)
+        if how == "effects":
+            return comparison_of(judged_case(CASE, SAME))
+        half, ratio = 0.03 if how == "rough" else 0.001, size if int(commit, 16) >= 9 else 1.0
+        verdict = Verdict.SLOWER if ratio > 1 + half else Verdict.NO_CHANGE
+        low, high = ratio * (1 - half), ratio * (1 + half)
+        count = Judgement(metric="instructions", verdict=verdict, ratio=ratio, low=low, high=high)
+        return comparison_of(judged_case(CASE, SAME, count=count))
+
+    cause = commit_search.find(COMMITS, look, 600.0, list[str]().append)
+    assert cause is not None
+    assert [commit.subject for commit in cause.commits] == ["change 9"]
+    assert {*means} == {"effects", *counted}
+    assert means.count("rough") == (1 if "counts" in counted else len(means) - 1)
+
+
+def test_a_count_that_failed_is_not_called_the_same() -> None:
+    def look(commit: str, how: commit_search.Means) -> Comparison:
+        if isinstance(how, str):
+            return comparison_of(judged_case(CASE, SAME, no_count="Valgrind failed"))
+        return compared(1.5 if int(commit, 16) >= 3 else 1.0)
+
+    heard: list[str] = []
+    assert commit_search.find(COMMITS, look, 600.0, heard.append) is not None
+    assert heard[1] == "no count (Valgrind failed): duets decide, 67 s each"
+    assert heard[2] == f"40 commits: which of them changed CPU/request of {CASE}?"
+
+
 def test_only_starts_are_looked_at_where_only_they_can_show_it() -> None:
     means: list[object] = []
 

@@ -1,7 +1,7 @@
 """How head's answers to a request differ from base's, but for what differs in one side. Pure."""
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from duetbench.core.text import short
@@ -25,51 +25,44 @@ def difference(base: Sequence[Reply], head: Sequence[Reply]) -> tuple[str, bool]
 
     None if they do not, or if they differ as much within one side.
     """
-    for name, of in (("status", _status), ("content type", _content_type)):
-        old, new = ({of(reply) for reply in side} for side in (base, head))
-        if len(old) == len(new) == 1 and old != new:
-            return f"head answers {name} {new.pop()} instead of {old.pop()}", True
+    sides = [[_fields(reply) for reply in side] for side in (base, head)]
+    for name in ("status", "content type"):
+        if moved := _moved(name, *sides):
+            return f"head answers {name} {moved[1]} instead of {moved[0]}", True
     if body := _body(base, head):
         return f"head answers {body}", False
-    if header := _header(base, head):
-        return f"head answers {header}", False
+    for name in sorted({name for side in sides for fields in side for name in fields}):
+        if name not in _IGNORED and (moved := _moved(name, *sides)):
+            old, new = map(_quote, moved)
+            return f"head answers header {name} {new} instead of {old}", False
     return None
 
 
-def _status(reply: Reply) -> object:
-    return reply["status"]
-
-
-def _content_type(reply: Reply) -> str:
-    return _headers(reply).get("content-type", "").partition(";")[0] or "none"
-
-
-def _headers(reply: Reply) -> dict[str, str]:
+def _fields(reply: Reply) -> Mapping[str, Any]:
+    """List status, content type, cookies, and the headers by their names."""
     joined: dict[str, str] = {}
     for name, value in reply["headers"]:
         joined[name] = f"{joined[name]}, {value}" if name in joined else value
     cookies = sorted(v.partition("=")[0] for n, v in reply["headers"] if n == "set-cookie")
-    return joined | {"cookies": " ".join(cookies)}
+    kind = joined.get("content-type", "").partition(";")[0] or "none"
+    status = reply["status"]
+    return {**joined, "status": status, "content type": kind, "cookies": " ".join(cookies)}
 
 
-def _header(base: Sequence[Reply], head: Sequence[Reply]) -> str:
-    sides = [[_headers(reply) for reply in side] for side in (base, head)]
-    for name in sorted({name for side in sides for headers in side for name in headers}):
-        old, new = ({headers.get(name, "") for headers in side} for side in sides)
-        if name not in _IGNORED and len(old) == len(new) == 1 and old != new:
-            return f"header {name} {_quote(new.pop())} instead of {_quote(old.pop())}"
-    return ""
+def _moved(
+    name: str, base: Sequence[Mapping[str, Any]], head: Sequence[Mapping[str, Any]]
+) -> tuple[Any, Any] | None:
+    """Return both values of a field that differs between the sides, but within neither."""
+    old, new = ({fields.get(name, "") for fields in side} for side in (base, head))
+    return (old.pop(), new.pop()) if len(old) == len(new) == 1 and old != new else None
 
 
 def _body(base: Sequence[Reply], head: Sequence[Reply]) -> str:
-    digests = [{reply["digest"] for reply in side} for side in (base, head)]
-    if digests[0] & digests[1]:
+    if {reply["digest"] for reply in base} & {reply["digest"] for reply in head}:
         return ""
     if any(reply["cut"] for reply in (*base, *head)):
-        lengths = [{reply["length"] for reply in side} for side in (base, head)]
-        if len(lengths[0]) == len(lengths[1]) == 1 and lengths[0] != lengths[1]:
-            return f"{lengths[1].pop():,} bytes instead of {lengths[0].pop():,}"
-        return ""
+        moved = _moved("length", base, head)
+        return f"{moved[1]:,} bytes instead of {moved[0]:,}" if moved else ""
     try:
         old, new = ([json.loads(reply["body"]) for reply in side] for side in (base, head))
     except ValueError:

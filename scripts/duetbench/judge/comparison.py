@@ -136,6 +136,7 @@ class Extent:
         start: Compare how servers start, without load.
         counts_only: Count instructions, and load no server.
         effects_only: Observe what a request does, and neither count nor load.
+        rough: Count to 3 %, which takes half as long.
         material: Smallest sizes that somebody acts on, instead of the repository's.
         seed: Of the order of the duets.
     """
@@ -147,6 +148,7 @@ class Extent:
     start: bool = False
     counts_only: bool = False
     effects_only: bool = False
+    rough: bool = False
     material: Mapping[Concern, float] = field(default_factory=dict)
     seed: int = DEFAULT_SEED
 
@@ -203,7 +205,7 @@ def compare(
         if question.sides.empty_reason:
             comparison = empty_comparison(question)
         else:
-            instruments = (Starts if extent.start else Real)(logs)
+            instruments = (Starts if extent.start else Real)(logs, rough=extent.rough)
             comparison = session.compare(question, reporter, instruments)
         then(comparison, both)
     return comparison

@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from duetbench.core.errors import CountError, LaunchError, UsageError
@@ -39,6 +40,8 @@ from duetbench.store.comparison import (
     set_material,
 )
 
+Outcome = TypeVar("Outcome")
+
 BothSides = tuple[SideCase, SideCase]
 """A case, or a job in its environment, as base and as head have it."""
 
@@ -57,6 +60,9 @@ EACH_SECONDS: Final = 3.0
 PATIENCE: Final = 3.0
 """The time limit, in multiples of the expected time."""
 
+MOST_PATIENCE: Final = 20.0
+"""The same where counts are the whole answer, on a machine that does other work as well."""
+
 EARLY: Final = 0.25
 """Share of a time limit within which a failure may be due to the other side at the same time.
 
@@ -68,6 +74,9 @@ RESOLUTION: Final = 0.001
 ROUNDS_DIFFER: Final = 0.03
 """Relative difference of rounds of one process that is usual: the half width if one side has one
 round, or if the sides are counted in different ways."""
+
+ROUGH_CALLS: Final = 10
+"""Calls in the single phase of a rough count, which has one round and takes half as long."""
 
 UNSTEADY: Final = 0.01
 """A side whose rounds differ by more does something else each time: random work, time, growth."""
@@ -103,30 +112,42 @@ Units = Mapping[str, Mapping[str, str]]
 
 
 def instructions(
-    pairs: Sequence[BothSides], limit: float, ends: float = math.inf
+    pairs: Sequence[BothSides], limit: float, ends: float = math.inf, *, rough: bool = False
 ) -> tuple[Instructions | str, ...]:
     """Count both sides at the same time, each within `limit` s, or give the reason why not.
+
+    A rough count is known to `ROUNDS_DIFFER` and takes half as long; its collector is in none.
 
     The limit begins when a side is prepared. Nothing starts that cannot end before `ends`, by the
     monotonic clock. The cases share stack, interpreter and environment variables. A target has only
     one case here, since each copy of its files may be started only once.
-
-    What fails early is counted again, one side after the other.
     """
     if lacking := counting.missing():  # before what prepares a side, which may take minutes
         return (lacking,) * len(pairs)
+    return try_sides(partial(_count, pairs, limit, ends, rough), limit)
+
+
+def try_sides(
+    attempt: Callable[[bool], tuple[Outcome | str, ...]], seconds: float
+) -> tuple[Outcome | str, ...]:
+    """Do something for both sides at once; if any of it fails early, one side after the other.
+
+    `attempt` is told whether at once; the outcome of what fails is the reason. `seconds` are what
+    it usually takes at most.
+    """
     began = time.monotonic()
-    outcomes = _count(pairs, limit, ends, at_once=True)
-    early = time.monotonic() < min(began + EARLY * limit, ends)
-    if not early or not any(isinstance(outcome, str) for outcome in outcomes):
-        return outcomes
-    return _count(pairs, limit, ends, at_once=False)
+    outcomes = attempt(True)
+    early = time.monotonic() < began + EARLY * seconds
+    return attempt(False) if early and any(isinstance(o, str) for o in outcomes) else outcomes
 
 
 def _count(
-    pairs: Sequence[BothSides], limit: float, ends: float, *, at_once: bool
+    pairs: Sequence[BothSides], limit: float, ends: float, rough: bool, at_once: bool
 ) -> tuple[Instructions | str, ...]:
     sides, switched = [*zip(*pairs, strict=True)], counting.can_switch()
+    how: dict[str, Any] = {"switched": switched, "collector": not rough}
+    if rough:
+        how |= {"rounds": 1, "calls": ROUGH_CALLS}
     counts: list[counting.Outcomes] = []
     try:
         for group in [sides] if at_once else [[side] for side in sides]:
@@ -134,12 +155,14 @@ def _count(
                 under_way = []
                 for side in group:
                     _require_time(side[0], ends - preparation(*pairs[0]) / 2)
-                    under_way.append(stack.enter_context(_counting(side, switched, limit, ends)))
+                    under_way.append(stack.enter_context(_counting(side, how, limit, ends)))
                 counts += [collect() for collect in under_way]
     except CountError as error:
         return (short(str(error), _LONGEST_REASON),) * len(pairs)
     base, head = counts
-    return tuple(_together(base[unit(below)], head[unit(above)]) for below, above in pairs)
+    return tuple(
+        _together(base[unit(below)], head[unit(above)], rough=rough) for below, above in pairs
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +253,7 @@ def _no_time(side: SideCase) -> str:
 
 @contextmanager
 def _counting(
-    side: Sequence[SideCase], switched: bool, limit: float, ends: float
+    side: Sequence[SideCase], how: Mapping[str, Any], limit: float, ends: float
 ) -> Iterator[Callable[[], counting.Outcomes]]:
     """Start counting each case's request or job, in process and without a server."""
     targets = list(dict.fromkeys(map(unit, side)))
@@ -243,9 +266,8 @@ def _counting(
             client.payload,
             targets,
             env=client.env,
-            switched=switched,
-            collector=True,
             ends=ends,
+            **how,
         )
         collect = stack.enter_context(counter)
 
@@ -300,14 +322,14 @@ def unit(side: SideCase) -> str:
 Count = counting.InstructionCount | counting.NoCount
 
 
-def _together(base: Count, head: Count) -> Instructions | str:
+def _together(base: Count, head: Count, *, rough: bool = False) -> Instructions | str:
     if isinstance(base, counting.NoCount):
         return base.reason
     if isinstance(head, counting.NoCount):
         return head.reason
     spread, scatter = max(base.spread, head.spread), _scatter(base.rounds, head.rounds)
     once = base.brief and 1 in {len(base.rounds), len(head.rounds)}
-    if once or base.brief != head.brief:
+    if rough or once or base.brief != head.brief:
         scatter = max(scatter, ROUNDS_DIFFER)
     known = base.full is not None and head.full is not None
     collectors = [
@@ -428,12 +450,14 @@ class Counts:
         note: Callable[[str], None],
         tell: Callable[[Sequence[str]], object] = len,
         ends: float = math.inf,
+        patience: float = PATIENCE,
     ) -> None:
         """Count environments one by one while there is time; an interrupt keeps earlier counts.
 
         If time is too short for an environment, only its first cases are counted. `tell` receives
         the cases of each environment as soon as they are counted. None is prepared too late to end
-        before `ends`, by the comparison's clock.
+        before `ends`, by the comparison's clock, or takes more than `patience` times the expected
+        time.
         """
         for group in self._groups(cases):
             start = START_SECONDS + preparation(*self._sides[group[0]])
@@ -443,7 +467,7 @@ class Counts:
                 continue
             seconds = START_SECONDS + EACH_SECONDS * len(part)
             pairs = [self._sides[case] for case in part]
-            counts = self._count(pairs, min(left(), PATIENCE * seconds), ends)
+            counts = self._count(pairs, min(left(), patience * seconds), ends)
             self._outcomes |= {self._code(c): count for c, count in zip(part, counts, strict=True)}
             tell(part)
             for reason in dict.fromkeys(count for count in counts if isinstance(count, str)):

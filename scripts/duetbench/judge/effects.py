@@ -7,7 +7,7 @@ each side repeats its requests: what differs between those is not the change's.
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +21,6 @@ from duetbench.core.model import (
     Case,
     EffectKind,
     Effects,
-    KeptMemory,
     RequestEffect,
 )
 from duetbench.core.text import short
@@ -56,11 +55,19 @@ _KINDS: Final[tuple[EffectKind, ...]] = get_args(EffectKind)
 
 _SETTING: Final = re.compile(r"(?i)(pragma|set) ")
 
-Counts = Mapping[str, Sequence[int]]
-"""By text, how often it happened in each round."""
+Counts = Sequence[Counter[str]]
+"""Of each round, how often something happened, by text."""
 
 Early = Callable[[Case, Effects], object]
 """Gets a case, and what its requests do differently at first sight."""
+
+Observer = Callable[[str, Activity], object]
+"""Gets a unit, and what one side did at first sight."""
+
+Outcome = tuple[Effects, frozenset[Name]] | str
+"""What was seen of a case, and the functions that it enters; or why nothing was."""
+
+_Both = tuple[Activity, Activity]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +92,21 @@ def observe(
     observed again. `alone`: both sides are the same, and what they do is described rather than
     compared.
     """
-    once: dict[Hashable, Pair] = {}
+    groups: dict[Hashable, dict[Hashable, Pair]] = defaultdict(dict)
+    outcomes: dict[Hashable, Outcome] = {}
     for pair in pairs:
-        if not pair.executes_alike and pair.case.endpoint.takes <= LONGEST:
-            once.setdefault(counted.code_of(pair.head), pair)
-    groups: dict[Hashable, list[Hashable]] = defaultdict(list)
-    for code, pair in once.items():
-        groups[counted.surroundings(pair.head)].append(code)
-    outcomes: dict[Hashable, tuple[Effects, frozenset[Name]] | str] = {}
-    for codes in groups.values():
-        chosen = [once[code] for code in codes]
-        outcomes |= zip(codes, _observe(chosen, tell, alone), strict=True)
-    codes_of = {pair.case.id: counted.code_of(pair.head) for pair in pairs}
-    seen = {case: outcomes[code] for case, code in codes_of.items() if code in outcomes}
-    for pair in pairs:
-        if not pair.executes_alike and (takes := pair.case.endpoint.takes) > LONGEST:
-            seen[pair.case.id] = f"a request takes {units.seconds(takes)}"
-    good = {case: outcome for case, outcome in seen.items() if not isinstance(outcome, str)}
+        code, takes = counted.code_of(pair.head), pair.case.endpoint.takes
+        if pair.executes_alike:
+            continue
+        if takes > LONGEST:
+            outcomes[code] = f"a request takes {units.seconds(takes)}"
+        else:
+            groups[counted.surroundings(pair.head)].setdefault(code, pair)
+    for group in groups.values():
+        outcomes |= zip(group, _observe([*group.values()], tell, alone), strict=True)
+    codes = {pair.case.id: counted.code_of(pair.head) for pair in pairs}
+    seen = {case: outcomes[code] for case, code in codes.items() if code in outcomes}
+    good = {case: found for case, found in seen.items() if not isinstance(found, str)}
     return Seen(
         {case: effects for case, (effects, _) in good.items()},
         {case: reason for case, reason in seen.items() if isinstance(reason, str)},
@@ -109,58 +114,58 @@ def observe(
     )
 
 
-def _observe(
-    pairs: Sequence[Pair], tell: Early, alone: bool
-) -> list[tuple[Effects, frozenset[Name]] | str]:
+def _observe(pairs: Sequence[Pair], tell: Early, alone: bool) -> list[Outcome]:
     """Observe cases of one environment: both sides at once, and again where they differ."""
     began = time.monotonic()
     sight = _FirstSight(pairs, tell)
-    with ThreadPoolExecutor(2) as pool:  # each thread waits for its own process
 
-        def both(some: Sequence[Pair], memory: float) -> list[tuple[_Side, _Side] | str]:
-            started = time.monotonic()
-            joined = _join(some, memory, sight, pool.map)
-            early = time.monotonic() < started + counted.EARLY * SECONDS
-            if early and any(isinstance(outcome, str) for outcome in joined):
-                return _join(some, memory, sight, map)
-            return joined
+    def both(some: Sequence[Pair], memory: float) -> list[_Both | str]:
+        return [*counted.try_sides(partial(_attempt, some, memory, sight.of_sides), SECONDS)]
 
-        outcomes = both(pairs, min(_MEMORY, _MEMORIES / len(pairs)))
-        found = {
-            index: compare(outcome[0].observation, outcome[1].observation)
-            for index, outcome in enumerate(outcomes)
-            if not isinstance(outcome, str)
-        }
-        doubtful = [index for index, effects in found.items() if not effects.same]
+    outcomes = both(pairs, min(_MEMORY, _MEMORIES / len(pairs)))
+    found = {i: compare(*both) for i, both in enumerate(outcomes) if not isinstance(both, str)}
+    doubtful = {index: effects for index, effects in found.items() if not effects.same}
+    if doubtful:
         # Memory is measured again where it differs: another process need not keep it.
-        memory = any(
-            found[i].leaks or found[i].repairs or _MEASURED & found[i].moved for i in doubtful
-        )
-        again = [pairs[index] for index in doubtful]
-        for index, second in zip(doubtful, both(again, _MEMORY * memory) if again else (),
-                                 strict=True):  # fmt: skip
+        memory = any(e.leaks or e.repairs or _MEASURED & e.moved for e in doubtful.values())
+        again = both([pairs[index] for index in doubtful], _MEMORY * memory)
+        for index, second in zip(doubtful, again, strict=True):
             first = outcomes[index]
             if not isinstance(first, str) and not isinstance(second, str):
                 outcomes[index] = first[0].with_(second[0]), first[1].with_(second[1])
     seconds = time.monotonic() - began
-    return [outcome if isinstance(outcome, str) else _finish(*outcome, seconds, alone=alone)
-            for outcome in outcomes]  # fmt: skip
+    return [
+        outcome if isinstance(outcome, str) else _finish(*outcome, seconds, alone=alone)
+        for outcome in outcomes
+    ]
 
 
-def _join(
-    pairs: Sequence[Pair],
-    memory: float,
-    sight: "_FirstSight",
-    each: Callable[..., Iterable["list[_Side | str]"]],
-) -> list[tuple["_Side", "_Side"] | str]:
-    """Observe both sides; `each` is a `map`, which decides whether at the same time."""
+def _attempt(
+    pairs: Sequence[Pair], memory: float, tell: Sequence[Observer], at_once: bool
+) -> tuple[_Both | str, ...]:
+    """Observe both sides, each in a process of its own."""
     sides = zip(*(pair.sides for pair in pairs), strict=True)
-    try:
-        base, head = each(_observe_side, sides, (memory, memory), sight.of_sides)
-    except CountError as error:
-        return [short(str(error))] * len(pairs)
-    return [b if isinstance(b, str) else h if isinstance(h, str) else (b, h)
-            for b, h in zip(base, head, strict=True)]  # fmt: skip
+    with ThreadPoolExecutor(1 + at_once) as pool:  # each thread waits for its own process
+        try:
+            base, head = pool.map(_observe_side, sides, (memory, memory), tell)
+        except CountError as error:
+            return (short(str(error)),) * len(pairs)
+    return tuple(b if isinstance(b, str) else h if isinstance(h, str) else (b, h)
+                 for b, h in zip(base, head, strict=True))  # fmt: skip
+
+
+def _observe_side(
+    side: Sequence[SideCase], memory: float, tell: Observer
+) -> Sequence[Activity | str]:
+    """Observe the requests of one side's cases in a new process; may raise CountError.
+
+    The memory of each is measured for about as many seconds; before that, `tell` gets what was
+    seen.
+    """
+    targets, timeout = [*map(counted.unit, side)], max(SECONDS, side[0].case.ready_timeout)
+    with counted.program(side[0], observation.PROGRAM) as client:
+        seen = observation.observe(client, targets, seconds=memory, timeout=timeout, tell=tell)
+    return [seen[target] for target in targets]
 
 
 class _FirstSight:
@@ -169,12 +174,12 @@ class _FirstSight:
     def __init__(self, pairs: Sequence[Pair], tell: Early) -> None:
         self._began, self._tell, self._lock = time.monotonic(), tell, Lock()
         self._cases = {counted.unit(pair.head): pair.case for pair in pairs}
-        self._sides: tuple[dict[str, _Side], dict[str, _Side]] = {}, {}
-        self.of_sides = partial(self._add, 0), partial(self._add, 1)
+        self._sides: tuple[dict[str, Activity], dict[str, Activity]] = {}, {}
+        self.of_sides: Sequence[Observer] = partial(self._add, 0), partial(self._add, 1)
 
-    def _add(self, index: int, unit: str, side: "_Side") -> None:
+    def _add(self, index: int, unit: str, seen: Activity) -> None:
         with self._lock:
-            self._sides[index].setdefault(unit, side)
+            self._sides[index].setdefault(unit, seen)
             if not all(unit in sides for sides in self._sides) or unit not in self._cases:
                 return
             case = self._cases.pop(unit)
@@ -185,111 +190,59 @@ class _FirstSight:
             self._tell(case, found[0])
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
-    observation: Activity
-    entered: frozenset[Name]
-    hide: Callable[[str], str]
-
-    def with_(self, other: "_Side") -> "_Side":
-        entered = self.entered | other.entered
-        return _Side(self.observation.with_(other.observation), entered, self.hide)
-
-
-def _finish(
-    base: _Side, head: _Side, seconds: float, *, alone: bool
-) -> tuple[Effects, frozenset[Name]] | str:
-    entered = base.entered | head.entered
-    for name, side in (("base", base), ("head", head)):
-        seen = side.observation
-        for unseen, recorded in zip(seen.alone, seen.answers, strict=True):
+def _finish(base: Activity, head: Activity, seconds: float, *, alone: bool) -> Outcome:
+    for name, side in zip(SIDES, (base, head), strict=True):
+        for unseen, recorded in zip(side.alone, side.answers, strict=True):
             if difference := answers.difference(unseen, recorded):
                 return f"{name} answers something else while it is observed: {difference[0]}"
-    both = base.observation, head.observation
-    effects = describe(both[0].with_(both[1])) if alone else compare(*both)
+    effects = describe(base.with_(head)) if alone else compare(base, head)
     hidden = [d.model_copy(update={"what": short(head.hide(base.hide(d.what)), 200)})
               for d in effects.answers]  # fmt: skip
     update = {"answers": tuple(hidden), "seconds": seconds}
-    return effects.model_copy(update=update), entered
-
-
-def _observe_side(
-    side: Sequence[SideCase], memory: float, add: Callable[[str, _Side], object]
-) -> list[_Side | str]:
-    """Observe the requests of one side's cases in a new process; may raise CountError.
-
-    The memory of each is measured for about as many seconds; before that, `add` gets what was seen.
-    """
-    testbed, units = side[0].testbed, [counted.unit(part) for part in side]
-    with counted.program(side[0], observation.PROGRAM) as client:
-        root = client.folder if testbed.target else testbed.apps.parent
-
-        def side_of(activity: Activity) -> _Side:
-            entered = frozenset(observation.relative(activity.functions, root))
-            return _Side(activity, entered, client.hide)
-
-        seen = observation.observe(
-            client,
-            units,
-            seconds=memory,
-            timeout=max(SECONDS, side[0].case.ready_timeout),
-            tell=lambda unit, activity: add(unit, side_of(activity)),
-        )
-        return [
-            client.hide(found) if isinstance(found := seen[unit], str) else side_of(found)
-            for unit in units
-        ]
+    return effects.model_copy(update=update), base.entered | head.entered
 
 
 def compare(base: Activity, head: Activity) -> Effects:
     """Compare what the requests of both sides did. Pure."""
-    sides = base, head
     differ: list[RequestEffect] = []
     totals: dict[EffectKind, tuple[float, float]] = {}
     unsteady: dict[EffectKind, str] = {}
-    counts = [_counts(side) for side in sides]
+    counts = _counts(base), _counts(head)
     paths = max(1, len(head.paths))
     for kind in _KINDS:
-        both = [part.get(kind, {}) for part in counts]
-        if not any(both):
+        both = [side.get(kind) or [Counter()] for side in counts]
+        if not any(map(any, both)):
             continue
-        rounds = [_rounds(side, kind, part) for side, part in zip(sides, both, strict=True)]
-        if not all(_is_steady(found) for found in rounds):
-            spread = [
-                f"{min(found) / paths:g} to {max(found) / paths:g} in {name}"
-                for name, found in zip(SIDES, rounds, strict=True)
-                if not _is_steady(found)
-            ]
-            unsteady[kind] = ", ".join(spread)
+        rounds = [{round_.total() / paths for round_ in side} for side in both]
+        names = [name for name, found in zip(SIDES, rounds, strict=True) if len(found) > 1]
+        if names:
+            spread = (f"{min(found):g} to {max(found):g}" for found in rounds if len(found) > 1)
+            unsteady[kind] = ", ".join(map("{} in {}".format, spread, names))
             continue
-        total = rounds[0][0] / paths, rounds[1][0] / paths
-        totals[kind] = total
-        differ += _details(kind, both, sides, paths)
-        if kind == "function" and abs(total[1] - total[0]) > _CALLS * max(total):
+        old, new = totals[kind] = rounds[0].pop(), rounds[1].pop()
+        if kind != "function":
+            differ += _details(kind, both, base, head)
+        elif abs(new - old) > _CALLS * max(old, new):
             name, place = _most_called(base, head)
-            differ.append(
-                RequestEffect(kind=kind, text=name, place=place, base=total[0], head=total[1])
-            )
-    for kind, figures, room, share in _measured(base, head):
-        totals[kind] = figures
-        if abs(figures[1] - figures[0]) > room + share * min(figures):
-            differ.append(RequestEffect(kind=kind, text="", base=figures[0], head=figures[1]))
-    pairs = enumerate(zip(base.answers, head.answers, strict=True))
-    found = [
-        (index, difference) for index, pair in pairs if (difference := answers.difference(*pair))
-    ]
+            differ.append(RequestEffect(kind=kind, text=name, place=place, base=old, head=new))
+    for kind, (old, new), room, share in _measured(base, head):
+        totals[kind] = old, new
+        if abs(new - old) > room + share * min(old, new):
+            differ.append(RequestEffect(kind=kind, text="", base=old, head=new))
+    found = (answers.difference(*pair) for pair in zip(base.answers, head.answers, strict=True))
     return Effects(
         differ=tuple(differ),
         totals=totals,
         unsteady=unsteady,
         answers=tuple(
-            AnswerDifference(path=head.paths[index] if paths > 1 else "", what=what, broken=broken)
-            for index, (what, broken) in found
+            AnswerDifference(path=path * (paths > 1), what=difference[0], broken=difference[1])
+            for path, difference in zip(head.paths, found, strict=True)
+            if difference
         ),
         length=head.answers[0][0]["length"],
         status=head.answers[0][0]["status"],
-        kept_base=_kept(base),
-        kept_head=_kept(head),
+        kept_base=base.kept,
+        kept_head=head.kept,
         unseen=tuple(sorted({*base.unseen, *head.unseen})),
         unmeasured=_unmeasured(base, head),
     )
@@ -297,55 +250,35 @@ def compare(base: Activity, head: Activity) -> Effects:
 
 def describe(side: Activity) -> Effects:
     """Describe what requests do: each effect is one that a request without any lacks. Pure."""
-    idle = replace(
-        side, calls=[0] * len(side.calls), names={}, left={},
-        events=[()] * len(side.events), imports=[()] * len(side.imports),
-    )  # fmt: skip
+    rounds = len(side.events)
+    idle = replace(side, calls=[0] * rounds, functions=(), events=[()] * rounds)
     return compare(idle, side)
 
 
 def _counts(side: Activity) -> Mapping[EffectKind, Counts]:
     """Count what a side did in each round, by kind and text."""
-    found: dict[Any, dict[str, list[int]]] = defaultdict(dict)
+    found: dict[Any, Counts] = defaultdict(lambda: [Counter() for _ in side.events])
     for index, events in enumerate(side.events):
-        for (kind, text), times in Counter((kind, text) for kind, text, _ in events).items():
-            found[kind].setdefault(text, [0] * len(side.events))[index] = times
-    for index, events in enumerate(side.imports):
-        for text, times in Counter(text for _, text, _ in events).items():
-            found["first import"].setdefault(text, [0] * len(side.imports))[index] = times
-    for kind, left in side.left.items():
-        if any(left):
-            found[kind][""] = [max(0, number) for number in left]
-    if any(side.calls):
-        found["function"][""] = list(side.calls)
+        for kind, text, _ in events:
+            found[kind][index][text] += 1
+    found["function"] = [Counter({"": calls}) for calls in side.calls if calls]
     return found
 
 
-def _rounds(side: Activity, kind: EffectKind, part: Counts) -> list[int]:
-    """Sum what a side did of one kind in each round."""
-    rounds = len(side.imports if kind == "first import" else side.events)
-    return [sum(times[index] for times in part.values()) for index in range(rounds)]
-
-
-def _is_steady(rounds: Sequence[int]) -> bool:
-    return len(set(rounds)) == 1
-
-
 def _details(
-    kind: EffectKind, both: Sequence[Counts], sides: Sequence[Activity], paths: int
+    kind: EffectKind, both: Sequence[Counts], base: Activity, head: Activity
 ) -> Iterator[RequestEffect]:
     """Yield what one side does more often than the other, the largest difference first."""
-    if kind == "function":
-        return
     found = []
-    for text in both[0].keys() | both[1].keys():
-        times = [part.get(text, [0]) for part in both]
-        if all(map(_is_steady, times)) and times[0][0] != times[1][0]:
-            found.append((abs(times[1][0] - times[0][0]), text, times[0][0], times[1][0]))
+    for text in {text for side in both for round_ in side for text in round_}:
+        times = [{round_[text] for round_ in side} for side in both]
+        if all(len(some) == 1 for some in times) and times[0] != times[1]:
+            found.append((text, times[0].pop(), times[1].pop()))
     # Settings of a new connection come last: what it is opened for says more.
-    order = sorted(found, key=lambda item: (-item[0], bool(_SETTING.match(item[1])), item[1]))
-    for _, text, old, new in order[:DETAILS]:
-        place = _place(kind, text, sides[new > old], sides[new <= old])
+    found.sort(key=lambda item: (-abs(item[2] - item[1]), bool(_SETTING.match(item[0])), item[0]))
+    paths = max(1, len(head.paths))
+    for text, old, new in found[:DETAILS]:
+        place = _place(kind, text, *((head, base) if new > old else (base, head)))
         yield RequestEffect(kind=kind, text=text, place=place, base=old / paths, head=new / paths)
 
 
@@ -356,38 +289,35 @@ def _place(kind: EffectKind, text: str, more: Activity, less: Activity) -> str:
     line is the one that does it about as often as the totals differ by.
     """
 
-    def by_function(side: Activity) -> tuple[Counter[str], dict[str, Counter[str]]]:
-        rounds = side.imports if kind == "first import" else side.events
-        lines: dict[str, Counter[str]] = defaultdict(Counter)
-        for place in (place for _, name, place in rounds[0] if name == text):
-            lines[place.rpartition(":")[0]][place] += 1
-        return Counter({function: part.total() for function, part in lines.items()}), lines
+    def lines_of(side: Activity) -> Counter[str]:
+        return Counter(place for *what, place in side.events[0] if what == [kind, text])
 
-    (often, lines), (seldom, _) = by_function(more), by_function(less)
-    difference, times = often - seldom, often.total() - seldom.total()
+    def by_function(lines: Counter[str]) -> Counter[str]:
+        return Counter(line.rpartition(":")[0] for line in lines.elements())
+
+    lines, fewer = lines_of(more), lines_of(less)
+    difference, times = by_function(lines) - by_function(fewer), lines.total() - fewer.total()
     if not difference:
         return ""
     function = min(difference, key=lambda name: abs(difference[name] - times))
-    return min(reversed(lines[function]), key=lambda line: abs(lines[function][line] - times))
+    own = [line for line in lines if line.rpartition(":")[0] == function]
+    return min(reversed(own), key=lambda line: abs(lines[line] - times))
 
 
 def _most_called(base: Activity, head: Activity) -> tuple[str, str]:
     """Name the application's function whose calls differ most, with its file; or nothing."""
-
-    def of(side: Activity, name: Name) -> int:
-        return side.names.get(name, [0])[0]
-
-    names = sorted({*base.names, *head.names})
-    top = max(names, key=lambda name: abs(of(head, name) - of(base, name)), default=("", ""))
-    old, new = of(base, top), of(head, top)
-    if abs(new - old) <= _OWN * len(head.paths):
+    old, new = ({(f, n): calls for f, n, calls in side.functions} for side in (base, head))
+    rises = {name: new.get(name, 0) - old.get(name, 0) for name in sorted({*old, *new})}
+    top = max(rises, key=lambda name: abs(rises[name]), default=("", ""))
+    paths = len(head.paths)
+    if abs(rises.get(top, 0)) <= _OWN * paths:
         return "", ""
-    return f"{top[0]} {old / len(head.paths):g} → {new / len(head.paths):g}", top[1]
+    return f"{top[1]} {old.get(top, 0) / paths:g} → {new.get(top, 0) / paths:g}", top[0]
 
 
 def _measured(
     base: Activity, head: Activity
-) -> Iterable[tuple[EffectKind, tuple[float, float], float, float]]:
+) -> Iterator[tuple[EffectKind, tuple[float, float], float, float]]:
     """Yield what is measured, with the room and the share up to which it counts as equal."""
     if base.young and head.young:
         (old, old_times), (new, new_times) = base.young, head.young
@@ -401,22 +331,11 @@ def _measured(
 
 def _unmeasured(base: Activity, head: Activity) -> str:
     """Say on which side no memory was measured, and how long a request takes there."""
-    lacking = [(n, side) for n, side in zip(SIDES, (base, head), strict=True) if side.kept is None]
+    lacking = {name: side.seconds for name, side in zip(SIDES, (base, head), strict=True)
+               if side.kept is None}  # fmt: skip
     if not lacking:
         return ""
-    where = "" if len(lacking) == len(SIDES) else f" in {lacking[0][0]}"
-    if (takes := max(side.seconds for _, side in lacking)) < _BRIEF:
+    where = "" if len(lacking) == len(SIDES) else f" in {next(iter(lacking))}"
+    if (takes := max(lacking.values())) < _BRIEF:
         return f"there was no time{where}"
     return f"a request{where} takes {units.seconds(takes)}"
-
-
-def _kept(side: Activity) -> KeptMemory | None:
-    if side.kept is None:
-        return None
-    kept = side.kept
-    return KeptMemory(
-        course=kept["course"],
-        bytes=max(0.0, kept["bytes"]),
-        place=kept["place"],
-        requests=kept["requests"],
-    )

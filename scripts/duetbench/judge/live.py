@@ -5,11 +5,11 @@ records the functions that it enters.
 """
 
 import os
-import time
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -22,7 +22,7 @@ from duetbench.judge import counted
 from duetbench.judge.pairs import Pair
 from duetbench.measure import warmup
 from duetbench.measure.effects import reach
-from duetbench.measure.effects.observation import Name, relative
+from duetbench.measure.effects.observation import Name
 from duetbench.measure.entered import sitecustomize
 from duetbench.measure.instructions import profiling
 from duetbench.measure.server import Serving
@@ -53,19 +53,24 @@ def entered(pairs: Sequence[Pair]) -> frozenset[Name] | str:
                 return "servers are observed from Python 3.12 on"
     if len(groups) > _SERVERS:
         return f"{len(groups)} servers are too many to observe"
-    names: frozenset[Name] = frozenset()
-    with ThreadPoolExecutor(2) as pool:  # each thread waits for its own server
-        for group in groups.values():
-            sides = [*zip(*(pair.sides for pair in group), strict=True)]
-            late = time.monotonic() + counted.EARLY * _STARTING
-            for each in (pool.map, map):  # at the same time, or one after the other
-                try:
-                    names = names.union(*each(_serve, sides))
-                    break
-                except LaunchError as error:
-                    if each is map or time.monotonic() > late:
-                        return short(scrub(reason(error.detail)))
-    return names
+    names: set[Name] = set()
+    for group in groups.values():
+        sides = [*zip(*(pair.sides for pair in group), strict=True)]
+        for outcome in counted.try_sides(partial(_attempt, sides), _STARTING):
+            if isinstance(outcome, str):
+                return outcome
+            names |= outcome
+    return frozenset(names)
+
+
+def _attempt(
+    sides: Sequence[Sequence[SideCase]], at_once: bool
+) -> tuple[AbstractSet[Name] | str, ...]:
+    with ThreadPoolExecutor(1 + at_once) as pool:  # each thread waits for its own server
+        try:
+            return tuple(pool.map(_serve, sides))
+        except LaunchError as error:
+            return (short(scrub(reason(error.detail))),)
 
 
 def _serve(side: Sequence[SideCase]) -> set[Name]:
@@ -97,12 +102,9 @@ def _serve(side: Sequence[SideCase]) -> set[Name]:
             serving.abandon()
         log.unlink(missing_ok=True)
         root = serving.workspace.folder if testbed.target else testbed.apps.parent
-        lines = [
-            line.split("\t")
-            for file in Path(folder).iterdir()
-            for line in file.read_text("utf-8", "surrogateescape").splitlines()
-        ]
-        return relative([(name, file, 0) for name, file in lines], root)
+        texts = (file.read_text("utf-8", "surrogateescape") for file in Path(folder).iterdir())
+        lines = (line.split("\t") for text in texts for line in text.splitlines())
+        return {(os.path.relpath(file, root), name) for name, file in lines}
 
 
 def reaching(pair: Pair, functions: AbstractSet[Name]) -> tuple[str, ...]:
@@ -123,5 +125,5 @@ def reaching(pair: Pair, functions: AbstractSet[Name]) -> tuple[str, ...]:
     return tuple(
         f"GET {path}"
         for path, found in report.get("entered", {}).items()
-        if functions & relative([(name, file, 0) for name, file in found], client.folder)
+        if not functions.isdisjoint((file, name) for file, name in found)
     )[:PATHS]

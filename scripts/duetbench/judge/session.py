@@ -26,7 +26,16 @@ from duetbench.host.console import duration
 from duetbench.host.machine import Cores
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import counted, growth
-from duetbench.judge.counted import EACH_SECONDS, MOST_PATHS, START_SECONDS, Counts, Job, differ
+from duetbench.judge.counted import (
+    EACH_SECONDS,
+    MOST_PATHS,
+    MOST_PATIENCE,
+    PATIENCE,
+    START_SECONDS,
+    Counts,
+    Job,
+    differ,
+)
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.effects import Seen
 from duetbench.judge.events import together
@@ -387,7 +396,8 @@ class _Session:
             prepared = max((preparation(*pair.sides) for pair in pairs), default=0.0)
             return began + min(share + prepared, most) - self.clock()
 
-        self.counts.count(keys, left, self.reporter.note, self._tell, began + most)
+        patience = MOST_PATIENCE if self.question.counts_only else PATIENCE
+        self.counts.count(keys, left, self.reporter.note, self._tell, began + most, patience)
         self.count_seconds = self.clock() - began
         seconds = (self.ends - self.clock()) / (1 - COUNTING)
         self._choose(min(self.seconds, seconds))

@@ -58,13 +58,13 @@ _LONGEST: Final = 76  # characters of a statement in a table
 _USUAL: Final = 200  # status of an answer
 _SHOWN: Final = 3  # details of one kind
 
-_KEEPS: Final = "keeps {} for every request{}"
-
+_MEMORY: Final = "memory kept after it"
 
 INSIDE: Final = {_WORDS[kind][0] for kind in ("library exception", "young collections", "function")}
 """Titles of rows that explain what was measured, rather than say what a request does."""
 
 LEAKS: Final = "▼ leaks"
+BETTER: Final = "▲ better"
 LEAST: Final = "≠ effects"
 """Marks of what differs exactly."""
 
@@ -73,7 +73,8 @@ def news(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """Yield what differs with its mark, in the order of importance: answers, memory, effects."""
     yield from (("✗ over the limit", text) for text in excess(comparison))
     cases = [*_cases(comparison)]
-    for mark, say in (("≠ other answers", _answers), (LEAKS, _leak), (LEAST, _lead)):
+    for mark, say in (("≠ other answers", _answers), (LEAKS, _leak), (BETTER, _repair),
+                      (LEAST, _lead)):  # fmt: skip
         told = [(name, text) for name, effects in cases if (text := say(effects))]
         if told:
             more = f"; so do {len(told) - 1} other cases" if told[2:] else ""
@@ -112,11 +113,16 @@ def _leak(effects: Effects) -> str:
     return _keeps(kept) if effects.leaks and kept else ""
 
 
-def _lead(effects: Effects) -> str:
-    """Describe the most telling effect, with how many others differ."""
+def _repair(effects: Effects) -> str:
     base, head = effects.kept_base, effects.kept_head
-    if effects.repairs and base and head:
-        return f"keeps {_size(head)} for every request instead of {_size(base)}"
+    if not (effects.repairs and base and head):
+        return ""
+    rest = _size(head) if head.course == "constant" else "nothing"
+    return f"keeps {rest}; before {_keeps(base).removeprefix('keeps ')}"
+
+
+def _lead(effects: Effects) -> str:
+    """Describe the most telling effect."""
     kind = next((kind for kind in (*TELLING, *_WORDS) if kind in effects.moved), None)
     if kind is None:
         return ""
@@ -145,7 +151,7 @@ def first(case: Case, effects: Effects) -> str:
 
 def announce(case: Case, effects: Effects) -> Iterator[str]:
     """Say before any load what differs, or that nothing does: a sentence, and a line per row."""
-    says = [text for say in (_answers, _leak, _lead) if (text := say(effects))]
+    says = [text for say in (_answers, _leak, _repair, _lead) if (text := say(effects))]
     name, took = case_names.of(case).what, f"seen in {units.significant(effects.seconds, 2)} s"
     doubtful = [f"  {text}" for text in doubts(effects)]
     if not says:
@@ -170,7 +176,7 @@ def describe(case: Case, effects: Effects) -> Iterator[str]:
     for kind, spread in effects.unsteady.items():
         yield f"  {_WORDS[kind][0]:<28}  {spread.partition(' in ')[0]}, from request to request"
     if kept := effects.kept_head:
-        yield f"  {'memory kept after it':<28}  {_size(kept):>9}  {kept.place}".rstrip()
+        yield f"  {_MEMORY:<28}  {_size(kept):>9}  {kept.place}".rstrip()
     if peak := effects.totals.get("peak"):
         yield f"  {_WORDS['peak'][0]:<28}  {_figure('peak', peak[1]):>9}"
     yield from (f"  {text}" for text in _blind(effects))
@@ -183,8 +189,8 @@ def rows(effects: Effects) -> Iterator[tuple[str, str, str, str]]:
         title, (old, new) = _WORDS[kind][0], effects.totals[kind]
         details = [effect for effect in effects.differ if effect.kind == kind]
         texts = [_detail(effect, details) for effect in details[:_SHOWN]]
-        if more := len(details) - _SHOWN:
-            texts += [f"and {more} more"] * (more > 0)
+        if details[_SHOWN:]:
+            texts.append(f"and {len(details) - _SHOWN} more")
         for index, text in enumerate(texts):
             figures = ("", "") if index else (_figure(kind, old), _figure(kind, new))
             yield title, *figures, text
@@ -193,7 +199,7 @@ def rows(effects: Effects) -> Iterator[tuple[str, str, str, str]]:
     base, head = effects.kept_base, effects.kept_head
     if (effects.leaks or effects.repairs) and base and head:
         place = (head if effects.leaks else base).place
-        yield "memory kept after it", _size(base), _size(head), place
+        yield _MEMORY, _size(base), _size(head), place
 
 
 def same(effects: Effects) -> str:
@@ -243,8 +249,7 @@ def _detail(effect: RequestEffect, others: Sequence[RequestEffect] = ()) -> str:
     """Describe an effect: `+19 × SELECT … FROM book WHERE author_id = ?   authors, main.py:41`."""
     if effect.kind in {"function", "peak", "young collections"}:
         return "   ".join(filter(None, (effect.text, effect.place)))
-    change = effect.head - effect.base
-    times = f"{change:+g}".replace("-", "−")
+    times = f"{effect.head - effect.base:+g}".replace("-", "−")
     text = _text(effect, [other.text for other in others if other.text != effect.text])
     words = f"{times} × {text}" if text else times
     return f"{words}   {effect.place}" if effect.place else words
@@ -294,4 +299,4 @@ def _bytes(number: float) -> str:
 
 
 def _keeps(kept: KeptMemory) -> str:
-    return _KEEPS.format(_size(kept), f" ({kept.place})" if kept.place else "")
+    return f"keeps {_size(kept)} for every request" + f" ({kept.place})" * bool(kept.place)

@@ -180,7 +180,7 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
         return next(notes, f"{NOTHING}: the change cannot have touched any measured case.")
     requests, inside = ([row for row in rows if bool(row.metric) is kind] for kind in (True, False))
     exact = [*effects.news(comparison)]
-    first = [part for part in exact if part[0] != effects.LEAST]
+    first = [part for part in exact if part[0] not in {effects.BETTER, effects.LEAST}]
     leaks = [] if any(mark == effects.LEAKS for mark, _ in first) else _leaks(comparison)
     measured = [*leaks, *_broken(comparison, rows), *_moves(comparison, requests)]
     measured += _executed(comparison, rows)

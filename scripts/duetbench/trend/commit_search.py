@@ -1,7 +1,8 @@
 """Which commit did it: a search over a repository's own commits, by what shows it soonest.
 
 Every look compares GOOD with a commit. What a request does is exact and takes seconds. Where GOOD
-and BAD do the same, counts of instructions decide, and where they execute the same, duets.
+and BAD do the same, counts of instructions decide: rough ones, if the change is large. Where both
+execute the same, duets decide.
 """
 
 import math
@@ -10,23 +11,30 @@ from pathlib import Path
 from typing import Final, Literal
 
 from duetbench.core.errors import DuetbenchError, UsageError
-from duetbench.core.metrics import INSTRUCTIONS
+from duetbench.core.metrics import INSTRUCTIONS, METRICS
 from duetbench.core.model import KEPT, TELLING
 from duetbench.core.units import Interval
 from duetbench.host import git
 from duetbench.host.console import Console
 from duetbench.judge import revisions
 from duetbench.judge.comparison import Contrast, Extent, compare
+from duetbench.judge.counted import ROUNDS_DIFFER
 from duetbench.judge.duet_loop import Reporter
 from duetbench.project.project import Project
 from duetbench.store.change import Commit, CommitCause, Trait
 from duetbench.store.comparison import CaseComparison, Comparison, Judgement, weight
 
-Means = float | Literal["effects", "counts"]
+Means = float | Literal["effects", "rough", "counts"]
 """Seconds of load, or what shows without any."""
 
 Look = Callable[[str, Means], Comparison]
 """Compares GOOD with a commit."""
+
+COUNTS: Final[tuple[Means, ...]] = ("rough", "counts")
+"""How instructions are counted: for a large change, and for any."""
+
+LARGE: Final = 4 * ROUNDS_DIFFER
+"""Log ratio from which rough counts tell none of a change from all of it."""
 
 _NONE: Final = Interval(0.0, 0.0, 0.0)
 
@@ -70,7 +78,8 @@ def search(
             select=(select,),
             seconds=seconds,
             start=start,
-            counts_only=means == "counts",
+            counts_only=means in COUNTS,
+            rough=means == "rough",
             effects_only=means == "effects",
         )
         contrast = Contrast((ends[0], commit))
@@ -108,16 +117,22 @@ def find(
     trait = None if loaded else _effect(look(commits[-1].id, means))
     if trait is None and not loaded:
         say("a request does the same at both ends: counts of instructions decide")
-        means = "counts"
-        trait = _trait(look(commits[-1].id, means))
+        for means in COUNTS:
+            counted = look(commits[-1].id, means)
+            trait = _trait(counted)
+            if trait and (means != "rough" or abs(math.log(trait.ratio)) > LARGE):
+                break
+        unknown = next((case.no_count for case in counted.cases if case.no_count), "")
+        why = f"no count ({unknown})" if unknown else "both execute the same instructions"
     if trait is None:
         if not loaded:
-            say(f"both execute the same instructions: duets decide, {each:.0f} s each")
+            say(f"{why}: duets decide, {each:.0f} s each")
         means = each
         trait = _trait(look(commits[-1].id, 2 * each))
     if trait is None:
         return None
-    say(f"{len(commits)} commits: which of them changed {trait.metric} of {trait.case}?")
+    what = METRICS[trait.metric].title if trait.metric in METRICS else trait.metric
+    say(f"{len(commits)} commits: which of them changed {what} of {trait.case}?")
     shares: dict[int, float] = {-1: 0.0, len(commits) - 1: 1.0}
     skipped: dict[int, str] = {}
     good, bad = -1, len(commits) - 1
@@ -125,7 +140,7 @@ def find(
         at = min(places, key=lambda place: abs(2 * place - good - bad))
         try:
             share = _share(trait, comparison := look(commits[at].id, means))
-            if share is None and means == "counts":  # other work may have left it no time
+            if share is None and means in COUNTS:  # other work may have left it no time
                 share = _share(trait, comparison := look(commits[at].id, means))
             reason = "" if share else _reason(comparison, trait.case)
         except DuetbenchError as problem:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 Locals = Mapping[str, Any]
@@ -30,9 +31,7 @@ _LOOKED_AT = 10_000  # characters of a statement: the rest are values
 
 def statement(text: object) -> tuple[str, str] | None:
     """Return the kind and the text of a statement, with `?` instead of values; None if empty."""
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "replace")
-    words = _REMARK.sub(" ", str(text)[:_LOOKED_AT])
+    words = _REMARK.sub(" ", _text(text)[:_LOOKED_AT])
     words = _LITERAL.sub("?", _SAVEPOINT.sub(r"\1?", words))
     words = _SPACE.sub(" ", _LIST.sub("(?)", words)).strip(" ;")[:_LONGEST]
     if not words:
@@ -49,10 +48,12 @@ def plain(name: object) -> str:
     return _RANDOM.sub("*", known)[:_LONGEST]
 
 
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
 def _request(method: object, host: object) -> str:
-    text = method.decode("latin-1") if isinstance(method, bytes) else str(method)
-    name = host.decode("latin-1") if isinstance(host, bytes) else str(host)
-    return f"{text} {name}"
+    return f"{_text(method)} {_text(host)}"
 
 
 def _record(variables: Locals) -> str:
@@ -67,12 +68,7 @@ def _task(variables: Locals) -> str:
 
 def _command(variables: Locals) -> str | None:
     words = variables["args"]
-    first = words[0] if words else ""
-    return (first.decode("latin-1") if isinstance(first, bytes) else str(first)).upper() or None
-
-
-def _query(name: str) -> Words:
-    return lambda variables: variables[name]
+    return _text(words[0]).upper() or None if words else None
 
 
 def _bare(variables: Locals) -> str | None:
@@ -84,15 +80,10 @@ def _prepared(variables: Locals) -> str:
     return variables["self"].get_query()  # type: ignore[no-any-return]
 
 
-_PSYCOPG = "psycopg._cursor_base", "psycopg.cursor"
-
-# From 3.12 on an audit event reports all threads.
-_THREADS: tuple[tuple[str, str, str, Words], ...] = (
-    ("threading", "Thread.start", "thread", lambda v: plain(v["self"].name)),
-)
-
 PYTHON: tuple[tuple[str, str, str, Words], ...] = (
-    *(_THREADS if sys.version_info < (3, 12) else ()),
+    # From 3.12 on an audit event reports all threads.
+    *((("threading", "Thread.start", "thread", lambda v: plain(v["self"].name)),)
+      if sys.version_info < (3, 12) else ()),
     ("logging", "Logger.callHandlers", "log", _record),
     ("asyncio.base_events", "BaseEventLoop.create_task", "task", _task),
     ("http.client", "HTTPConnection.putrequest", "call",
@@ -107,41 +98,43 @@ PYTHON: tuple[tuple[str, str, str, Words], ...] = (
     ("redis.connection", "HiredisRespSerializer.pack", "cache", _command),
     *((module, "Connection.pack_command", "cache", _command)
       for module in ("redis.connection", "redis.asyncio.connection", "aioredis.connection")),
-    ("pymemcache.client.base", "Client._fetch_cmd", "cache", lambda v: plain(v["name"])),
-    ("pymemcache.client.base", "Client._store_cmd", "cache", lambda v: plain(v["name"])),
+    *(("pymemcache.client.base", f"Client.{name}", "cache", lambda v: plain(v["name"]))
+      for name in ("_fetch_cmd", "_store_cmd")),
     ("pymemcache.client.base", "Client._misc_cmd", "cache", lambda v: plain(v["cmd_name"])),
-    *((module, f"BaseCursor.{name}", "sql", _query("query"))
-      for module in _PSYCOPG for name in ("_execute_gen", "_stream_send_gen")),
-    *((module, f"BaseCursor.{name}", "sql", _query("query"))
-      for module in _PSYCOPG
-      for name in ("_executemany_gen_pipeline", "_executemany_gen_no_pipeline")),
-    *((module, "ServerCursorMixin._declare_gen", "sql", _query("query"))
+    *((module, f"BaseCursor.{name}", "sql", itemgetter("query"))
+      for module in ("psycopg._cursor_base", "psycopg.cursor")
+      for name in ("_execute_gen", "_stream_send_gen", "_executemany_gen_pipeline",
+                   "_executemany_gen_no_pipeline")),
+    *((module, "ServerCursorMixin._declare_gen", "sql", itemgetter("query"))
       for module in ("psycopg._server_cursor_base", "psycopg.server_cursor")),
-    *((module, "BaseConnection._exec_command", "sql", _query("command"))
+    *((module, "BaseConnection._exec_command", "sql", itemgetter("command"))
       for module in ("psycopg._connection_base", "psycopg.connection")),
     ("psycopg.connection", "Connection.connect", "connect", lambda _: "PostgreSQL"),
     ("psycopg.connection_async", "AsyncConnection.connect", "connect", lambda _: "PostgreSQL"),
     ("psycopg2", "connect", "connect", lambda _: "PostgreSQL"),
     ("asyncpg.connection", "Connection.execute", "sql", _bare),
-    ("asyncpg.connection", "Connection._do_execute", "sql", _query("query")),
+    ("asyncpg.connection", "Connection._do_execute", "sql", itemgetter("query")),
     ("asyncpg.prepared_stmt", "PreparedStatement.__bind_execute", "sql", _prepared),
     ("asyncpg.prepared_stmt", "PreparedStatement.executemany", "sql", _prepared),
     *(("asyncpg.cursor", f"BaseCursor.{name}", "sql", lambda v: v["self"]._query)
       for name in ("_bind", "_bind_exec")),
-    ("pymysql.cursors", "Cursor._query", "sql", _query("q")),
-    ("aiomysql.cursors", "Cursor._query", "sql", _query("q")),
-    ("MySQLdb.connections", "Connection.query", "sql", _query("query")),
-    ("mysql.connector.connection", "MySQLConnection.cmd_query", "sql", _query("query")),
-    ("mysql.connector.connection_cext", "CMySQLConnection.cmd_query", "sql", _query("query")),
-    ("oracledb.cursor", "Cursor.execute", "sql", _query("statement")),
+    ("pymysql.cursors", "Cursor._query", "sql", itemgetter("q")),
+    ("aiomysql.cursors", "Cursor._query", "sql", itemgetter("q")),
+    ("MySQLdb.connections", "Connection.query", "sql", itemgetter("query")),
+    ("mysql.connector.connection", "MySQLConnection.cmd_query", "sql", itemgetter("query")),
+    ("mysql.connector.connection_cext", "CMySQLConnection.cmd_query", "sql", itemgetter("query")),
+    ("oracledb.cursor", "Cursor.execute", "sql", itemgetter("statement")),
 )  # fmt: skip
 """Module, qualified name, kind of effect, and what tells its text by the function's variables."""
 
-COMPILED = (("psycopg2.extensions", "cursor", ("execute", "executemany", "callproc")),)
+COMPILED = tuple(
+    ("psycopg2.extensions", f"cursor.{name}") for name in ("execute", "executemany", "callproc")
+)
 """Methods of compiled classes that send statements; the object's `query` is then the last one."""
 
 SEND_ONE = "execute", "executemany"
-"""Methods of sqlite3 that send one statement, of which it may report more: they count once."""
+SEND = *SEND_ONE, "executescript"
+"""Methods of sqlite3 that send statements; those that send one may report more: they count once."""
 
 UNSEEN = (
     "apsw", "asyncmy", "clickhouse_driver", "cx_Oracle", "duckdb", "grpc", "ibm_db", "pycurl",

@@ -13,7 +13,7 @@ import sys
 import time
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 FRAMES = 16  # of the place of an allocation
@@ -23,7 +23,7 @@ _FLOOR = 16.0  # bytes per request: a pointer in a list that grows
 _TABLE = 2_048  # bytes by which a single table that grows is no accident
 _LONGER = 6.0  # times the planned seconds that the fewest requests may take
 _PATIENCE = 3.0  # times as long as expected it may take beside other work
-_LOOKS = 5  # requests of each path in the close look
+_LOOKS = 5  # rounds in the close look
 _WINDOW, _WINDOWS = 100, 6  # objects kept between two looks, and looks at what is tidied at times
 _OFF = 0.05  # by which the number of kept blocks of a size may be off
 _LATER = 300  # objects kept in the time in which 200, tidied now and then, are tidied
@@ -47,93 +47,102 @@ def peaks(request: Callable[[], object], times: int) -> list[int]:
 
 
 def kept(
-    request: Callable[[], object],
-    paths: int,
-    seconds: float,
-    line: Callable[..., str],
-    is_own: Callable[[str], object],
+    make: Callable[[], object], paths: int, seconds: float, file: Callable[[str], str]
 ) -> dict[str, Any] | None:
-    """Measure what n, 2n and 4n requests keep; None if that takes far longer than `seconds`.
+    """Measure what n, 2n and 4n rounds keep; None if that takes far longer than `seconds`.
 
-    Counts are multiples of `paths`. The course is "none", "constant" (each request keeps as much as
-    before) or "fills". `line` finds the application's line in the frames of an allocation, the
-    innermost first; `is_own` tells its files.
+    A round, which `make` makes, has one request to each path. The course is "none", "constant"
+    (each request keeps as much as before) or "fills". `file` returns a file of the application by
+    its path from the folder, and nothing for any other.
     """
     tracemalloc.start()
-    each = seconds_of(request, 2 * paths)
-    n = max(LEAST, min(MOST, int(seconds / 4 / each)))
-    n = -(-n // paths) * paths
+    each = seconds_of(make, 2)
+    tracemalloc.stop()
+    n = math.ceil(max(LEAST, min(MOST, seconds / 4 / each * paths)) / paths)
     if 4 * n * each > _LONGER * seconds:
-        tracemalloc.stop()
         return None
     snapshots, entries = [], []
     caches = _caches()
     gc.collect()
     gc.freeze()  # collections from here on only look at what requests make
     ends = time.monotonic() + _PATIENCE * _LONGER * seconds
-    for times in (n, n, 2 * n):
-        for _ in range(times):
-            request()
-            if time.monotonic() > ends:
-                tracemalloc.stop()
-                return None
-        gc.collect()
+    for snapshot in _snapshots(make, (n, n, 2 * n), ends=ends):
         entries.append([cache.cache_info().currsize for cache in caches])
-        snapshots.append(tracemalloc.take_snapshot())
-    tracemalloc.stop()
-    early, late = (_changes(*snapshots[index : index + 2]) for index in (0, 1))
-    lasting = {
-        place: change
-        for place, change in late.items()
-        if _lasts(early.get(place), change, n, n // paths)
-    }
-    result: dict[str, Any] = {"requests": 2 * n, "bytes": 0.0, "course": "none", "place": ""}
-    if sum(change.size_diff for change in lasting.values()) < _FLOOR * n:
-        return result
+        snapshots.append(snapshot)
+    if len(snapshots) < 3:
+        return None
+    early, late = (_changes(*pair) for pair in itertools.pairwise(snapshots))
+    table = max(_TABLE, _FLOOR * n * paths / 2)
+    lasting = {p: c for p, c in late.items() if _lasts(early.get(p), c, n, table)}
+    nothing = {"requests": 2 * n * paths, "bytes": 0.0, "course": "none", "place": ""}
+    if sum(change.size_diff for change in lasting.values()) < _FLOOR * n * paths:
+        return nothing
     largest = max(lasting, key=lambda place: lasting[place].size_diff)
     tables = [place for place, change in lasting.items() if change.count_diff <= 1]
     counts = {p: c.count_diff / (2 * n) for p, c in lasting.items() if p not in tables}
-    if largest in counts and not _stay(request, paths, seconds, counts[largest]):
-        return result
-    places, of_sizes = _weigh(request, paths, seconds, counts) if counts else ([], 0.0)
+    if largest in counts and not _stay(make, seconds, counts[largest]):
+        return nothing
+    places, of_sizes = _weigh(make, seconds, counts) if counts else ([], 0.0)
     places += tables
-    result["bytes"] = max(sum(lasting[p].size_diff for p in places) / (2 * n), of_sizes)
-    if not places or result["bytes"] < _FLOOR / 2:
-        return {**result, "bytes": 0.0}
-    most = max(places, key=lambda p: (bool(is_own(p[-1].filename)), lasting[p].size_diff))
-    result["place"] = line(_look(request, _LOOKS * paths, most[-1]))
-    result["course"] = "constant"
-    for cache, before, after in zip(caches, *entries[1:], strict=True):
-        if after - before >= n:
-            name, size = getattr(cache, "__qualname__", ""), cache.cache_info().maxsize
-            result |= {"course": "fills", "place": f"cache of {name}, {size} at most"}
-    return result
+    size = max(sum(lasting[p].size_diff for p in places) / (2 * n), of_sizes) / paths
+    if not places or size < _FLOOR / 2:
+        return nothing
+    filled = [c for c, *of in zip(caches, *entries[1:], strict=True) if of[1] - of[0] >= n * paths]
+    if filled:
+        name, most = getattr(filled[0], "__qualname__", ""), filled[0].cache_info().maxsize
+        place = f"cache of {name}, {most} at most"
+    else:
+        main = max(places, key=lambda p: (bool(file(p[-1].filename)), lasting[p].size_diff))
+        place = _line(_look(make, main[-1]), file)
+    return {**nothing, "bytes": size, "course": "fills" if filled else "constant", "place": place}
 
 
-def seconds_of(request: Callable[[], object], times: int) -> float:
-    """Measure the seconds of a request: core time, or a third of the time that it waits."""
-    wall, work = time.perf_counter(), time.process_time()
+def _line(frames: Sequence[tracemalloc.Frame], file: Callable[[str], str]) -> str:
+    """Name the application's line of an allocation, or else the innermost one."""
+    own = next((frame for frame in frames if file(frame.filename)), frames[0])
+    name = file(own.filename) or own.filename.rpartition("site-packages/")[2]
+    return f"{name}:{own.lineno}"
+
+
+def seconds_of(work: Callable[[], object], times: int) -> float:
+    """Measure the seconds of some work: core time, or a third of the time that it waits."""
+    wall, core = time.perf_counter(), time.process_time()
     for _ in range(times):
-        request()
-    took = time.process_time() - work, (time.perf_counter() - wall) / 3
+        work()
+    took = time.process_time() - core, (time.perf_counter() - wall) / 3
     return max(*took, 1e-9) / times
 
 
-def _stay(request: Callable[[], object], paths: int, seconds: float, objects: float) -> bool:
-    """Whether many more requests keep at least half of as many objects each.
+def _snapshots(
+    make: Callable[[], object], portions: Sequence[int], frames: int = 1, ends: float = math.inf
+) -> Iterator[tracemalloc.Snapshot]:
+    """Yield what is there after each portion of rounds, until `ends` by the monotonic clock."""
+    tracemalloc.start(frames)
+    try:
+        for times in portions:
+            for _ in range(times):
+                make()
+                if time.monotonic() > ends:
+                    return
+            gc.collect()
+            yield tracemalloc.take_snapshot()
+    finally:
+        tracemalloc.stop()
+
+
+def _stay(make: Callable[[], object], seconds: float, objects: float) -> bool:
+    """Whether many more rounds keep at least half of as many objects each.
 
     Some is given back now and then: sqlite3 forgets closed cursors, 200 at a time, and those of
     earlier requests among them. So growth counts from the lowest point on, which may come later.
     """
-    each = seconds_of(request, paths)
-    affordable = max(_LOOKS, int(_LONGER * seconds / each))
+    affordable = max(1, int(_LONGER * seconds / seconds_of(make, 1)))
     window = min(affordable, math.ceil(_WINDOW / objects))
-    window = -(-window // paths) * paths
     gc.collect()
     blocks = [sys.getallocatedblocks()]
-    for _ in range(max(1, affordable // window)):
+    for _ in range(affordable // window):
         for _ in range(window):
-            request()
+            make()
         gc.collect()
         blocks.append(sys.getallocatedblocks())
         rises = [after - before for before, after in itertools.pairwise(blocks)]
@@ -147,78 +156,56 @@ def _stay(request: Callable[[], object], paths: int, seconds: float, objects: fl
 
 
 def _weigh(
-    request: Callable[[], object],
-    paths: int,
-    seconds: float,
-    counts: dict[tracemalloc.Traceback, float],
+    make: Callable[[], object], seconds: float, counts: dict[tracemalloc.Traceback, float]
 ) -> tuple[list[tracemalloc.Traceback], float]:
-    """Find the places of what requests keep, and the bytes per request of the blocks alone.
+    """Find the places of what rounds keep, and the bytes per round of the blocks alone.
 
-    `counts` are the objects of each place per request; what is tidied now and then is left out.
+    `counts` are the objects of each place per round; what is tidied now and then is left out.
     CPython keeps freed blocks: what is kept at one place may lie where others allocated it. So
-    all blocks of a size count, if requests keep equally many of them, and if that is more.
+    all blocks of a size count, if rounds keep equally many of them, and if that is more.
     """
-    affordable = int(_LONGER * seconds / seconds_of(request, paths))
-    half = max(_LOOKS, min(affordable, int(_LATER / min(counts.values()))) // 2)
-    rounds = -(-half // paths)
-    snapshots, blocks = [], []
-    gc.collect()
-    tracemalloc.start()
-    for _ in range(2):
-        for _ in range(rounds * paths):
-            request()
-        gc.collect()
-        snapshots.append(tracemalloc.take_snapshot())
-        blocks.append(Counter(trace.size for trace in snapshots[-1].traces))
-    tracemalloc.stop()
-    made = 2 * rounds * paths
-    kept = {stat.traceback: stat for stat in snapshots[1].statistics("traceback")}
-    places = [
-        place
-        for place, count in counts.items()
-        if place in kept and kept[place].count >= _CONSTANT * count * made
-    ]
-    sizes = {size: round(number / (2 * rounds)) for size, number in blocks[1].items()}
+    enough = max(2 * _LOOKS, int(_LATER / min(counts.values())))
+    half = max(1, min(enough, int(_LONGER * seconds / seconds_of(make, 1))) // 2)
+    snapshots = [*_snapshots(make, (half, half))]
+    blocks = [Counter(trace.size for trace in snapshot.traces) for snapshot in snapshots]
+    kept = {stat.traceback: stat.count for stat in snapshots[1].statistics("traceback")}
+    places = [p for p, n in counts.items() if kept.get(p, 0) >= _CONSTANT * n * 2 * half]
+    sizes = {size: round(number / (2 * half)) for size, number in blocks[1].items()}
     of_sizes = sum(
-        size * number / paths
+        size * number
         for size, number in sizes.items()
-        if abs(blocks[1][size] - 2 * number * rounds) <= _OFF * 2 * number * rounds
-        and min(blocks[0][size], blocks[1][size] - blocks[0][size]) >= number * rounds / 2
+        if abs(blocks[1][size] - 2 * number * half) <= _OFF * 2 * number * half
+        and min(blocks[0][size], blocks[1][size] - blocks[0][size]) >= number * half / 2
     )
     return places, of_sizes
 
 
-def _look(
-    request: Callable[[], object], times: int, place: tracemalloc.Frame
-) -> list[tuple[str, int]]:
-    """Find the frames of what some requests keep at a place, the innermost first.
+def _look(make: Callable[[], object], place: tracemalloc.Frame) -> Sequence[tracemalloc.Frame]:
+    """Find the frames of what some rounds keep at a place, the innermost first.
 
     To record so many is slow: only what is kept gets this look.
     """
-    tracemalloc.start(FRAMES)
-    before = tracemalloc.take_snapshot()
-    for _ in range(times):
-        request()
-    gc.collect()
-    after = tracemalloc.take_snapshot()
-    tracemalloc.stop()
-    here = {t: c for t, c in _changes(before, after).items() if t[-1] == place}
-    most = max(here, key=lambda trace: here[trace].size_diff, default=[place])
-    return [(frame.filename, frame.lineno) for frame in reversed(most)]
+    found = _changes(*_snapshots(make, (0, _LOOKS), FRAMES))
+    here = {trace: change for trace, change in found.items() if trace[-1] == place}
+    most = max(here, key=lambda trace: here[trace].size_diff, default=(place,))
+    return [*reversed(most)]
 
 
 def _lasts(
-    before: tracemalloc.StatisticDiff | None, after: tracemalloc.StatisticDiff, n: int, each: int
+    before: tracemalloc.StatisticDiff | None,
+    after: tracemalloc.StatisticDiff,
+    n: int,
+    table: float,
 ) -> bool:
-    """Whether a place keeps as many objects for each request as before, or a table that grows.
+    """Whether a place keeps as many objects for each round as before, or a table that grows.
 
-    It compares n requests and the 2·n after them; of each path, there are `each` among the n. What
-    fills, such as CPython's own cache of attributes, keeps another number each time.
+    It compares n rounds and the 2·n after them. What fills, such as CPython's own cache of
+    attributes, keeps another number each time.
     """
     if abs(after.count_diff) <= 1:
-        return after.size_diff >= max(_TABLE, _FLOOR * n / 2)
-    objects = round(after.count_diff / (2 * each))
-    counts = (after.count_diff, 2 * each), (before.count_diff if before else 0, each)
+        return after.size_diff >= table
+    objects = round(after.count_diff / (2 * n))
+    counts = (after.count_diff, 2 * n), (before.count_diff if before else 0, n)
     return objects > 0 and all(
         abs(count - objects * times) <= max(_STRAYS, _SHARE * count) for count, times in counts
     )

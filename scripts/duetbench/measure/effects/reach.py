@@ -33,25 +33,18 @@ def prepare(_target: str) -> Unit:
     return Unit(_report, once=True, threads=True)
 
 
-def _routes(application: Any) -> tuple[str, ...]:
-    # GET asks for no change, and a parameter `1` exists as often as any.
-    routes = importlib.import_module("duetbench_routes").routes(application, "1")
-    return tuple(routes[:_MOST])
-
-
 def _report() -> dict[str, Any]:
     recorder = Recorder(str(checkout.checkout()))
-    known: list[str] = []
-
-    def find(application: Any) -> tuple[str, ...]:
-        known.extend(_routes(application))
-        return tuple(known)
-
-    request, _ = program.open_served(check=False, find=find)
+    routes = importlib.import_module("duetbench_routes")
+    # GET asks for no change, and a parameter `1` exists as often as any.
+    request, paths = program.open_served(
+        check=False,
+        find=lambda app: tuple(routes.routes(app, "1")[:_MOST]),
+    )
     signal.signal(signal.SIGALRM, _end)
-    entered: dict[str, list[list[str]]] = {}
+    entered: dict[str, list[tuple[str, str]]] = {}
     ends = time.monotonic() + _SECONDS
-    for path in known:
+    for path in paths:
         if time.monotonic() > ends:
             break
         recorder.on()
@@ -64,10 +57,8 @@ def _report() -> dict[str, Any]:
             pass
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            recorder.off()
-        _, calls, _ = recorder.take()
-        names = {(getattr(code, "co_qualname", code.co_name), code.co_filename) for code in calls}
-        entered[path] = [[name, file] for name, file in names if recorder.file(file)]
+            _, calls, _ = recorder.off()
+        entered[path] = [*{*recorder.names(calls)}]
     return {"entered": entered}
 
 

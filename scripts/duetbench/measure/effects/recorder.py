@@ -16,9 +16,10 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import BuiltinMethodType, CodeType, FrameType, MethodDescriptorType, TracebackType
+from types import BuiltinMethodType, CodeType, FrameType, MethodDescriptorType
 from typing import Any
 
 from duetbench.measure.effects import libraries
@@ -55,30 +56,31 @@ class Recorder:
         self.calls: list[CodeType] = []
         self.resumed: list[CodeType] = []
         self.waiting: Callable[[], list[asyncio.Task[Any]]] = list
-        self.monitored = hasattr(sys, "monitoring")
+        self._monitoring: Any = getattr(sys, "monitoring", None)  # from 3.12 on
         self._folder = folder + os.sep
         self._recording = False
         self._files: dict[str, str] = {}
         self._watched: dict[int, tuple[CodeType, str, libraries.Words]] = {}
-        self._compiled: dict[int, object] = {}
-        # By thread, what sqlite3 reported of the statement that a call sends.
-        self._sending: dict[int, list[str]] = {}
+        self._compiled: set[int] = set()
+        # By thread, the method of sqlite3 that sends, and what was reported of it.
+        self._sending: dict[int, tuple[str, list[str]]] = {}
         self._sqlite: tuple[type, ...] = ()
-        self._audited: dict[str, Callable[[Any], Event | None]] = {
+        self._untraced = False  # whether sqlite3 has a connection that reports nothing
+        self._audited: dict[str, Callable[..., object]] = {
             "open": self._open,
             "socket.connect": self._connect,
-            "sqlite3.connect": lambda a: self._event("connect", f"sqlite {plain(a[0])}"),
-            "subprocess.Popen": lambda a: self._event("process", self._program(a[0], a[1])),
-            "os.fork": lambda _: self._event("process", "fork"),
-            "os.forkpty": lambda _: self._event("process", "fork"),
-            "os.system": lambda a: self._event("process", plain(a[0])),
+            "sqlite3.connect": lambda name: self._add("connect", f"sqlite {plain(name)}"),
+            "subprocess.Popen": self._start_program,
             "os.posix_spawn": self._spawn,
+            "os.fork": lambda: self._add("process", "fork"),
+            "os.forkpty": lambda: self._add("process", "fork"),
+            "os.system": lambda command: self._add("process", plain(command)),
             "_thread.start_new_thread": self._thread,
             "_thread.start_joinable_thread": self._thread,
-            "import": lambda a: self._event("import", a[0]),
+            "import": lambda name, *_: self._add("import", name),
         }
         self._trace_sqlite()
-        if not self.monitored:
+        if not self._monitoring:
             threading.setprofile(self._profile)  # of threads that start from now on
         gc.callbacks.append(self._collect)
         sys.addaudithook(self._audit)
@@ -88,7 +90,8 @@ class Recorder:
         """What nothing here sees of this process."""
         loaded = [f"calls of {name}" for name in libraries.UNSEEN if name in sys.modules]
         loaded += ["transactions of psycopg2"] * ("psycopg2" in sys.modules)
-        if self.monitored:
+        loaded += ["statements of sqlite3.Connection(), unlike connect()"] * self._untraced
+        if self._monitoring:
             return loaded
         rows = "that executemany of aiosqlite is one statement (from Python 3.12 on)"
         return [*loaded, "exceptions (from Python 3.12 on)", *[rows] * ("aiosqlite" in sys.modules)]
@@ -97,10 +100,10 @@ class Recorder:
         """Begin to record, also what libraries do that were imported since."""
         self._resolve()
         self._recording = True
-        if not self.monitored:
+        monitoring = self._monitoring
+        if not monitoring:
             sys.setprofile(self._profile)
             return
-        monitoring = _monitoring()
         events = monitoring.events
         self._tool = next(tool for tool in (4, 3, 2) if monitoring.get_tool(tool) is None)
         monitoring.use_tool_id(self._tool, "duetbench")
@@ -120,41 +123,37 @@ class Recorder:
         # Those of C_RETURN and C_RAISE come with those of CALL.
         monitoring.set_events(self._tool, sum(callbacks) & ~(events.C_RETURN | events.C_RAISE))
 
-    def off(self) -> None:
+    def off(self) -> tuple[list[Event], list[CodeType], list[CodeType]]:
+        """End to record; return events, functions called, and functions resumed since `on`."""
         self._recording = False
-        if self.monitored:
-            _monitoring().set_events(self._tool, 0)
-            _monitoring().free_tool_id(self._tool)
+        if self._monitoring:
+            self._monitoring.set_events(self._tool, 0)
+            self._monitoring.free_tool_id(self._tool)
         else:
             sys.setprofile(None)
-
-    def take(self) -> tuple[list[Event], list[CodeType], list[CodeType]]:
-        """Return what was recorded since the last time: events, calls, and functions resumed."""
         taken = self.events, self.calls, self.resumed
         self.events, self.calls, self.resumed = [], [], []
         return taken
 
     def _resolve(self) -> None:
         """Find the functions of libraries that are loaded by now."""
-        self._watched, self._compiled = {}, {}
+        self._watched = {}
         for module, name, kind, words in libraries.PYTHON:
             # The code of a decorator would be that of whatever else it decorates.
             code = getattr(inspect.unwrap(_attribute(module, name)), "__code__", None)
             if isinstance(code, CodeType):
                 self._watched[id(code)] = code, kind, words
-        for module, name, methods in libraries.COMPILED:
-            kind_of = _attribute(module, name)
-            for method in methods if kind_of is not None else ():
-                function = getattr(kind_of, method)
-                self._compiled[id(function)] = function
+        compiled = (_attribute(module, name) for module, name in libraries.COMPILED)
+        self._compiled = {id(method) for method in compiled if method is not None}
 
     # Audit events, and those of sqlite3 and the collector.
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self._recording and (handler := self._audited.get(event)):
-            found = handler(arguments)
-            if found is not None:
-                self.events.append(found)
+        if self._recording and event in self._audited:
+            self._audited[event](*arguments)
+
+    def _add(self, kind: str, text: str, frame: FrameType | None = None) -> None:
+        self.events.append((kind, text, self.place(frame or sys._getframe(1))))
 
     def _trace_sqlite(self) -> None:
         """Let each connection of sqlite3 report its statements, from its opening on."""
@@ -165,72 +164,87 @@ class Recorder:
         self._sqlite = sqlite3.Connection, sqlite3.Cursor
         original = sqlite3.connect
 
-        @functools.wraps(original)
         def connect(*arguments: Any, **named: Any) -> Any:
             connection = original(*arguments, **named)
-            connection.set_trace_callback(self._statement)
+            connection.set_trace_callback(self._executed)
             return connection
 
-        sqlite3.connect = sqlite3.dbapi2.connect = connect
+        def audit(event: str, _: object) -> None:
+            frame = sys._getframe(1) if event == "sqlite3.connect" else None
+            while frame is not None and frame.f_code is not connect.__code__:
+                frame = frame.f_back
+                self._untraced |= frame is None
 
-    def _event(self, kind: str, text: str) -> Event:
-        return kind, text, self.place(sys._getframe(1))
+        sqlite3.connect = sqlite3.dbapi2.connect = functools.wraps(original)(connect)
+        sys.addaudithook(audit)
 
-    def _statement(self, text: str) -> None:
-        if not self._recording or not (words := statement(text)):
+    def _statement(self, text: object, frame: FrameType) -> None:
+        if words := statement(text):
+            self._add(*words, frame)
+
+    def _executed(self, text: str) -> None:
+        """Take what sqlite3 reports; a call of one statement reports more than that."""
+        if not self._recording or (words := statement(text)) is None:
             return
-        if words[0] == "sql" and (sent := self._sending.get(threading.get_ident())) is not None:
+        if words[0] == "sql":
+            method, sent = self._sending.get(threading.get_ident(), ("", []))
+            # Another row of many, what a trigger does, a table that is an index.
+            if sent and (method in libraries.SEND_ONE or sent[-1] == text):
+                return
             sent.append(text)
-            if sent[1:]:
-                return  # another row of many, what a trigger does, a table that is an index
-        self.events.append(self._event(*words))
+        self._add(*words)
 
     def _collect(self, phase: str, info: dict[str, int]) -> None:
         if self._recording and phase == "start":
-            self.events.append(self._event("collect", f"generation {info['generation']}"))
+            self._add("collect", f"generation {info['generation']}")
 
-    def _open(self, arguments: tuple[Any, ...]) -> Event | None:
-        path, mode, flags = arguments
-        frame: FrameType | None = sys._getframe(2)
-        while frame is not None and not isinstance(path, int):
-            if frame.f_code.co_filename.startswith(_IMPORT):
-                return None
-            frame = frame.f_back
+    def _open(self, path: object, mode: str | None, flags: int) -> None:
         if isinstance(path, int):
-            return None
+            return
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None:
+            if frame.f_code.co_filename.startswith(_IMPORT):
+                return
+            frame = frame.f_back
         writes = bool(flags & _WRITES) or any(letter in (mode or "") for letter in "wax+")
-        name = os.fsdecode(path).replace(self._folder, "").rpartition("site-packages/")[2]
-        return self._event("write" if writes else "read", plain(name))
+        name = os.fsdecode(path).replace(self._folder, "").rpartition("site-packages/")[2]  # type: ignore[arg-type]
+        self._add("write" if writes else "read", plain(name))
 
-    def _connect(self, arguments: tuple[Any, ...]) -> Event:
-        address = arguments[1]
-        if not isinstance(address, tuple):
-            return self._event("connect", plain(os.fsdecode(address)))
-        port = "" if address[1] >= _EPHEMERAL else f":{address[1]}"
-        return self._event("connect", f"{address[0]}{port}")
+    def _connect(self, _socket: object, address: Any) -> None:
+        if isinstance(address, tuple):
+            port = "" if address[1] >= _EPHEMERAL else f":{address[1]}"
+            self._add("connect", f"{address[0]}{port}")
+        else:
+            self._add("connect", plain(os.fsdecode(address)))
 
-    @staticmethod
-    def _program(executable: object, arguments: object) -> str:
-        first = executable or (arguments[0] if isinstance(arguments, list | tuple) else arguments)
-        return plain(os.fsdecode(first).rpartition(os.sep)[2])  # type: ignore[arg-type]
+    def _start_program(self, program: Any, arguments: Any, *_: object) -> None:
+        first = program or (arguments[0] if isinstance(arguments, list | tuple) else arguments)
+        self._add("process", plain(os.fsdecode(first).rpartition(os.sep)[2]))
 
-    def _spawn(self, arguments: tuple[Any, ...]) -> Event | None:
+    def _spawn(self, program: Any, *_: object) -> None:
         # `subprocess.Popen` was reported already.
-        if sys._getframe(2).f_code.co_filename == _STANDARD + "subprocess.py":
-            return None
-        return self._event("process", self._program(arguments[0], None))
+        if sys._getframe(2).f_code.co_filename != _STANDARD + "subprocess.py":
+            self._start_program(program, None)
 
-    def _thread(self, arguments: tuple[Any, ...]) -> Event:
-        function = arguments[0]
+    def _thread(self, function: object, *_: object) -> None:
         name = getattr(getattr(function, "__self__", None), "name", None)
-        return self._event("thread", plain(name or getattr(function, "__qualname__", "")))
+        self._add("thread", plain(name or getattr(function, "__qualname__", "")))
 
     # Functions.
 
-    def _start(self, code: CodeType, _offset: int) -> None:
+    def _start(self, code: CodeType, _offset: int, frame: FrameType | None = None) -> None:
+        if code.co_filename.startswith(_OURS):
+            return
         self.calls.append(code)
-        if (watched := self._watched.get(id(code))) is not None:
-            self._enter(sys._getframe(1), watched[1], watched[2])
+        if (watched := self._watched.get(id(code))) is None:
+            return
+        frame, (_, kind, words) = frame or sys._getframe(1), watched
+        if (text := words(frame.f_locals)) is None:
+            return
+        if kind == "sql":
+            self._statement(text.as_string(None) if hasattr(text, "as_string") else text, frame)
+        else:
+            self._add(kind, text, frame)
 
     def _resume(self, code: CodeType, _offset: int) -> None:
         self.resumed.append(code)
@@ -238,8 +252,8 @@ class Recorder:
     def _raise(self, code: CodeType, _offset: int, error: BaseException) -> None:
         if isinstance(error, _QUIET) or code.co_filename.startswith((*_CLOCKED, _OURS)):
             return
-        trace = error.__traceback__
-        passed = _passed(trace and trace.tb_next)
+        # The files of the functions that the exception left already; this one comes first.
+        passed = [f.f_code.co_filename for f, _ in traceback.walk_tb(error.__traceback__)][1:]
         own = bool(self.file(code.co_filename))
         if any(self.file(name) for name in passed) or (passed and not own):
             return
@@ -250,62 +264,46 @@ class Recorder:
         self.events.append(("exception", *words) if own else library)
 
     def _call(self, _code: CodeType, _offset: int, function: object, first: object) -> None:
-        if self._sends(function, first):
-            self._sending[threading.get_ident()] = []
+        if method := self._sends(function, first):
+            self._sending[threading.get_ident()] = method, []
 
     def _sent(self, _code: CodeType, _offset: int, function: object, first: object) -> None:
         if self._sends(function, first):
             self._sending.pop(threading.get_ident(), None)
 
-    def _sends(self, function: object, first: object) -> bool:
-        """Whether a function is a method of sqlite3 that sends one statement."""
+    def _sends(self, function: object, first: object) -> str:
+        """Name the method of sqlite3 that sends statements; empty if a function is none."""
         if isinstance(function, functools.partial):
             function = function.func
-        if getattr(function, "__name__", "") not in libraries.SEND_ONE:
-            return False
-        owner = getattr(function, "__self__", first)
-        return isinstance(function, _COMPILED) and isinstance(owner, self._sqlite)
+        name: str = getattr(function, "__name__", "")
+        if name not in libraries.SEND or not isinstance(function, _COMPILED):
+            return ""
+        return name if isinstance(getattr(function, "__self__", first), self._sqlite) else ""
 
     def _return(self, code: CodeType, offset: int, function: object, first: object) -> None:
         self._sent(code, offset, function, first)
         if id(function) in self._compiled and (text := getattr(first, "query", None)):
-            words = statement(text)
-            if words is not None:
-                self.events.append((*words, self.place(sys._getframe(1))))
+            self._statement(text, sys._getframe(1))
 
     def _profile(self, frame: FrameType, event: str, function: object) -> None:
-        if event == "call" and self._recording:
-            self._start_of(frame)
-        elif event == "c_call" and self._recording:
-            self._call(frame.f_code, 0, function, None)
-        elif event == "c_exception" and self._recording:
-            self._sent(frame.f_code, 0, function, None)
-        elif event == "c_return" and self._recording:
+        code = frame.f_code
+        if not self._recording:
+            return
+        if event == "call":
+            # A generator that goes on is called as well, from 3.11 on at a RESUME of another kind.
+            last = frame.f_lasti
+            if last < 0 or code.co_code[last + 1] & 3 == 0:
+                self._start(code, last, frame)
+            else:
+                self._resume(code, last)
+        elif event == "c_call":
+            self._call(code, 0, function, None)
+        elif event == "c_exception":
+            self._sent(code, 0, function, None)
+        elif event == "c_return":
             owner = getattr(function, "__self__", None)
             bound = getattr(type(owner), getattr(function, "__name__", ""), function)
-            self._return(frame.f_code, 0, bound, owner)
-
-    def _start_of(self, frame: FrameType) -> None:
-        code = frame.f_code
-        if code.co_filename.startswith(_OURS):
-            return
-        # A generator that goes on is called as well, from 3.11 on at a RESUME of another kind.
-        last = frame.f_lasti
-        starts = last < 0 or code.co_code[last + 1] & 3 == 0
-        (self.calls if starts else self.resumed).append(code)
-        if starts and (watched := self._watched.get(id(code))) is not None:
-            self._enter(frame, watched[1], watched[2])
-
-    def _enter(self, frame: FrameType, kind: str, words: libraries.Words) -> None:
-        text: object = words(frame.f_locals)
-        if text is None:
-            return
-        pair: tuple[str, str] | None = kind, str(text)
-        if kind == "sql":
-            whole = text.as_string(None) if hasattr(text, "as_string") else text
-            pair = statement(whole)
-        if pair is not None:
-            self.events.append((*pair, self.place(frame)))
+            self._return(code, 0, bound, owner)
 
     # Places.
 
@@ -336,37 +334,31 @@ class Recorder:
         file = self.file(frame.f_code.co_filename)
         if file and not file.endswith(".py"):
             return file  # a template, compiled to other lines
-        return f"{_name(frame)}, {file}:{frame.f_lineno}" if file else ""
+        return f"{_known_name(frame)}, {file}:{frame.f_lineno}" if file else ""
 
     def file(self, name: str) -> str:
         """Return a file of the application by its path from the folder; empty for any other."""
         if (known := self._files.get(name)) is None:
             own = name.startswith(self._folder) and not name.startswith(_OURS)
             inside = own and "site-packages" not in name and not name.startswith(sys.prefix)
-            known = self._files[name] = name[len(self._folder) :] if inside else ""
+            known = self._files[name] = os.path.relpath(name, self._folder) if inside else ""
         return known
 
-
-def _monitoring() -> Any:
-    return vars(sys)["monitoring"]  # from 3.12 on
-
-
-def _passed(trace: TracebackType | None) -> list[str]:
-    """List the files of the functions that an exception left already."""
-    files = []
-    while trace is not None:
-        files.append(trace.tb_frame.f_code.co_filename)
-        trace = trace.tb_next
-    return files
+    def names(self, codes: Iterable[CodeType]) -> Iterator[tuple[str, str]]:
+        """Name the application's own of some functions by file and qualified name."""
+        return ((file, _name(code)) for code in codes if (file := self.file(code.co_filename)))
 
 
-def _name(frame: FrameType) -> str:
+def _name(code: CodeType) -> str:
+    return getattr(code, "co_qualname", code.co_name)  # from 3.11 on
+
+
+def _known_name(frame: FrameType) -> str:
     """Name the function that people know: of a comprehension, the one around it."""
-    code = frame.f_code
-    name = getattr(code, "co_qualname", code.co_name)  # from 3.11 on
-    around = frame.f_back
+    code, around = frame.f_code, frame.f_back
+    name = _name(code)
     if name in _ANONYMOUS and around and around.f_code.co_filename == code.co_filename:
-        return _name(around)  # before 3.11
+        return _known_name(around)  # before 3.11
     return _NESTED.sub("", name).rpartition("<locals>.")[2] or code.co_name
 
 

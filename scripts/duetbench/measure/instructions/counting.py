@@ -142,17 +142,20 @@ def start(
     rounds: int = ROUNDS,
     switched: bool = False,
     collector: bool = False,
+    calls: int | None = None,
     ends: float | None = None,
 ) -> Iterator[Collect]:
     """Count as `count` does, beside other work; leaving ends it. CountError if it is impossible.
 
-    `switched` is twice as fast, and needs what `can_switch` tests. With `collector`, what it takes
+    A single phase has at most `calls`; None: as many as the unit asks for. `switched` is twice as
+    fast, and needs what `can_switch` tests. With `collector`, what it takes
     to collect their garbage is counted afterwards, if there is time. When the time is over, targets
     that are done have their figures. A target that would take until after `ends`, by the monotonic
     clock, is given up at its third call.
     """
     options = SWITCHED if switched else COUNTED
     plan = {"targets": list(targets), "rounds": rounds, "ends": ends, "collector": collector}
+    plan["calls"] = calls
     with (
         workspace(plan) as folder,
         Process(python, payload, folder, env or {}, options) as process,

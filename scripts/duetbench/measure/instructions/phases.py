@@ -292,6 +292,8 @@ def _phases(unit: Unit, plan: dict[str, Any], parent: int) -> dict[str, Any]:
     one takes.
     """
     rounds, ends, asked = plan["rounds"], plan["ends"], plan["collector"] and not unit.once
+    if plan["calls"]:
+        unit = replace(unit, n=min(unit.n, math.ceil(plan["calls"] / unit.least) * unit.least))
     enabled, thresholds, frozen = gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()
     if ends is None or unit.once:
         _warm(unit, _phase)
