@@ -211,7 +211,7 @@ def test_a_page_is_searched_copied_from_and_drawn_in_another_theme(
     page.locator(".card .copy").click()
     expect(page.locator(".card .copy")).to_have_text("Copied")
     copied = page.evaluate("navigator.clipboard.readText()")
-    assert "--with fastapi==0.11.0 --app shop.main:app" in copied
+    assert "--with fastapi==0.11.0 \\\n    --app shop.main:app" in copied
     paper = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(paper)
     page.locator("button.theme").click()

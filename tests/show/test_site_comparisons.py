@@ -88,7 +88,7 @@ def test_a_change_and_its_evidence_lead_to_each_other(tmp_path: Path) -> None:
     made = site_builds.make_comparison(FASTAPI)
     files.save(tmp_path / "results", synthetic.change_record(evidence=made.id))
     site = put(tmp_path, made)
-    assert f'href="../../cmp/{made.id}/"' in (site / "c/20261120-granian-0/index.html").read_text()
+    assert f'href="../../../cmp/{made.id}/"' in (site / "p/granian/2.8.7/index.html").read_text()
     html = page_of(site, made.id)
     assert 'href="../../c/20261120-granian-0/"' in html
     assert "a/b needs 3.1 % more CPU per request (2.5…3.7 %)" in html

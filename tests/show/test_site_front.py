@@ -15,10 +15,10 @@ from bench import PROJECT
 from duetbench.core.model import Verdict
 from duetbench.store import files
 from duetbench.store.change import Change, Release, SeriesName
-from observatory.show.site.pages import trends
+from observatory.show.site.pages import packages, trends
 from observatory.show.site.pages.case import endpoint_rows
 from observatory.show.site.pages.front import headline_case
-from observatory.show.site.pages.site import Site
+from observatory.show.site.pages.site import Site, repository
 from site_builds import JSON, a_run
 
 pytestmark = pytest.mark.long
@@ -79,12 +79,10 @@ def test_the_newest_release_has_its_day_and_size(tmp_path: Path) -> None:
     nights(tmp_path, 2)
     save(tmp_path)
     served = "20 Nov 2026. A JSON response from FastAPI."
-    assert cards(tmp_path) == [
-        f"Newest · CPU/request ▼ +3.1 % 95 %: 2.5…3.7 % granian 2.8.7, {served}"
-    ]
+    assert cards(tmp_path) == [f"Newest 3.1 % more CPU (2.5…3.7 %) granian 2.8.7, {served}"]
     page = front(tmp_path)
     assert "./p/granian/2.8.7/" in page.links
-    assert "1 slowdown open" in page.text
+    assert "1 slowdown not undone" in page.text
     assert "No change was confirmed" not in page.text
 
 
@@ -97,16 +95,14 @@ def test_newest_worst_and_best_are_three_releases(tmp_path: Path) -> None:
     save(tmp_path, id="best", culprit=best, **gain | {"ratio": 0.9, "low": 0.89, "high": 0.91})
     culprit = Release(package="fastapi", version="0.163.2", previous="0.163.1")
     save(tmp_path, id="gain", when=newer, culprit=culprit, **gain)
-    assert [text.partition(",")[0] for text in cards(tmp_path) if "still" not in text] == [
-        "Newest · CPU/request ▲ −4.0 % 95 %: 3.0…5.0 % fastapi 0.163.2",
-        "Best for requests this year · CPU/request ▲ −10 % 95 %: 9…11 % uvicorn 0.50.0",
+    assert [text.partition(",")[0] for text in cards(tmp_path) if "Worst" not in text] == [
+        "Newest 4.0 % less CPU (3.0…5.0 %) fastapi 0.163.2",
+        "Best for requests this year 10 % less CPU (9…11 %) uvicorn 0.50.0",
     ]
-    (worst,) = (text for text in cards(tmp_path) if "still" in text)
-    assert worst.startswith(
-        "Worst, still open · CPU/request ▼ +3.1 % 95 %: 2.5…3.7 % granian 2.8.7,"
-    )
+    (worst,) = (text for text in cards(tmp_path) if "Worst" in text)
+    assert worst.startswith("Worst, not undone so far 3.1 % more CPU (2.5…3.7 %) granian 2.8.7,")
     save(tmp_path, status="closed")
-    assert "No slowdowns open" in front(tmp_path).text
+    assert "No slowdowns not undone" in front(tmp_path).text
 
 
 def test_a_release_of_several_changes_has_one_size(tmp_path: Path) -> None:
@@ -115,10 +111,11 @@ def test_a_release_of_several_changes_has_one_size(tmp_path: Path) -> None:
     for name, ratio in (("a", 1.02), ("b", 1.05), ("c", 1.03)):
         save(tmp_path, id=name, ratio=ratio, low=ratio - 0.01, high=ratio + 0.01)
     (card,) = cards(tmp_path)
-    assert card.startswith("Newest · CPU/request ▼ +5.0 % 95 %: 4.0…6.0 % granian 2.8.7")
+    assert card.startswith("Newest 5.0 % more CPU (4.0…6.0 %) granian 2.8.7")
     for name in "abc":
         html = (tmp_path / "site" / "c" / name / "index.html").read_text("utf-8")
-        assert "<h1>granian 2.8.7 needs 5.0&nbsp;% more CPU for a JSON response" in html
+        assert "<h1>granian 2.8.7 needs 5.0 % more CPU for a JSON response" in html
+        assert 'http-equiv="refresh" content="0; url=../../p/granian/2.8.7/#nights"' in html
 
 
 def test_one_night_is_no_picture_and_two_are(tmp_path: Path) -> None:
@@ -191,8 +188,15 @@ def test_the_year_is_a_finding_with_its_interval(tmp_path: Path) -> None:
     assert "Compared with 1 Nov 2026: +12 % (5…19 %)" in page
 
 
-def test_it_says_what_to_type_as_the_readme_does(tmp_path: Path) -> None:
+def test_it_says_what_to_type_as_the_readme_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the repository is not known, no address is made up."""
     (tmp_path / "results").mkdir()
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    assert "duetbench compare HEAD~1 \\ --app" in front(tmp_path).text
+    assert "uvx" not in front(tmp_path).text
+    monkeypatch.setenv("GITHUB_REPOSITORY", "OWNER/duetbench")
     said = re.search(
         r"(uvx .+?) \\ duetbench (compare \S+) \\ (--app \S+ --path \S+)", front(tmp_path).text
     )
@@ -200,6 +204,21 @@ def test_it_says_what_to_type_as_the_readme_does(tmp_path: Path) -> None:
     readme = (PROJECT / "README.md").read_text("utf-8")
     assert f"$ alias duetbench='{said[1]} duetbench'" in readme
     assert f"$ duetbench {said[2]} {said[3]} " in readme
+
+
+@pytest.mark.parametrize(
+    ("remote", "address"),
+    [
+        ("https://user:secret@forge.example/a/b.git", "https://forge.example/a/b"),
+        ("git@forge.example:a/b.git", "https://forge.example/a/b"),
+        ("/srv/a/b.git", ""),
+        (None, ""),
+    ],
+    ids=["https", "ssh", "folder", "none"],
+)
+def test_the_repository_is_known_by_its_remote(remote: str | None, address: str) -> None:
+    assert repository({}, remote) == address
+    assert repository({"GITHUB_REPOSITORY": "c/d"}, remote) == "https://github.com/c/d"
 
 
 def test_a_shared_link_has_a_card_of_words(tmp_path: Path) -> None:
@@ -210,7 +229,8 @@ def test_a_shared_link_has_a_card_of_words(tmp_path: Path) -> None:
     served = "for a JSON response from FastAPI"
     assert card["og:title"] == f"granian 2.8.7 needs 3.1 % more CPU {served}"
     assert card["og:description"] == f"granian 2.8.7 needs 3.1 % more CPU (2.5…3.7 %) {served}."
-    made = trends.change_card(site_builds.gather_site(tmp_path), record)
+    site = site_builds.gather_site(tmp_path)
+    made = packages.release_card(site, site.quotes["granian", "2.8.7"])
     assert (made.figure, made.sure) == ("+3.1 %", "95 % interval 2.5…3.7 % on m")
 
 

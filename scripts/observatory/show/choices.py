@@ -92,7 +92,7 @@ def _costs(figures: Iterable[Figure], noun: str) -> str:
     ratios = sorted(known, key=lambda ratio: ratio.estimate)
     if not ratios:
         return ""
-    least, most = (_more(ratio) for ratio in (ratios[0], ratios[-1]))
+    least, most = (more(ratio) for ratio in (ratios[0], ratios[-1]))
     if least == most:
         return f"{most} {noun}"
     if least.endswith(" more") and most.endswith(" more"):
@@ -102,7 +102,8 @@ def _costs(figures: Iterable[Figure], noun: str) -> str:
     return f"{least} to {most} {noun}"
 
 
-def _more(ratio: Interval) -> str:
+def more(ratio: Interval) -> str:
+    """Write a change in words: `16 % less`, `2.4 times the`."""
     size = formats.change(ratio)
     if size.endswith("×"):
         return size.replace("×", " times the")

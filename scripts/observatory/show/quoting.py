@@ -1,5 +1,6 @@
 """A quoted size in words: the same on every page, in the feed, in issues and in the README."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -34,6 +35,11 @@ def effect(metric: str, ratio: Interval, *, within: bool = False) -> str:
     return f"{words} ({formats.within(ratio)})" if within else words
 
 
+def size(quote: Quote) -> str:
+    """Write a size in words, so that its sign needs no explanation: `20 % more CPU`."""
+    return effect(quote.metric, quote.ratio).partition(" ")[2]
+
+
 def finding(quote: Quote, *, within: bool = False) -> str:
     """Say what a release did: `fastapi 0.142.0 needs 20 % more CPU for a JSON response`."""
     words = effect(quote.metric, quote.ratio, within=within)
@@ -41,7 +47,11 @@ def finding(quote: Quote, *, within: bool = False) -> str:
     if within and "to start (" in words:
         link = ": "
     also = f" with {', '.join(quote.together)}" if quote.together else ""
-    return f"{quote.package} {quote.version}{also} {words}{link}{served(quote.case)}"
+    # FastAPI's own release needs no "from FastAPI".
+    what = re.sub(
+        rf" from {re.escape(quote.package)}\b", "", served(quote.case), flags=re.IGNORECASE
+    )
+    return f"{quote.package} {quote.version}{also} {words}{link}{what}"
 
 
 def finding_of(record: Change, quotes: Mapping[Key, Quote]) -> str:
@@ -63,8 +73,11 @@ def word(quote: Quote) -> str:
     return formats.verdict(quote.metric if quote.metric in METRICS else "", quote.verdict)
 
 
-def affected(quote: Quote) -> str:
-    """Make the command that shows what a release does to a reader's own application."""
-    base = f"--base-with {quote.package}=={quote.previous} " if quote.previous else ""
-    sides = f"{base}--with {quote.package}=={quote.version}"
-    return f"duetbench compare {sides} --app shop.main:app --path /items/7"
+def affected(quote: Quote) -> list[str]:
+    """Make the lines of arguments that show what a release does to a reader's own application."""
+    base = [f"--base-with {quote.package}=={quote.previous}"] if quote.previous else []
+    return [
+        *base,
+        f"--with {quote.package}=={quote.version}",
+        "--app shop.main:app --path /items/7",
+    ]

@@ -177,11 +177,17 @@ def group(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
 
 
 def forest(
-    about: Caption, quantity: Quantity, groups: Mapping[str, Sequence[Dot]], *, repeats: str = ""
+    about: Caption,
+    quantity: Quantity,
+    groups: Mapping[str, Sequence[Dot]],
+    *,
+    repeats: str = "",
+    notes: str = "note",
 ) -> Markup:
     """Draw a row for each figure, in the given order; a missing figure's row has the reason.
 
     `groups`: rows to compare, by title, which may be empty. `repeats`: what intervals are over.
+    `notes`: what the rows' notes are.
     """
     dots = [dot for group in groups.values() for dot in group]
     values = [dot.value for dot in dots]
@@ -216,6 +222,7 @@ def forest(
         ceiling=any(value.ceiling for value in values),
         published=any(value.published for value in values),
         hollow=not all(value.valid for value in values),
+        notes=notes,
         repeats=repeats or ("duets" if quantity is CHANGE else "launches"),
     )
 

@@ -51,7 +51,7 @@ def content(
             TITLES[row.group],
             Dot(
                 f"{row.name or row.case} · {row.noun}",
-                Value(row.judgement.interval),
+                Value(row.judgement.interval, note=row.figures),
                 href=link(row.case) if link else "",
                 verdict=row.judgement.verdict,
                 word=row.verdict,
@@ -68,7 +68,7 @@ def content(
         "answer_lines": [*verdict.lines(replace(view.answer, more=0))],
         "wordy": WORDY,
         "kinds": _KINDS,
-        "forest": forest(about, CHANGE, dots) if dots else None,
+        "forest": forest(about, CHANGE, dots, notes="before → after") if dots else None,
         "samples": samples,
         "method": [(key.replace("_", " "), str(value)) for key, value in comparison.method.items()],
     }

@@ -9,18 +9,13 @@ from functools import partial
 
 from markupsafe import Markup
 
-from duetbench.core.metrics import METRICS
-from duetbench.show import formats
 from duetbench.show.change import (
     AttributionText,
     ChangeText,
-    commands,
     describe,
-    narrowed_line,
-    share_effect,
 )
 from duetbench.show.comparison_view import make_view
-from duetbench.show.html.charts import CHANGE, Caption, Dot, Value, forest, group
+from duetbench.show.html.charts import Caption, group
 from duetbench.show.html.comparison_page import content
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
@@ -28,15 +23,13 @@ from duetbench.store.comparison import Comparison
 from observatory.show import addresses, quoting
 from observatory.show.quoting import finding_of as finding
 from observatory.show.site.flame import flame
+from observatory.show.site.pages.packages import release_card
 from observatory.show.site.pages.site import PageFile, Site, guard, render
 from observatory.show.site.pages.story import (
-    before_after,
-    function,
-    measurements,
     request_table,
     rows,
+    trace,
 )
-from observatory.show.site.pages.trends import change_card, trend_around
 from observatory.show.site.words import fill
 from observatory.trend.quotes import Key, Quote
 
@@ -69,8 +62,12 @@ def _list(site: Site) -> Iterator[PageFile]:
 def _entries(
     site: Site, changes: Iterable[Change]
 ) -> list[tuple[ChangeText, Quote | None, Markup | None]]:
-    """Return changes with the quotes of their releases, drawn on one scale, the newest first."""
-    quoted = [(record, site.quote(record)) for record in changes]
+    """Return changes with the quotes of their releases, drawn on one scale, the newest first.
+
+    A release is listed once.
+    """
+    first = {site.story(record): record for record in changes}
+    quoted = [(record, site.quote(record)) for record in first.values()]
     quoted.sort(key=lambda pair: pair[1].when if pair[1] else pair[0].when, reverse=True)
     drawn = {row.quote.key: row.bar for row in rows(site, [q for _, q in quoted if q])}
     return [(describe(r), q, drawn[q.key] if q else None) for r, q in quoted]
@@ -88,54 +85,27 @@ def feed(
 
 
 def _change_page(site: Site, record: Change) -> Iterator[PageFile]:
-    name, text, quote = record.series, describe(record), site.quote(record)
+    """Tell a change whose release is not known; others are told on the page of their release."""
     address = addresses.change(record.id)
-    sure = measurements(site, quote, addresses.root(addresses.file(address))) if quote else None
-    package = site.packages.get(quote.package) if quote else None
+    if quote := site.quote(record):
+        to = f"{addresses.release(*quote.key)}#nights"
+        title, about = quoting.finding(quote), f"{quoting.finding(quote, within=True)}."
+        card = release_card(site, quote)
+        yield render(site, "moved.html.j2", address, title, about, card=card, to=to)
+        return
+    text = describe(record)
     yield render(
         site,
         "change.html.j2",
         address,
-        quoting.finding(quote) if quote else text.sentence,
+        text.sentence,
         f"{finding(record, site.quotes)}.",
-        quote=quote,
-        figures=before_after(site, quote) if quote else None,
-        code=function(site, quote) if quote else None,
-        seen=request_table(site, quote, record.evidence),
-        sure=sure or (_change_forest(text), "1 measurement"),
-        links=package.labelled_links(quote.version, quote.previous) if package and quote else [],
-        card=change_card(site, record),
         record=record,
         text=text,
-        query=f"?metric={name.metric}" if name.metric in METRICS else "",
-        trend=trend_around(site, record),
-        packages=sorted(
-            ((move, record.blame(move)) for move in record.packages),
-            key=lambda pair: (pair[1] == "no", pair[1] != "yes", pair[0].package),
-        ),
-        commands=commands(record),
-        shares=(
-            *map(share_effect, record.shares),
-            *([narrowed_line(record.narrowed)] if record.narrowed else ()),
-        ),
+        seen=request_table(site, None, record.evidence),
+        trace=trace(site, record),
         why=site.explanations([record]),
     )
-
-
-def _change_forest(text: ChangeText) -> Markup:
-    record = text.record
-    dot = Dot(
-        f"{text.name} · {text.title}",
-        Value(record.interval),
-        verdict=record.verdict,
-        word=f"{formats.MARKS[record.verdict]} {text.word}",
-    )
-    about = Caption(
-        "evidence",
-        "The confirming comparison",
-        "After over before, with its 95 % interval. These figures no longer change.",
-    )
-    return forest(about, CHANGE, {"": [dot]})
 
 
 def _why(site: Site, record: Attribution) -> Iterator[PageFile]:

@@ -59,7 +59,12 @@ def _side_by_side(site: Site) -> Iterator[PageFile]:
     about = "Servers, event loops and interpreters: what each takes for the same requests."
     tables = choices.choices(site.comparisons.values())
     pairs = {place: group((row.sides, row) for row in rows) for place, rows in tables.items()}
-    context: dict[str, Any] = {"pairs": pairs, "columns": choices.COLUMNS, "answer": choices.answer}
+    context: dict[str, Any] = {
+        "pairs": pairs,
+        "columns": choices.COLUMNS,
+        "answer": choices.answer,
+        "more": choices.more,
+    }
     yield render(site, "choices.html.j2", addresses.SIDES, choices.TITLE, about, **context)
 
 
@@ -70,8 +75,9 @@ def questions(site: Site) -> Iterator[dict[str, Any]]:
         answers = _answers(sections)
         yield {
             "name": name,
-            "question": _question(name, sections),
-            "answer": next((answer for answer in answers if answer.verdict in ANSWERED), None),
+            "question": (question := _question(name, sections)),
+            "first": _first(answers),
+            "title": _title(name, question, answers),
             "tally": tally(answers),
         }
 
@@ -96,6 +102,20 @@ def _question(name: str, sections: Sequence[Section]) -> str:
     return _SHARED_QUESTION if name == SHARED_PAGE else sections[0].question if sections else ""
 
 
+def _first(answers: Sequence[Answer]) -> Answer | None:
+    """Return what an experiment's page begins with: the first statement that holds here."""
+    holding = (answer for answer in answers if answer.verdict == "holds")
+    return next(holding, next((one for one in answers if one.verdict in ANSWERED), None))
+
+
+def _title(name: str, question: str, answers: Sequence[Answer]) -> str:
+    """Return the finding of an experiment; without one, what it is about."""
+    if (first := _first(answers)) and first.verdict == "holds":
+        return f"{first.statement[:1].upper()}{first.statement[1:]}"
+    topic = case_names.experiment(name)
+    return (topic if topic != name else question) or name
+
+
 def _page(site: Site, name: str) -> Iterator[PageFile]:
     address = addresses.experiment(name)
     root = addresses.root(addresses.file(address))
@@ -114,13 +134,13 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
         site,
         "experiment.html.j2",
         address,
-        case_names.experiment(name),
+        _title(name, question, answers),
         question or f"Figures of the experiment {name}.",
         name=name,
         question=question,
         answers=answer_table(answers, published=any(section.source for section in sections)),
         tally=tally(answers),
-        first=next((answer for answer in answers if answer.verdict in ANSWERED), None),
+        first=_first(answers),
         sections=sections,
         charts=[
             chart
@@ -208,7 +228,9 @@ def draw(
     for case in order_cases(chosen, (*layout.group, *keys)):
         href = root + addresses.case(case.id)
         dot = Dot(_words(case, keys), values[case.id], KEYS[keys[0]].text(case.case), href)
-        groups.setdefault(_words(case, layout.group), []).append(dot)
+        what = case_names.of(case.case)
+        title = what.what if layout.group == ("endpoint",) and what.known else None
+        groups.setdefault(title or _words(case, layout.group), []).append(dot)
     return forest(caption, quantity, groups)
 
 

@@ -19,6 +19,7 @@ from observatory.project.published import SHARED_PAGE
 from observatory.show import addresses, quoting
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.experiment import questions
+from observatory.show.site.pages.packages import release_card
 from observatory.show.site.pages.site import PageFile, Site, guard, json_file, render
 from observatory.show.site.pages.story import function, rows
 from observatory.show.site.words import fill
@@ -42,7 +43,7 @@ def pages(site: Site) -> Iterator[PageFile]:
 
 
 def _first(site: Site) -> Iterator[PageFile]:
-    newest = next(iter(site.changes), None)
+    newest = next(iter(site.quotes.values()), None)
     longest = max((table.nights for table in site.tables.values()), key=len, default=())
     tables = site.cases()
     headline = headline_case(tables, site.changes_by_case())
@@ -58,7 +59,7 @@ def _first(site: Site) -> Iterator[PageFile]:
         "duetbench",
         "Which release made Python web apps slower, by how much, and how sure that is; "
         "and the same question for your own application.",
-        card=trends.change_card(site, newest) if newest else None,
+        card=release_card(site, newest) if newest else None,
         cards=cards(site, year),
         nights=longest,
         chart=chart,
@@ -66,7 +67,7 @@ def _first(site: Site) -> Iterator[PageFile]:
         headline=headline,
         record=next(iter(site.sources.night_records[-1:]), None),
         last=[*map(_last_night, site.newest_tables)],
-        slower=sum(change.verdict is Verdict.SLOWER for change in site.open_changes),
+        slower=len({site.story(c) for c in site.open_changes if c.verdict is Verdict.SLOWER}),
         rows=rows(site, by_size[:_ROWS]),
         questions=[question for question in questions(site) if question["name"] != SHARED_PAGE],
         problems=(*site.sources.problems, *site.broken),
@@ -87,7 +88,7 @@ def cards(site: Site, year: Sequence[Quote]) -> list[tuple[str, Quote, RowText |
     still = [quote for change in site.open_changes if (quote := site.quote(change))]
     candidates = {
         "Newest": sorted(material, key=lambda quote: (quote.dated, quote.when), reverse=True),
-        "Worst, still open": [
+        "Worst, not undone so far": [
             quote
             for quote in sorted(still, key=lambda quote: -quote.size)
             if quote.verdict is Verdict.SLOWER

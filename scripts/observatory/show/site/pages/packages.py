@@ -16,7 +16,6 @@ from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import formats
-from duetbench.show.change import ChangeText, describe
 from duetbench.show.html import charts
 from duetbench.show.html.charts import CHANGE, Caption, Dot, Quantity, Value, group
 from duetbench.show.html.words import day
@@ -26,11 +25,13 @@ from observatory.show.site import plots
 from observatory.show.site.pages.site import Card, PageFile, ReleasedPackage, Site, guard, render
 from observatory.show.site.pages.story import (
     before_after,
+    elsewhere,
     explanations,
     function,
     measurements,
     request_table,
     rows,
+    trace,
 )
 from observatory.show.site.plots import PlotPoint
 from observatory.show.site.words import figure
@@ -98,7 +99,7 @@ def _package(site: Site, package: ReleasedPackage) -> PageFile:
         quoting.finding(largest, within=True) + "."
         if largest
         else f"The effect of each measured release of {package.name} on requests.",
-        card=_card(site, largest) if largest else None,
+        card=release_card(site, largest) if largest else None,
         package=package,
         rows=rows(site, quotes[:_MOST]),
         more=quotes[_MOST:],
@@ -111,23 +112,7 @@ def _package(site: Site, package: ReleasedPackage) -> PageFile:
                 sorted(package.axes, key=lambda a: not largest or a.machine.id != largest.machine)
             )
         ],
-        changes=_changes(package),
     )
-
-
-def _changes(
-    package: ReleasedPackage, version: str = ""
-) -> list[tuple[ChangeText, PackageChange | None, str]]:
-    """Return changes that a package may have caused, its move, and whether it is the cause."""
-    changes = []
-    for record in package.changes:
-        if version and not record.blames(package.name, version):
-            continue
-        move = next((move for move in record.packages if move.package == package.name), None)
-        if record.may_be_of(package.name):
-            blame = record.blame(move) if move else "yes"
-            changes.append((describe(record), move, blame))
-    return changes
 
 
 def _moved(site: Site, root: str, number: int, axis: ReleaseAxis) -> Iterator[Markup]:
@@ -245,6 +230,9 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
     root = addresses.root(addresses.file(address))
     quote = site.quotes[name, version]
     starts = quote.metric == "start_cpu"
+    caused = [record for record in package.changes if record.blames(name, version)]
+    told = group((site.story(record) == address, record) for record in caused)
+    alone = next((record.evidence for record in caused if len(record.releases) == 1), None)
     sections = [
         (axis, release, result, _forest(site, root, number, result) if result else None)
         for number, axis in enumerate(package.axes)
@@ -259,17 +247,23 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
         address,
         quoting.finding(quote),
         f"{quoting.finding(quote, within=True)}.",
-        card=_card(site, quote),
+        card=release_card(site, quote),
         package=package,
         quote=quote,
         version=version,
         figures=before_after(site, quote),
         code=function(site, quote),
         links=package.labelled_links(version, quote.previous),
-        seen=request_table(site, quote),
+        seen=request_table(site, quote, alone),
         sure=measurements(site, quote, root),
         sections=sections,
-        changes=_changes(package, version),
+        elsewhere=elsewhere(site, quote),
+        neighbours=_neighbours(site, package, version),
+        traces=[
+            trace(site, record, f"around-{number}" if number else "around")
+            for number, record in enumerate(told.get(True, ()))
+        ],
+        others=told.get(False, ()),
         why=sorted(
             explanations(site, name, version),
             key=lambda text: (text.record.unit == "seconds") is not starts,
@@ -279,7 +273,14 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
     )
 
 
-def _card(site: Site, quote: Quote) -> Card:
+def _neighbours(site: Site, package: ReleasedPackage, version: str) -> list[tuple[str, Quote]]:
+    """Return the nearest releases that did something, before and after one."""
+    place, names = package.versions.index(version), package.versions
+    near = (("Before it", names[:place][-1:]), ("After it", names[place + 1 :][:1]))
+    return [(label, site.quotes[package.name, name]) for label, of in near for name in of]
+
+
+def release_card(site: Site, quote: Quote) -> Card:
     """Make a card of a release's quoted size, with the releases around it."""
     name, values, step = case_names.name(quote.case), [], 0
     for axis in site.packages[quote.package].axes:
@@ -313,7 +314,7 @@ def _forest(site: Site, root: str, number: int, result: Result) -> Markup:
     sizes = " to ".join(dict.fromkeys(map(formats.size, (*visible[:1], *visible[-1:]))))
     groups = {
         "Moved": [effect for effect in main if effect.moved],
-        f"Not decided; detectable: {sizes}": undecided,
+        f"Not decided; would have been seen: {sizes}": undecided,
         "No change": [effect for effect in main if effect.verdict is Verdict.NO_CHANGE],
         "Other figures that moved": [effect for effect in result.others if effect.moved],
     }
@@ -345,7 +346,7 @@ def _dot(site: Site, root: str, effect: ReleaseEffect) -> Dot:
 
 def _seen(effect: ReleaseEffect) -> str:
     if effect.levels is None:
-        return f"could see {formats.size(effect.detectable)}"
+        return f"{formats.size(effect.detectable)} would have been seen"
     return "levels of {} and {} {}".format(*effect.levels, effect.samples)
 
 

@@ -8,6 +8,7 @@ the site, and no clock: the same `results/` give the same bytes.
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 from duetbench.core.metrics import TIME_INSIDE, row
 from duetbench.core.model import Verdict
+from duetbench.host import git
 from duetbench.show.change import AttributionText, contains
 from duetbench.show.html.charts import group
 from duetbench.store.attribution import Attribution
@@ -35,6 +37,10 @@ from observatory.trend.reading import Sources
 from observatory.trend.releases import ReleaseAxis, Result, axes
 from observatory.trend.table import KINDS, Events, Kind, Night, Table, events, tables
 
+_REMOTE: Final = (
+    r"(?:https://(?:[^@/]+@)?|git@)(?P<host>[\w.-]+)[/:](?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?"
+)
+"""An address of git on a forge, without the credentials in it."""
 V = TypeVar("V")
 W = TypeVar("W")
 
@@ -127,7 +133,11 @@ class ReleasedPackage:
     def labelled_links(self, version: str = "", before: str | None = None) -> list[tuple[str, str]]:
         """Return labels and addresses of links in its metadata, what tells of a version first."""
         metadata = self.links(version)
-        links = [(kind.capitalize(), address) for kind, address in metadata.links.items()]
+        links = [
+            (kind.capitalize(), address)
+            for kind, address in metadata.links.items()
+            if not version or kind in {"changelog", "source", "issues"}
+        ]
         compared = metadata.differences(before, version) if before else None
         return [*([(f"Source, {before} to {version}", compared)] if compared else []), *links]
 
@@ -199,6 +209,11 @@ class Site:
     def quote(self, record: Change) -> Quote | None:
         """Return the quoted size of the release that a change names first."""
         return quote_of(record, self.quotes)
+
+    def story(self, record: Change) -> str:
+        """Return where a change is told: on its release's page, or on its own without one."""
+        quote = self.quote(record)
+        return addresses.release(*quote.key) if quote else addresses.change(record.id)
 
     def explanations(
         self,
@@ -375,15 +390,27 @@ def gather(
         quotes=quoted,
         raw=raw_files(sources),
         documented=documented,
-        repository=repository(os.environ),
+        repository=repository(os.environ, _remote(root)),
         broken=broken,
     )
 
 
-def repository(environment: Mapping[str, str]) -> str:
-    """Return the address of the repository whose workflow builds the site; empty elsewhere."""
-    name = environment.get("GITHUB_REPOSITORY", "")
-    return f"{environment.get('GITHUB_SERVER_URL', 'https://github.com')}/{name}" if name else ""
+def _remote(root: Path) -> str | None:
+    try:
+        return git.ask_or_none(root, "remote", "get-url", "origin")
+    except git.HopelessError:
+        return None
+
+
+def repository(environment: Mapping[str, str], remote: str | None) -> str:
+    """Return the address of the repository whose workflow builds the site, or of a `remote`.
+
+    Empty if neither is a repository on the web.
+    """
+    if name := environment.get("GITHUB_REPOSITORY"):
+        return f"{environment.get('GITHUB_SERVER_URL', 'https://github.com')}/{name}"
+    known = re.fullmatch(_REMOTE, remote or "")
+    return f"https://{known['host']}/{known['name']}" if known else ""
 
 
 def raw_files(sources: Sources) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import attrgetter
 from typing import Final
 
 from markupsafe import Markup
@@ -12,15 +13,25 @@ from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import effects, formats
-from duetbench.show.change import AttributionText, RowText
+from duetbench.show.change import (
+    AttributionText,
+    ChangeText,
+    RowText,
+    commands,
+    describe,
+    narrowed_line,
+    share_effect,
+)
 from duetbench.show.html.charts import CHANGE, TONES, Caption, Dot, Scale, Value, forest
 from duetbench.show.html.words import day
-from duetbench.store.change import INPROCESS, SeriesName, judgement_on
-from duetbench.store.comparison import Comparison
+from duetbench.store.change import INPROCESS, Change, SeriesName, judgement_on
+from duetbench.store.comparison import Comparison, PackageChange
 from observatory.show import addresses, quoting
 from observatory.show.site.pages.site import Site
+from observatory.show.site.pages.trends import trend_around
+from observatory.show.site.words import figure
 from observatory.trend.quotes import Quote, sides
-from observatory.trend.releases import Result
+from observatory.trend.releases import ReleaseEffect, Result
 
 MOST: Final = 9
 """Most measurements below a quoted size."""
@@ -35,6 +46,22 @@ class ReleaseRow:
     quote: Quote
     bar: Markup
     code: RowText | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A change as the nights showed it: its chart, the packages that moved, how to repeat it."""
+
+    text: ChangeText
+    trend: Markup | None
+    packages: Sequence[tuple[PackageChange, str]]
+    shares: Sequence[str]
+    commands: Sequence[tuple[str, str]]
+    query: str
+
+    @property
+    def record(self) -> Change:
+        return self.text.record
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +165,25 @@ def request_table(
     return next((newest[name] for name in names if newest[name].rows), None)
 
 
+def trace(site: Site, record: Change, chart: str = "around") -> Trace:
+    """Return how a change was found; `chart` is the id of its chart in the page."""
+    metric = record.series.metric
+    return Trace(
+        text=describe(record),
+        trend=trend_around(site, record, chart),
+        packages=sorted(
+            ((move, record.blame(move)) for move in record.packages),
+            key=lambda pair: (pair[1] == "no", pair[1] != "yes", pair[0].package),
+        ),
+        shares=(
+            *map(share_effect, record.shares),
+            *([narrowed_line(record.narrowed)] if record.narrowed else ()),
+        ),
+        commands=commands(record),
+        query=f"?metric={metric}" if metric in METRICS else "",
+    )
+
+
 def before_after(site: Site, quote: Quote) -> tuple[str, str] | None:
     """Return the absolute figures of both releases, measured beside the same anchor."""
     for _, result in _on(site, quote):
@@ -176,19 +222,12 @@ def measurements(site: Site, quote: Quote, root: str) -> tuple[Markup, str]:
 
 
 def _repeats(site: Site, quote: Quote, root: str) -> Iterator[Dot]:
-    endpoint = "/".join(quote.case.split("/")[:2])
-    inside = f"endpoint={endpoint})"
     for machine, result in _on(site, quote):
         for effect in result.effects:
             same = (effect.case, effect.metric, machine) == (
                 quote.case, quote.metric, quote.machine,
             )  # fmt: skip
-            alike = _alike(effect.case, quote.case)
-            counted = quote.metric == CPU and (alike or inside in effect.case)
-            if same or not (
-                (alike and effect.metric == quote.metric)
-                or (counted and effect.metric in {"seconds", INSTRUCTIONS})
-            ):
+            if same or not _is_repeated(effect, quote):
                 continue
             how = "" if effect.metric == quote.metric else f"{_title(effect.metric)}, "
             text = f"Alone, {how}{_where(effect.case, machine)}"
@@ -220,8 +259,40 @@ def _repeats(site: Site, quote: Quote, root: str) -> Iterator[Dot]:
                 series_of.metric,
                 record.interval,
                 record.verdict,
-                root + addresses.change(record.id),
+                "#nights",
             )
+
+
+def elsewhere(site: Site, quote: Quote) -> Markup | None:
+    """Draw what else a release moved, on any machine, the largest first; None if nothing."""
+    moved = [
+        (machine, effect)
+        for machine, result in _on(site, quote)
+        for effect in (*result.moved, *filter(attrgetter("moved"), result.others))
+        if not _is_repeated(effect, quote)
+    ]
+    moved.sort(key=lambda pair: -pair[1].size)
+    dots = [
+        _dot(
+            f"{figure(effect.case, effect.metric)}, {machine}",
+            effect.metric,
+            effect.ratio,
+            effect.verdict or Verdict.INCONCLUSIVE,
+        )
+        for machine, effect in moved[:MOST]
+    ]
+    about = Caption("elsewhere", "Other cases and figures", "Change with its 95 % interval.")
+    return forest(about, CHANGE, {"": dots}, repeats="measurements") if dots else None
+
+
+def _is_repeated(effect: ReleaseEffect, quote: Quote) -> bool:
+    """Whether it is what is quoted, or the same on another machine or by another method."""
+    alike = _alike(effect.case, quote.case)
+    inside = f"endpoint={'/'.join(quote.case.split('/')[:2])})"
+    counted = quote.metric == CPU and (alike or inside in effect.case)
+    return (alike and effect.metric == quote.metric) or (
+        counted and effect.metric in {"seconds", INSTRUCTIONS}
+    )
 
 
 def _alike(case: str, other: str) -> bool:

@@ -21,7 +21,7 @@ from duetbench.store.change import Change, SeriesName, judgement_on
 from duetbench.trend.summary import too_few
 from observatory.show import addresses, quoting
 from observatory.show.site import plots
-from observatory.show.site.pages.site import Card, Site
+from observatory.show.site.pages.site import Site
 from observatory.trend import table as history
 from observatory.trend.table import KINDS, STATES, Figures, Point, Table
 
@@ -275,7 +275,7 @@ def _change(site: Site, record: Change, name: SeriesName) -> dict[str, Any]:
             "weight": quote.size if own else 0.0,
             "by": change.release,
             "label": finding,
-            "href": addresses.change(record.id),
+            "href": site.story(record),
         }
     word = formats.verdict(name.metric if name.metric in METRICS else "", verdict)
     effect = f"{word} {formats.change(size)} ({formats.ends(size)})" if size else ""
@@ -287,7 +287,7 @@ def _change(site: Site, record: Change, name: SeriesName) -> dict[str, Any]:
         "short": f"{mark} {formats.change(size)}" if size else mark,
         "by": change.release,
         "label": ", ".join(filter(None, parts)),
-        "href": addresses.change(record.id),
+        "href": site.story(record),
     }
 
 
@@ -329,7 +329,8 @@ def year(site: Site, case: str, tables: Sequence[Table]) -> tuple[Markup, str]:
         text = f"Compared with {day_}: {formats.change(change)} ({ends}). "
     text += f"On {name.variant}, on {first.machine}."
     about = Caption("trend", title(metric), f"{text} Band: 95 % interval.")
-    return _chart(about, {"document": content}, case, first, metric, series), finding
+    data = {"document": content, "plain": True}  # its marks need no legend
+    return _chart(about, data, case, first, metric, series), finding
 
 
 def since(table: Table, case: str) -> tuple[str, str, Interval] | None:
@@ -378,47 +379,8 @@ def _is_sibling(case: str, other: str) -> bool:
     return (own.what, own.server, own.rest) == (its.what, its.server, its.rest) and case != other
 
 
-def trend_around(site: Site, record: Change) -> Markup | None:
+def trend_around(site: Site, record: Change, chart: str) -> Markup | None:
     """Chart the nights around a change, with data in the page; None without the series."""
-    name = record.series
-    if (around := _around(site, record)) is None:
-        return None
-    table, near, _ = around
-    about = Caption(
-        "around",
-        f"{title(name.metric, table)} before and after",
-        f"Up to {AROUND} nights on either side, each as it was measured.",
-    )
-    data = {"document": document(site, name.case, {table: near}, [record], name.metric)}
-    return _chart(about, data, name.case, table, name.metric, near)
-
-
-def change_card(site: Site, record: Change) -> Card:
-    """Make the card of a change."""
-    text, name, values, step = describe(record), record.series, [], 0
-    quote, own = site.quote(record), (name.metric, record.interval)
-    how = record.method.rpartition(" between ")[0].rpartition(", ")[2] or "measured"
-    if around := _around(site, record):
-        values, step = _values(around[0], name.case, name.metric, around[1]), around[2]
-    return Card(
-        page=addresses.change(record.id),
-        when=f"{day(record.when)}, {record.status}",
-        what=(told := case_names.name(quote.case) if quote else text.name).what,
-        variant=told.variant if told.known else "",
-        figure=formats.change(quote.ratio) if quote else text.change,
-        verdict=formats.direction(*(quote.metric, quote.ratio) if quote else own),
-        tone=TONES.get(quote.verdict if quote else record.verdict, "open"),
-        sure=f"95 % interval {formats.within(quote.ratio)} on {quote.machine}"
-        if quote
-        else f"95 % interval {text.interval}, {how} on {record.measured_on}",
-        release=text.cause or text.releases or "Release not known yet",
-        values=values,
-        step=step,
-    )
-
-
-def _around(site: Site, record: Change) -> tuple[Table, Nights, int] | None:
-    """Return the nights around a change, and the index of the first one after it."""
     name = record.series
     tables = filter(None, (site.tables.get((name.machine, kind)) for kind in KINDS))
     # If several kinds have the case: the table with the change's own run comes first.
@@ -429,7 +391,14 @@ def _around(site: Site, record: Change) -> tuple[Table, Nights, int] | None:
             planned = nights(table, name.case)
             times = [table.nights[night].time for night in planned.tolist()]
             first = int(np.searchsorted(times, record.when.timestamp()))
-            return table, planned[max(0, first - AROUND) : first + AROUND], min(first, AROUND)
+            near = planned[max(0, first - AROUND) : first + AROUND]
+            about = Caption(
+                chart,
+                f"{title(name.metric, table)} before and after",
+                f"Up to {AROUND} nights on either side, each as it was measured.",
+            )
+            data = {"document": document(site, name.case, {table: near}, [record], name.metric)}
+            return _chart(about, data, name.case, table, name.metric, near)
     return None
 
 
