@@ -131,7 +131,8 @@ def find(
         trait = _trait(look(commits[-1].id, 2 * each))
     if trait is None:
         return None
-    what = METRICS[trait.metric].noun if trait.metric in METRICS else "what a request does"
+    what = METRICS[trait.metric].noun if trait.metric in METRICS else trait.metric
+    what = "what a request does" if trait.effect else what
     say(f"{len(commits)} commits: which of them changed {what} at {trait.case}?")
     shares: dict[int, float] = {-1: 0.0, len(commits) - 1: 1.0}
     skipped: dict[int, str] = {}
