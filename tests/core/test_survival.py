@@ -11,8 +11,10 @@ import pytest
 
 import attributing
 import mutating
+import site_builds
 from bench import invoke, make_checkout
 from duetbench.store import files, run_files
+from duetbench.store.change import Release
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 from foreign import MACHINES, shard_run
@@ -113,11 +115,16 @@ def test_a_page_that_cannot_be_made_costs_that_page_alone(
     def broken(*_: object) -> None:
         raise RecursionError("as deep as it is")
 
+    site_builds.save_releases(scene.results)
+    culprit = Release(package="fastapi", version="0.10.2", previous="0.10.1")
+    known = record.model_copy(update={"id": "known", "culprit": culprit})
+    files.save(scene.results, known)
     monkeypatch.setattr(cards, "png", broken)
-    assert f"{address}card.png: left out (RecursionError: as deep as it is)" in built()
+    card = addresses.card_file(addresses.release(culprit.package, culprit.version))
+    assert f"{card}: left out (RecursionError: as deep as it is)" in built()
     monkeypatch.undo()
 
-    monkeypatch.setattr(evidence, "_change_forest", broken)
+    monkeypatch.setattr(evidence, "trace", broken)
     reason = f"Change {record.id}: cannot be shown (RecursionError: as deep as it is)"
     assert built() == (reason,)
     for page in (address, ""):

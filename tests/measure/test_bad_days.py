@@ -377,7 +377,7 @@ def test_a_full_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         assert "the file could not be saved" in line
         assert "the disk is full" in line
         assert done.out.count("note: not saved yet, continuing") == 2
-        assert "[3/3]" in done.out
+        assert "launch 3 of 3" in done.out
         partial = bench.unfinished()
         assert partial is not None
         assert partial.status is RunStatus.PARTIAL
