@@ -197,7 +197,7 @@ def test_instructions_of_an_application_are_counted_on_both_sides(
     (rough,) = counted.instructions([(side(100), side(1100))], 120, rough=True)
     assert isinstance(rough, Instructions)
     assert rough.head - rough.base == pytest.approx(found.base - found.head, rel=0.06)
-    assert rough.scatter == counted.ROUNDS_DIFFER
+    assert (rough.scatter or 0) < counted.ROUNDS_DIFFER
     assert rough.collector_base is None
 
 

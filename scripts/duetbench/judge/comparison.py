@@ -137,7 +137,7 @@ class Extent:
         start: Compare how servers start, without load.
         counts_only: Count instructions, and load no server.
         effects_only: Observe what a request does, and neither count nor load.
-        rough: Count to 3 %, which takes half as long.
+        rough: Count in half the time, with more scatter.
         material: Smallest sizes that somebody acts on, instead of the repository's.
         seed: Of the order of the duets.
     """

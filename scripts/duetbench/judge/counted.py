@@ -76,7 +76,7 @@ ROUNDS_DIFFER: Final = 0.03
 round, or if the sides are counted in different ways."""
 
 ROUGH_CALLS: Final = 10
-"""Calls in the single phase of a rough count, which has one round and takes half as long."""
+"""Calls in the single phase of a rough count, which takes half as long."""
 
 UNSTEADY: Final = 0.01
 """A side whose rounds differ by more does something else each time: random work, time, growth."""
@@ -116,7 +116,7 @@ def instructions(
 ) -> tuple[Instructions | str, ...]:
     """Count both sides at the same time, each within `limit` s, or give the reason why not.
 
-    A rough count is known to `ROUNDS_DIFFER` and takes half as long; its collector is in none.
+    A rough count takes half as long and scatters more; what collects garbage is not in it.
 
     The limit begins when a side is prepared. Nothing starts that cannot end before `ends`, by the
     monotonic clock. The cases share stack, interpreter and environment variables. A target has only
@@ -145,9 +145,8 @@ def _count(
     pairs: Sequence[BothSides], limit: float, ends: float, rough: bool, at_once: bool
 ) -> tuple[Instructions | str, ...]:
     sides, switched = [*zip(*pairs, strict=True)], counting.can_switch()
-    how: dict[str, Any] = {"switched": switched, "collector": not rough}
-    if rough:
-        how |= {"rounds": 1, "calls": ROUGH_CALLS}
+    calls = ROUGH_CALLS if rough else None
+    how = {"switched": switched, "collector": not rough, "calls": calls}
     counts: list[counting.Outcomes] = []
     try:
         for group in [sides] if at_once else [[side] for side in sides]:
@@ -160,9 +159,7 @@ def _count(
     except CountError as error:
         return (short(str(error), _LONGEST_REASON),) * len(pairs)
     base, head = counts
-    return tuple(
-        _together(base[unit(below)], head[unit(above)], rough=rough) for below, above in pairs
-    )
+    return tuple(_together(base[unit(below)], head[unit(above)]) for below, above in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,14 +325,14 @@ def unit(side: SideCase) -> str:
 Count = counting.InstructionCount | counting.NoCount
 
 
-def _together(base: Count, head: Count, *, rough: bool = False) -> Instructions | str:
+def _together(base: Count, head: Count) -> Instructions | str:
     if isinstance(base, counting.NoCount):
         return base.reason
     if isinstance(head, counting.NoCount):
         return head.reason
     spread, scatter = max(base.spread, head.spread), _scatter(base.rounds, head.rounds)
     once = base.brief and 1 in {len(base.rounds), len(head.rounds)}
-    if rough or once or base.brief != head.brief:
+    if once or base.brief != head.brief:
         scatter = max(scatter, ROUNDS_DIFFER)
     known = base.full is not None and head.full is not None
     collectors = [

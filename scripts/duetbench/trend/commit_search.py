@@ -1,8 +1,8 @@
 """Which commit did it: a search over a repository's own commits, by what shows it soonest.
 
 Every look compares GOOD with a commit. What a request does is exact and takes seconds. Where GOOD
-and BAD do the same, counts of instructions decide: rough ones, if the change is large. Where both
-execute the same, duets decide.
+and BAD do the same, counts of instructions decide: rough ones, if these tell the change well.
+Where both execute the same, duets decide.
 """
 
 import math
@@ -18,7 +18,6 @@ from duetbench.host import git
 from duetbench.host.console import Console
 from duetbench.judge import revisions
 from duetbench.judge.comparison import Contrast, Extent, compare
-from duetbench.judge.counted import ROUNDS_DIFFER
 from duetbench.judge.duet_loop import Reporter
 from duetbench.project.project import Project
 from duetbench.store.change import Commit, CommitCause, Trait
@@ -31,10 +30,10 @@ Look = Callable[[str, Means], Comparison]
 """Compares GOOD with a commit."""
 
 COUNTS: Final[tuple[Means, ...]] = ("rough", "counts")
-"""How instructions are counted: for a large change, and for any."""
+"""How instructions are counted: in half the time, and as well as possible."""
 
-LARGE: Final = 4 * ROUNDS_DIFFER
-"""Log ratio from which rough counts tell none of a change from all of it."""
+WELL: Final = 0.75
+"""Least share of a change that its own interval holds if counts tell none of it from all of it."""
 
 _NONE: Final = Interval(0.0, 0.0, 0.0)
 
@@ -120,7 +119,8 @@ def find(
         for means in COUNTS:
             counted = look(commits[-1].id, means)
             trait = _trait(counted)
-            if trait and (means != "rough" or abs(math.log(trait.ratio)) > LARGE):
+            whole = _share(trait, counted) if trait else None
+            if whole and whole.ends and whole.ends[0] > WELL:
                 break
         unknown = next((case.no_count for case in counted.cases if case.no_count), "")
         why = f"no count ({unknown})" if unknown else "both execute the same instructions"
