@@ -146,6 +146,28 @@ def test_rough_counts_search_for_a_large_change_alone(size: float, counted: set[
     assert means.count("rough") == (1 if "counts" in counted else len(means) - 1)
 
 
+def test_a_rough_count_that_decides_nothing_is_repeated_in_full() -> None:
+    """3 % known to 1 % tells halves apart; known to 2 %, as of one commit, it does not."""
+    full: list[int] = []
+
+    def look(commit: str, how: commit_search.Means) -> Comparison:
+        number = int(commit, 16)
+        if how == "effects":
+            return comparison_of(judged_case(CASE, SAME))
+        if how == "counts":
+            full.append(number)
+        half = 0.001 if how == "counts" else 0.02 if number == 20 else 0.01
+        ratio = 1.03 if number >= 9 else 1.0
+        low, high, verdict = ratio * (1 - half), ratio * (1 + half), Verdict.SLOWER
+        count = Judgement(metric="instructions", verdict=verdict, ratio=ratio, low=low, high=high)
+        return comparison_of(judged_case(CASE, SAME, count=count))
+
+    cause = commit_search.find(COMMITS, look, 600.0, list[str]().append)
+    assert cause is not None
+    assert [commit.subject for commit in cause.commits] == ["change 9"]
+    assert (full, cause.skipped) == ([20], ())
+
+
 def test_a_count_that_failed_is_not_called_the_same() -> None:
     def look(commit: str, how: commit_search.Means) -> Comparison:
         if isinstance(how, str):

@@ -32,7 +32,7 @@ Look = Callable[[str, Means], Comparison]
 COUNTS: Final[tuple[Means, ...]] = ("rough", "counts")
 """How instructions are counted: in half the time, and as well as possible."""
 
-WELL: Final = 0.75
+WELL: Final = 0.6
 """Least share of a change that its own interval holds if counts tell none of it from all of it."""
 
 _NONE: Final = Interval(0.0, 0.0, 0.0)
@@ -141,12 +141,12 @@ def find(
         at = min(places, key=lambda place: abs(2 * place - good - bad))
         try:
             share = _share(trait, comparison := look(commits[at].id, means))
-            if share is None and means in COUNTS:  # other work may have left it no time
-                share = _share(trait, comparison := look(commits[at].id, means))
+            if _is_open(share) and means in COUNTS:  # or other work may have left it no time
+                share = _share(trait, comparison := look(commits[at].id, "counts"))
             reason = "" if share else _reason(comparison, trait.case)
         except DuetbenchError as problem:
             share, reason = None, str(problem)
-        if share and share.ends and share.ends[0] <= 0.5 <= share.ends[1]:
+        if share and share.ends and _is_open(share):
             low, high = share.ends
             share, reason = None, f"undecided: {low:.0%} to {high:.0%} of the change"
         name = f"{commits[at].id[:10]} {commits[at].subject}"
@@ -218,6 +218,11 @@ def _share(trait: Trait, comparison: Comparison) -> Interval | None:
     whole = math.log(trait.ratio)
     low, high = sorted(math.log(end) / whole for end in ratio.ends)
     return Interval(math.log(ratio.estimate) / whole, low, high)
+
+
+def _is_open(share: Interval | None) -> bool:
+    """Whether nothing tells if a commit has most of the change."""
+    return share is None or bool(share.ends and share.ends[0] <= 0.5 <= share.ends[1])
 
 
 def _rows(case: CaseComparison) -> Iterator[tuple[str, Judgement]]:
