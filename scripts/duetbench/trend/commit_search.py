@@ -141,7 +141,8 @@ def find(
         at = min(places, key=lambda place: abs(2 * place - good - bad))
         try:
             share = _share(trait, comparison := look(commits[at].id, means))
-            if _is_open(share) and means in COUNTS:  # or other work may have left it no time
+            # Other work may have left a count no time; a full one that is open stays so.
+            if (means in COUNTS and share is None) or (means == "rough" and _is_open(share)):
                 share = _share(trait, comparison := look(commits[at].id, "counts"))
             reason = "" if share else _reason(comparison, trait.case)
         except DuetbenchError as problem:
