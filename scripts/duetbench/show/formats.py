@@ -138,9 +138,7 @@ def amount(metric: str, ratio: Interval, *, moved: bool) -> tuple[str, str]:
 
     Beside a mark, a sign would be read as one: ▲ −19 %. `metric` is as for `effect`.
     """
-    if not moved:
-        return change(ratio), ends(ratio)
-    if ratio.estimate >= _DOUBLED:
+    if not moved or ratio.estimate >= _DOUBLED:
         return change(ratio), ends(ratio)
     words = re.search(r"(\w+)\|(\w+)", _row(metric).moves)
     more, less = words.groups() if words else ("more", "less")

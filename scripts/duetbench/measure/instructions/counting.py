@@ -148,14 +148,19 @@ def start(
     """Count as `count` does, beside other work; leaving ends it. CountError if it is impossible.
 
     A single phase has at most `calls`; None: as many as the unit asks for. `switched` is twice as
-    fast, and needs what `can_switch` tests. With `collector`, what it takes
-    to collect their garbage is counted afterwards, if there is time. When the time is over, targets
-    that are done have their figures. A target that would take until after `ends`, by the monotonic
-    clock, is given up at its third call.
+    fast, and needs what `can_switch` tests. With `collector`, what it takes to collect their
+    garbage is counted afterwards, if there is time. When the time is over, targets that are done
+    have their figures. A target that would take until after `ends`, by the monotonic clock, is
+    given up at its third call.
     """
     options = SWITCHED if switched else COUNTED
-    plan = {"targets": list(targets), "rounds": rounds, "ends": ends, "collector": collector}
-    plan["calls"] = calls
+    plan = {
+        "targets": list(targets),
+        "rounds": rounds,
+        "calls": calls,
+        "ends": ends,
+        "collector": collector,
+    }
     with (
         workspace(plan) as folder,
         Process(python, payload, folder, env or {}, options) as process,
