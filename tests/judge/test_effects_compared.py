@@ -319,6 +319,38 @@ def test_sides_that_disturb_each_other_are_observed_one_after_the_other(
     assert found.totals["sql"] == (2, 4)
 
 
+@pytest.mark.real
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_side_that_varies_as_the_other_runs_is_observed_without_it(
+    pairs: Callable[..., Sequence[Pair]], tmp_path: Path, swapped: bool
+) -> None:
+    """As where both use one file, which each makes anew when it starts."""
+    taken = str(tmp_path / "taken")
+    shared = f"""{ITEMS}
+import fcntl, itertools
+
+lock, requests = open({taken!r}, 'w'), itertools.count()
+try:
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    disturbed = False
+except BlockingIOError:
+    disturbed = True
+find_alone = find
+
+
+def find():
+    for _ in range(disturbed * next(requests) % 2):
+        db.execute("select 1")
+    return find_alone()
+"""
+    sides = [shared, shared.replace("def rows", "def once") + LAZY]
+    seen = effects.observe(pairs(*(sides[::-1] if swapped else sides)))
+    assert seen.apart
+    (found,) = seen.effects.values()
+    assert found.totals["sql"] == ((4, 2) if swapped else (2, 4))
+    assert "sql" not in found.unsteady
+
+
 @pytest.mark.parametrize(
     ("first", "seconds", "attempts"),
     [("the port is taken", 1e6, [True, False]), ("it failed late", 0.0, [True]), (1, 1e6, [True])],

@@ -206,7 +206,8 @@ def compare(
         if question.sides.empty_reason:
             comparison = empty_comparison(question)
         else:
-            instruments = (Starts if extent.start else Real)(logs, rough=extent.rough)
+            make = Starts if extent.start else Real
+            instruments = make(logs, rough=extent.rough, apart=question.seen.apart)
             comparison = session.compare(question, reporter, instruments)
         then(comparison, both)
     return comparison

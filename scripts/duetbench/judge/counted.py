@@ -112,9 +112,16 @@ Units = Mapping[str, Mapping[str, str]]
 
 
 def instructions(
-    pairs: Sequence[BothSides], limit: float, ends: float = math.inf, *, rough: bool = False
+    pairs: Sequence[BothSides],
+    limit: float,
+    ends: float = math.inf,
+    *,
+    rough: bool = False,
+    apart: bool = False,
 ) -> tuple[Instructions | str, ...]:
-    """Count both sides at the same time, each within `limit` s, or give the reason why not.
+    """Count both sides, each within `limit` s, or give the reason why not.
+
+    They are counted at the same time, or `apart`: one after the other.
 
     A rough count takes half as long and scatters more; what collects garbage is not in it.
 
@@ -124,7 +131,8 @@ def instructions(
     """
     if lacking := counting.missing():  # before what prepares a side, which may take minutes
         return (lacking,) * len(pairs)
-    return try_sides(partial(_count, pairs, limit, ends, rough), limit)
+    attempt = partial(_count, pairs, limit, ends, rough)
+    return attempt(False) if apart else try_sides(attempt, limit)
 
 
 def try_sides(

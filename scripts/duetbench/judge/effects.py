@@ -1,7 +1,8 @@
 """Compares what one request does on both sides, from requests made without a server.
 
 Only what every request of a side does alike is compared. If something differs, a second process of
-each side repeats its requests: what differs between those is not the change's.
+each side repeats its requests: what differs between those is not the change's. If a side varies,
+perhaps as both use one file, both sides repeat their requests one after the other.
 """
 
 import re
@@ -17,6 +18,7 @@ from typing import Any, Final, get_args
 from duetbench.core import units
 from duetbench.core.errors import CountError
 from duetbench.core.model import (
+    TELLING,
     AnswerDifference,
     Case,
     EffectKind,
@@ -78,6 +80,8 @@ class Seen:
     reasons: Mapping[str, str] = field(default_factory=dict)
     entered: Mapping[str, frozenset[Name]] = field(default_factory=dict)
     """Functions that the requests of a case enter on either side, by file and name."""
+    apart: bool = False
+    """Whether the sides disturb each other unless they run one after the other."""
 
 
 def observe(
@@ -102,8 +106,11 @@ def observe(
             outcomes[code] = f"a request takes {units.seconds(takes)}"
         else:
             groups[counted.surroundings(pair.head)].setdefault(code, pair)
+    disturbances = []
     for group in groups.values():
-        outcomes |= zip(group, _observe([*group.values()], tell, alone), strict=True)
+        found, apart = _observe([*group.values()], tell, alone)
+        outcomes |= zip(group, found, strict=True)
+        disturbances.append(apart)
     codes = {pair.case.id: counted.code_of(pair.head) for pair in pairs}
     seen = {case: outcomes[code] for case, code in codes.items() if code in outcomes}
     good = {case: found for case, found in seen.items() if not isinstance(found, str)}
@@ -111,33 +118,55 @@ def observe(
         {case: effects for case, (effects, _) in good.items()},
         {case: reason for case, reason in seen.items() if isinstance(reason, str)},
         {case: names for case, (_, names) in good.items()},
+        any(disturbances),
     )
 
 
-def _observe(pairs: Sequence[Pair], tell: Early, alone: bool) -> list[Outcome]:
-    """Observe cases of one environment: both sides at once, and again where they differ."""
+def _observe(pairs: Sequence[Pair], tell: Early, alone: bool) -> tuple[list[Outcome], bool]:
+    """Observe cases of one environment; also say whether the sides disturb each other."""
     began = time.monotonic()
-    sight = _FirstSight(pairs, tell)
-
-    def both(some: Sequence[Pair], memory: float) -> list[_Both | str]:
-        return [*counted.try_sides(partial(_attempt, some, memory, sight.of_sides), SECONDS)]
-
-    outcomes = both(pairs, min(_MEMORY, _MEMORIES / len(pairs)))
-    found = {i: compare(*both) for i, both in enumerate(outcomes) if not isinstance(both, str)}
-    doubtful = {index: effects for index, effects in found.items() if not effects.same}
-    if doubtful:
-        # Memory is measured again where it differs: another process need not keep it.
-        memory = any(e.leaks or e.repairs or _MEASURED & e.moved for e in doubtful.values())
-        again = both([pairs[index] for index in doubtful], _MEMORY * memory)
-        for index, second in zip(doubtful, again, strict=True):
-            first = outcomes[index]
-            if not isinstance(first, str) and not isinstance(second, str):
-                outcomes[index] = first[0].with_(second[0]), first[1].with_(second[1])
+    sight = _FirstSight(pairs, tell).of_sides
+    outcomes = _look(pairs, sight, counted.try_sides)
+    varying = [index for index, both in enumerate(outcomes) if _varies(both)]
+    apart = False
+    if varying:
+        again = _look([pairs[index] for index in varying], sight, lambda do, _: do(False))
+        for index, both in zip(varying, again, strict=True):
+            if not isinstance(both, str) and not _varies(both):
+                outcomes[index], apart = both, True
     seconds = time.monotonic() - began
     return [
         outcome if isinstance(outcome, str) else _finish(*outcome, seconds, alone=alone)
         for outcome in outcomes
-    ]
+    ], apart
+
+
+def _look(
+    pairs: Sequence[Pair], tell: Sequence[Observer], run: Callable[..., Sequence[_Both | str]]
+) -> list[_Both | str]:
+    """Observe both sides, and again where they differ; `run` says whether at once."""
+
+    def attempt(some: Sequence[Pair], memory: float) -> list[_Both | str]:
+        return [*run(partial(_attempt, some, memory, tell), SECONDS)]
+
+    outcomes = attempt(pairs, min(_MEMORY, _MEMORIES / len(pairs)))
+    found = {i: compare(*both) for i, both in enumerate(outcomes)
+             if not isinstance(both, str) and not _varies(both)}  # fmt: skip
+    doubtful = {index: effects for index, effects in found.items() if not effects.same}
+    if doubtful:
+        # Memory is measured again where it differs: another process need not keep it.
+        memory = any(e.leaks or e.repairs or _MEASURED & e.moved for e in doubtful.values())
+        again = attempt([pairs[index] for index in doubtful], _MEMORY * memory)
+        for index, second in zip(doubtful, again, strict=True):
+            first = outcomes[index]
+            if not isinstance(first, str) and not isinstance(second, str):
+                outcomes[index] = first[0].with_(second[0]), first[1].with_(second[1])
+    return outcomes
+
+
+def _varies(both: _Both | str) -> bool:
+    """Whether a side does something else each time, such as what another process does to it."""
+    return not isinstance(both, str) and not {*TELLING}.isdisjoint(compare(*both).unsteady)
 
 
 def _attempt(
