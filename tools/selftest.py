@@ -68,8 +68,11 @@ EQUAL: Final = 0.0005
 """Counts of both sides that differ by a larger share are not those of the same code."""
 
 BY: Final = {
-    "`duetbench compare`": None, "instructions": "", "CPU/request": CPU, "work/request": WORK,
-}  # fmt: skip
+    "`duetbench compare`": None,
+    "instructions": "",
+    "CPU per request": CPU,
+    "work per request": WORK,
+}
 """What finds a change: whatever a headline names, or one metric. That of counts has no name."""
 
 BESIDE: Final = frozenset(WITNESSES) - {WORK}

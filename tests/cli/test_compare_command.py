@@ -111,7 +111,7 @@ def test_only_what_head_alone_fails_at_is_broken_by_the_change() -> None:
         "head: wrong_status: expected 200, found 500": 1,
         "base: wrong_status: expected 200, found 500": 3,
         "head: not_ready: nothing; base: not_ready: nothing": 3,
-        "CPU/request: not every duet has it": 3,
+        "CPU per request: not every duet has it": 3,
     }.items():
         void = Judgement(metric=CPU, verdict=Verdict.NOT_COMPARABLE, reason=reason)
         assert exit_code(comparison_of(judged_case("one/a", void))) == code, reason

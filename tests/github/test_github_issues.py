@@ -72,7 +72,7 @@ def test_a_change_becomes_one_issue_and_is_never_announced_twice(step: Step) -> 
             "2 workers, 256 connections"
         ),
         f"- **case**: {CASE}",
-        "- **metric**: CPU/request",
+        "- **metric**: CPU per request",
         "- **since**: 2026-11-20 03:00 UTC",
         "- **runs**: 20261119T020000Z-nightly-aaaaaaaa → 20261120T023000Z-nightly-bbbbbbbb",
         "- **machine**: cloud-2c-1a2b",

@@ -77,10 +77,10 @@ def test_a_comparison_is_a_line_per_case_and_metric() -> None:
         judged_case("x/c", FASTER),
         judged_case("x/d", LATE, OPEN),
     )
-    wide = overview(found, "utf-8", 100).splitlines()
+    wide = overview(found, "utf-8", 120).splitlines()
     (line,) = [row for row in wide if row.startswith("  x/a ") and "●" in row]
     assert re.search(r"CPU per request +2.1 % more +1.6…2.6 % +┊│┊ +├─*●─*┤ +▼ slower$", line)
-    assert any("? inconclusive: no time for a duet" in row for row in wide)
+    assert any("? not decided: no time for a duet" in row for row in wide)
     narrow = overview(found, "utf-8", 50)
     assert "●─" not in narrow
     assert "2.1 % more      1.6…2.6 %  ▼ slower" in narrow

@@ -327,7 +327,7 @@ CELLS = [
     ("await-patterns", "sync_baseline 3.14 15.0 s", "mean", "84.1 s 79.1 s"),
     ("await-patterns", "async_concurrent 3.14 500 ms", "rate", "885/s ±1.4 %"),
     ("pydantic-v1-v2", "pydantic-v1 200", "p50", "1.48 ms 1.16…1.89 ms"),
-    ("pydantic-v1-v2", "pydantic-v1 3.14", "CPU/request", "984 µs ±3.1 %"),
+    ("pydantic-v1-v2", "pydantic-v1 3.14", "CPU per request", "984 µs ±3.1 %"),
     ("pydantic-v1-v2", "validate: 20, python", "1 / 2", "8.51"),
     ("gil-in-process", "4 processes", "3.14 time", "542 ms 754 ms, 731 ms"),
     ("gil-in-process", "4 threads", "3.14t speed-up", "2.05"),

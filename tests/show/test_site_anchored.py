@@ -53,10 +53,12 @@ def page(site: Site) -> str:
 
 def test_a_case_shows_its_ratio_first_and_its_own_figures_below(page: str) -> None:
     # 1.25 ± 2.228 standard errors of 1 % (ten degrees of freedom): 1.222 to 1.278.
-    lead = r"CPU/request, relative to the anchor A on.*?<strong>1\.250 ×</strong>.*?±2\.3 %"
+    lead = (
+        r"CPU per request, compared with the fixed stack A on.*?<strong>1\.250 ×</strong>.*?±2\.3 %"
+    )
     assert re.search(lead, page, re.DOTALL)
     assert page.index("Newest ratios to the anchor") < page.index("Newest figures on")
-    assert "instructions/request" in page
+    assert "instructions per request" in page
     assert "observatory anchor run --select" in page
 
 
@@ -68,7 +70,8 @@ def test_data_files_tell_ratios_from_own_figures_of_the_same_machine(site: Site)
     ]  # fmt: skip
     assert ratios["label"] == "machine-2c, against the anchor A"
     first = ratios["metrics"][0]
-    assert (first["name"], first["title"]) == (CPU, "CPU/request, relative to the anchor")
+    title = "CPU per request, compared with the fixed stack"
+    assert (first["name"], first["title"]) == (CPU, title)
     assert (first["unit"], first["format"], first["better"]) == ("1", "×", "lower")
     assert first["mean"] == [1.0, 1.0, 1.25]
     assert (first["low"][2], first["high"][2]) == pytest.approx(

@@ -66,7 +66,7 @@ def test_every_duet_is_a_dot_with_the_ratio_of_its_file(
             (str(place), formats.percent(ratio)) for place, ratio in enumerate(ratios, 1)
         ]
     first = figure_of(html, 0)
-    cpu = first.partition('<th scope="row">CPU/request</th>')[2].partition("</tr>")[0]
+    cpu = first.partition('<th scope="row">CPU per request</th>')[2].partition("</tr>")[0]
     assert cpu.count('class="sample"') == 15, "one duet of sixteen was excluded"
     assert "not used: base: not_steady: the throughput still moved after 517 ms" in html
 
@@ -178,7 +178,7 @@ def test_choices_stand_side_by_side(tmp_path: Path) -> None:
     assert "hypercorn" not in page.text
     assert "= below 1 % 0.0 % (−0.4…+0.5 %)" in loops
     assert "10.0 ms → 10.1 ms" in pythons
-    assert "10.0 ms → 10.1 ms ? inconclusive +0.6 % (−0.9…+2.1 %)" in pythons
+    assert "10.0 ms → 10.1 ms ? not decided +0.6 % (−0.9…+2.1 %)" in pythons
     assert [link for link in page.links if "cmp/" in link and "-a/" in link] == [
         f"../../cmp/{name}/" for name in (newer.id, "20261121T120000Z-compare-a",
                                           "20261120T120000Z-compare-a")

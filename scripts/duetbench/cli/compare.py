@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from typer import Argument, Exit, Option
 
 from duetbench.cli.options import (
+    COMPARED,
     DEFAULT_SEED,
+    EXIT_CODE,
+    EXTENT,
+    REPORT,
     DetailsOption,
     HtmlOption,
     JsonOption,
@@ -61,6 +65,7 @@ def compare_command(
             "--stack-as-of",
             metavar="DATE",
             help=f"Packages of a day (2026-07-01), or {AS_LOCKED!r}. Twice: base, then head.",
+            rich_help_panel=COMPARED,
         ),
     ] = None,
     with_: WithOption = None,
@@ -72,6 +77,7 @@ def compare_command(
             "--python",
             metavar="VERSION",
             help="One for both sides of an --app, or two: BASE HEAD, e.g. 3.14 3.14t.",
+            rich_help_panel=COMPARED,
         ),
     ] = None,
     select: SelectOption = None,
@@ -82,11 +88,18 @@ def compare_command(
     everything: Annotated[
         bool,
         Option(
-            "--all", help="Also measure cases that the change cannot affect, or that do not run it."
+            "--all",
+            help="Also measure cases that the change cannot affect, or that do not run it.",
+            rich_help_panel=EXTENT,
         ),
     ] = False,
     start: Annotated[
-        bool, Option("--start", help="Compare how long the servers take to start, without load.")
+        bool,
+        Option(
+            "--start",
+            help="Compare how long the servers take to start, without load.",
+            rich_help_panel=COMPARED,
+        ),
     ] = False,
     output: OutputOption = None,
     as_json: JsonOption = False,
@@ -94,11 +107,17 @@ def compare_command(
     html: HtmlOption = None,
     results: Annotated[
         Path | None,
-        Option("--results", metavar="FOLDER", help="Keep the comparison here, for the site."),
+        Option(
+            "--results",
+            metavar="FOLDER",
+            help="Keep the comparison here, for the site.",
+            rich_help_panel=REPORT,
+        ),
     ] = None,
     details: DetailsOption = False,
     oneline: Annotated[
-        bool, Option("--oneline", help="Print the verdict alone, on one line.")
+        bool,
+        Option("--oneline", help="Print the verdict alone, on one line.", rich_help_panel=REPORT),
     ] = False,
     fail_on: Annotated[
         Literal["undecided", "slower", "instructions", "sql"],
@@ -106,17 +125,31 @@ def compare_command(
             "--fail-on",
             help="slower: undecided cases give 0 as well; instructions: only counts decide; sql: "
             "only SQL statements, of which HEAD may send no more.",
+            rich_help_panel=EXIT_CODE,
         ),
     ] = "undecided",
     same_answers: Annotated[
-        bool, Option("--same-answers", help="Exit code 1 if head answers anything else.")
+        bool,
+        Option(
+            "--same-answers",
+            help="Exit code 1 if head answers anything else.",
+            rich_help_panel=EXIT_CODE,
+        ),
     ] = False,
     counts_only: Annotated[
-        bool, Option("--counts-only", help="Count instructions, and load no server.")
+        bool,
+        Option(
+            "--counts-only", help="Count instructions, and load no server.", rich_help_panel=EXTENT
+        ),
     ] = False,
     material: Annotated[
         list[str] | None,
-        Option("--material", metavar="WHAT=SIZE", help=f"Smallest size you act on: {_SIZES}."),
+        Option(
+            "--material",
+            metavar="WHAT=SIZE",
+            help=f"Smallest size you act on: {_SIZES}.",
+            rich_help_panel=EXIT_CODE,
+        ),
     ] = None,
     seed: SeedOption = DEFAULT_SEED,
     wait: WaitOption = None,
@@ -126,6 +159,7 @@ def compare_command(
             "--why",
             metavar="FILE",
             help="Write the functions behind the clearest change as JSON: a minute more.",
+            rich_help_panel=REPORT,
         ),
     ] = None,
     *,

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 DEFAULT_SEED: Final = 1
 
+COMPARED: Final = "What is compared"
+EXTENT: Final = "How much is measured"
+REPORT: Final = "The report"
+EXIT_CODE: Final = "What fails"
+
 SELECT: Final = "Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable."
 SECONDS: Final = "Seconds of load per case, e.g. 5, instead of the profile's: for trying out."
 
@@ -35,36 +40,66 @@ ProfileOption = Annotated[
         help="Which cases, under which loads. quick: each experiment once, waits shortened; a run "
         "takes under 5 minutes. nightly: one launch per case, about 20 minutes. published: the "
         "articles' own durations, about an hour.",
+        rich_help_panel=EXTENT,
     ),
 ]
 
-SelectOption = Annotated[list[str] | None, Option("--select", metavar="GLOB", help=SELECT)]
+SelectOption = Annotated[
+    list[str] | None, Option("--select", metavar="GLOB", help=SELECT, rich_help_panel=EXTENT)
+]
 
 LaunchesOption = Annotated[
     int | None,
-    Option("--launches", metavar="N", min=1, help="Server starts per case (1); 3 give verdicts."),
+    Option(
+        "--launches",
+        metavar="N",
+        min=1,
+        help="Server starts per case (1); 3 give verdicts.",
+        rich_help_panel=EXTENT,
+    ),
 ]
 
-JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
+JsonOption = Annotated[bool, Option("--json", help="Print JSON.", rich_help_panel=REPORT)]
 
 ResultsOption = Annotated[
     Path | None,
-    Option("--results", metavar="FOLDER", help="Results folder; default: the checkout's."),
+    Option(
+        "--results",
+        metavar="FOLDER",
+        help="Results folder; default: the checkout's.",
+        rich_help_panel=REPORT,
+    ),
 ]
 
 HtmlOption = Annotated[
     Path | None,
-    Option("--html", metavar="FILE", help="Write one HTML page: every sample as a dot."),
+    Option(
+        "--html",
+        metavar="FILE",
+        help="Write one HTML page: every sample as a dot.",
+        rich_help_panel=REPORT,
+    ),
 ]
 
 MarkdownOption = Annotated[
     Path | None,
-    Option("--markdown", metavar="FILE", help="Write the report as Markdown; -: standard output."),
+    Option(
+        "--markdown",
+        metavar="FILE",
+        help="Write the report as Markdown; -: standard output.",
+        rich_help_panel=REPORT,
+    ),
 ]
 
 OutputOption = Annotated[
     Path | None,
-    Option("--output", "-o", metavar="FILE", help="Write JSON; -: standard output, as --json."),
+    Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write JSON; -: standard output, as --json.",
+        rich_help_panel=REPORT,
+    ),
 ]
 
 PlanOption = Annotated[
@@ -77,27 +112,47 @@ ShardOption = Annotated[
 ]
 
 DetailsOption = Annotated[
-    bool, Option("--details", help="Print all of the report, as duetbench show does.")
+    bool,
+    Option(
+        "--details", help="Print all of the report, as duetbench show does.", rich_help_panel=REPORT
+    ),
 ]
 
 SecondsOption = Annotated[
-    float | None, Option("--seconds", metavar="SECONDS", min=0.5, help=SECONDS)
+    float | None,
+    Option("--seconds", metavar="SECONDS", min=0.5, help=SECONDS, rich_help_panel=EXTENT),
 ]
 
 SeedOption = Annotated[
-    int, Option("--seed", metavar="N", help="Random seed of the order of measurements.")
+    int,
+    Option(
+        "--seed",
+        metavar="N",
+        help="Random seed of the order of measurements.",
+        rich_help_panel=EXTENT,
+    ),
 ]
 
 
 WaitOption = Annotated[
     str | None,
-    Option("--wait", metavar="TIME", help="Wait this long for a quiet machine, e.g. 10m."),
+    Option(
+        "--wait",
+        metavar="TIME",
+        help="Wait this long for a quiet machine, e.g. 10m.",
+        rich_help_panel=EXTENT,
+    ),
 ]
 
 
 def budget_option(purpose: str, more: str = "") -> Any:
     """Return the option `--budget`, read by `budget_seconds`; `more` follows the format."""
-    return Option("--budget", metavar="TIME", help=f"{purpose}: {_TIMES}. {more}".rstrip())
+    return Option(
+        "--budget",
+        metavar="TIME",
+        help=f"{purpose}: {_TIMES}. {more}".rstrip(),
+        rich_help_panel=EXTENT,
+    )
 
 
 def budget_seconds(text: str | None, option: str = "--budget") -> float | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from typer import Option
 
-from duetbench.cli.options import day
+from duetbench.cli.options import COMPARED, day
 from duetbench.core.errors import UsageError
 from duetbench.host.console import Narrator
 
@@ -20,17 +20,33 @@ AS_LOCKED: Final = "locked"
 
 WithOption = Annotated[
     list[str] | None,
-    Option("--with", "--head-with", metavar="PACKAGE==VERSION", help="In head's lock; repeatable."),
+    Option(
+        "--with",
+        "--head-with",
+        metavar="PACKAGE==VERSION",
+        help="In head's lock; repeatable.",
+        rich_help_panel=COMPARED,
+    ),
 ]
 
 BaseWithOption = Annotated[
     list[str] | None,
-    Option("--base-with", metavar="PACKAGE==VERSION", help="In base's lock; repeatable."),
+    Option(
+        "--base-with",
+        metavar="PACKAGE==VERSION",
+        help="In base's lock; repeatable.",
+        rich_help_panel=COMPARED,
+    ),
 ]
 
 LockOption = Annotated[
     tuple[str, str] | None,
-    Option("--lock", metavar="BASE HEAD", help="Two lock files, such as 'uv.lock@main uv.lock'."),
+    Option(
+        "--lock",
+        metavar="BASE HEAD",
+        help="Two lock files, such as 'uv.lock@main uv.lock'.",
+        rich_help_panel=COMPARED,
+    ),
 ]
 
 

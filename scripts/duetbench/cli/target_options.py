@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from typer import Context, Exit, Option
 from typer.core import TyperCommand
 
+from duetbench.cli.options import COMPARED
 from duetbench.cli.verbs import hook
 from duetbench.core.errors import UsageError
 from duetbench.core.text import TO_REPEAT
@@ -92,7 +93,9 @@ def _offered(*, compares: bool) -> Iterator[inspect.Parameter]:
         for side in SIDES if option.of_side else ():
             text, value = option.of_side.format(side), re.sub(r"[\[\]]", "", option.metavar)
             name = f"{side}-{option.name}"
-            shown = Option(f"--{name}", metavar=value, help=text, show_default=False)
+            shown = Option(
+                f"--{name}", metavar=value, help=text, show_default=False, rich_help_panel=COMPARED
+            )
             yield _parameter(name, list[str], shown)
 
 
@@ -144,6 +147,7 @@ class TargetCommand(TyperCommand):
             panel = getattr(param, "rich_help_panel", None)
             elsewhere = panel == APPLICATION and param.name not in _BRIEF
             param.hidden = panel != page if page else elsewhere  # type: ignore[attr-defined]
+        self.params.sort(key=lambda param: getattr(param, "rich_help_panel", None) != APPLICATION)
         super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -79,9 +79,8 @@ class ChangeText:
 
 def describe(record: Change) -> ChangeText:
     """Put a change into words."""
-    metric, word = record.series.metric, record.verdict.value
-    if metric in METRICS:
-        word = formats.verdict(metric, record.verdict).partition(" ")[2]
+    metric = record.series.metric
+    word = formats.verdict(metric * (metric in METRICS), record.verdict).partition(" ")[2]
     several = len(record.parts) > 1
     cause = ", ".join(
         release_names(share) + (f": {formats.change(share.interval)}" if several else "")

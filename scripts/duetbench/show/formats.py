@@ -105,7 +105,7 @@ def verdict(metric: str, outcome: Verdict) -> str:
 
     Metrics that explain a change have no mark: they are neither good nor bad.
     """
-    word = outcome.value
+    word = "not decided" if outcome is Verdict.INCONCLUSIVE else outcome.value
     if metric in WITNESSES:
         more, less = re.findall(r"(\w+)\|(\w+)", METRICS[metric].moves)[0]
         return str({Verdict.SLOWER: more, Verdict.FASTER: less}.get(outcome, word))

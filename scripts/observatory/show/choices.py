@@ -20,7 +20,7 @@ from duetbench.show.conclusion import ViewRow, rows_of
 from duetbench.store.comparison import CaseComparison, Comparison, SideRecord
 
 TITLE: Final = "Side by side"
-COLUMNS: Final = ("CPU/request", "p99", "Memory under load")  # of a choice's figures
+COLUMNS: Final = ("CPU per request", "p99", "Memory under load")  # of a choice's figures
 
 _COSTS: Final = {0: "CPU", 2: "memory"}
 """Places of the figures that an answer in words names."""

@@ -61,7 +61,7 @@ def finding_of(record: Change, quotes: Mapping[Key, Quote]) -> str:
 
 
 def place(quote: Quote) -> str:
-    """Say where it was measured: `CPU/request on Granian, Python 3.14, 128 connections`."""
+    """Say where it was measured: `CPU per request on Granian, Python 3.14, 128 connections`."""
     name = case_names.name(quote.case)
     title = METRICS[quote.metric].title if quote.metric in METRICS else "time of a call"
     title = "memory" if quote.metric == MEMORY else title

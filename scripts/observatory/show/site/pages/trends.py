@@ -63,9 +63,9 @@ def title(metric: str, table: Table | None = None) -> str:
 
     With its table, the title also says whether the figures are ratios.
     """
-    other = {"seconds": "time", "instructions": "instructions/request"}
+    other = {"seconds": "time", "instructions": "instructions per request"}
     text = METRICS[metric].title if metric in METRICS else other.get(metric, metric or "figure")
-    return f"{text}, relative to the anchor" if table is not None and table.ratio else text
+    return f"{text}, compared with the fixed stack" if table is not None and table.ratio else text
 
 
 def reading(table: Table) -> str:
@@ -73,7 +73,7 @@ def reading(table: Table) -> str:
     if not table.ratio:
         return ""
     return (
-        "Each point compares the packages of its day with the fixed ones of the anchor "
+        "Each point compares the packages of its day with a fixed stack, the anchor "
         f"{table.nights[-1].profile} (1 ×), both loaded at the same time."
     )
 
