@@ -315,6 +315,7 @@ def test_sides_that_disturb_each_other_are_observed_one_after_the_other(
     alone += "fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
     seen = effects.observe(pairs(alone, alone.replace("def rows", "def once") + LAZY))
     assert not seen.reasons
+    assert seen.apart
     (found,) = seen.effects.values()
     assert found.totals["sql"] == (2, 4)
 

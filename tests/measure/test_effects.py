@@ -226,6 +226,24 @@ def test_what_is_kept_counts_wherever_its_memory_was_allocated_first(tmp_path: P
     assert size <= leak.kept.bytes < 1.05 * size + 9  # and its place in the list
 
 
+@pytest.mark.parametrize(("removes", "course"), [(True, "none"), (False, "constant")])
+def test_a_table_that_grows_once_is_no_leak(removes: bool, course: str) -> None:
+    # A dict of 1,500 entries has room for 2,730, which those that were removed take as well.
+    keys = [*range(1_000_000)]
+    table = dict.fromkeys(keys[:1_500])
+    rest = iter(keys[1_500:])
+
+    def make() -> None:
+        table[next(rest)] = None
+        if removes:
+            del table[next(iter(table))]
+
+    found = memory.kept(make, 1, 0.1, str)
+    assert found is not None
+    assert found["course"] == course
+    assert (found["bytes"] > 16) is (not removes)
+
+
 def test_blocks_of_a_size_without_a_place_are_no_leak(monkeypatch: pytest.MonkeyPatch) -> None:
     rest: list[bytes] = []
     monkeypatch.setattr(memory, "_weigh", lambda *_: ([], 100.0))

@@ -126,12 +126,14 @@ def _observe(pairs: Sequence[Pair], tell: Early, alone: bool) -> tuple[list[Outc
     """Observe cases of one environment; also say whether the sides disturb each other."""
     began = time.monotonic()
     sight = _FirstSight(pairs, tell).of_sides
-    outcomes = _look(pairs, sight, counted.try_sides)
-    varying = [index for index, both in enumerate(outcomes) if _varies(both)]
+    outcomes = _look(pairs, sight, at_once=True)
+    early = time.monotonic() < began + counted.EARLY * SECONDS
+    spoiled = [index for index, both in enumerate(outcomes)
+               if (early if isinstance(both, str) else _varies(both))]  # fmt: skip
     apart = False
-    if varying:
-        again = _look([pairs[index] for index in varying], sight, lambda do, _: do(False))
-        for index, both in zip(varying, again, strict=True):
+    if spoiled:
+        again = _look([pairs[index] for index in spoiled], sight, at_once=False)
+        for index, both in zip(spoiled, again, strict=True):
             if not isinstance(both, str) and not _varies(both):
                 outcomes[index], apart = both, True
     seconds = time.monotonic() - began
@@ -141,46 +143,45 @@ def _observe(pairs: Sequence[Pair], tell: Early, alone: bool) -> tuple[list[Outc
     ], apart
 
 
-def _look(
-    pairs: Sequence[Pair], tell: Sequence[Observer], run: Callable[..., Sequence[_Both | str]]
-) -> list[_Both | str]:
-    """Observe both sides, and again where they differ; `run` says whether at once."""
-
-    def attempt(some: Sequence[Pair], memory: float) -> list[_Both | str]:
-        return [*run(partial(_attempt, some, memory, tell), SECONDS)]
-
-    outcomes = attempt(pairs, min(_MEMORY, _MEMORIES / len(pairs)))
+def _look(pairs: Sequence[Pair], tell: Sequence[Observer], *, at_once: bool) -> list[_Both | str]:
+    """Observe both sides, and again where they differ."""
+    outcomes = _attempt(pairs, min(_MEMORY, _MEMORIES / len(pairs)), tell, at_once)
     found = {i: compare(*both) for i, both in enumerate(outcomes)
              if not isinstance(both, str) and not _varies(both)}  # fmt: skip
     doubtful = {index: effects for index, effects in found.items() if not effects.same}
     if doubtful:
         # Memory is measured again where it differs: another process need not keep it.
         memory = any(e.leaks or e.repairs or _MEASURED & e.moved for e in doubtful.values())
-        again = attempt([pairs[index] for index in doubtful], _MEMORY * memory)
+        again = _attempt([pairs[i] for i in doubtful], _MEMORY * memory, tell, at_once)
         for index, second in zip(doubtful, again, strict=True):
-            first = outcomes[index]
-            if not isinstance(first, str) and not isinstance(second, str):
-                outcomes[index] = first[0].with_(second[0]), first[1].with_(second[1])
+            outcomes[index] = _join(outcomes[index], second)
     return outcomes
 
 
-def _varies(both: _Both | str) -> bool:
+def _join(first: _Both | str, second: _Both | str) -> _Both | str:
+    """Join what two processes of each side showed; the reason if either failed."""
+    if isinstance(first, str) or isinstance(second, str):
+        return first if isinstance(first, str) else second
+    return first[0].with_(second[0]), first[1].with_(second[1])
+
+
+def _varies(both: _Both) -> bool:
     """Whether a side does something else each time, such as what another process does to it."""
-    return not isinstance(both, str) and not {*TELLING}.isdisjoint(compare(*both).unsteady)
+    return not {*TELLING}.isdisjoint(compare(*both).unsteady)
 
 
 def _attempt(
     pairs: Sequence[Pair], memory: float, tell: Sequence[Observer], at_once: bool
-) -> tuple[_Both | str, ...]:
+) -> list[_Both | str]:
     """Observe both sides, each in a process of its own."""
     sides = zip(*(pair.sides for pair in pairs), strict=True)
     with ThreadPoolExecutor(1 + at_once) as pool:  # each thread waits for its own process
         try:
             base, head = pool.map(_observe_side, sides, (memory, memory), tell)
         except CountError as error:
-            return (short(str(error)),) * len(pairs)
-    return tuple(b if isinstance(b, str) else h if isinstance(h, str) else (b, h)
-                 for b, h in zip(base, head, strict=True))  # fmt: skip
+            return [short(str(error))] * len(pairs)
+    return [b if isinstance(b, str) else h if isinstance(h, str) else (b, h)
+            for b, h in zip(base, head, strict=True)]  # fmt: skip
 
 
 def _observe_side(

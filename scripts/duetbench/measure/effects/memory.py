@@ -28,6 +28,7 @@ _WINDOW, _WINDOWS = 100, 6  # objects kept between two looks, and looks at what 
 _OFF = 0.05  # by which the number of kept blocks of a size may be off
 _LATER = 300  # objects kept in the time in which 200, tidied now and then, are tidied
 _CONSTANT = 0.75  # share of the objects kept before that a constant amount keeps later
+_MANY, _GROWTH = 20, 8  # times as many rounds, in which a table grows by an eighth as much for each
 _STRAYS, _SHARE = 1, 0.01  # objects by which their number for each request may be off
 _CACHE = type(functools.lru_cache(lambda: None))
 _OURS = {tracemalloc.__file__, __file__}
@@ -78,12 +79,13 @@ def kept(
     if sum(change.size_diff for change in lasting.values()) < _FLOOR * n * paths:
         return nothing
     largest = max(lasting, key=lambda place: lasting[place].size_diff)
-    tables = [place for place, change in lasting.items() if change.count_diff <= 1]
+    tables = {p: c.size_diff / (2 * n) for p, c in lasting.items() if c.count_diff <= 1}
     counts = {p: c.count_diff / (2 * n) for p, c in lasting.items() if p not in tables}
     if largest in counts and not _stay(make, seconds, counts[largest]):
         return nothing
     places, of_sizes = _weigh(make, seconds, counts) if counts else ([], 0.0)
-    places += tables
+    if tables and _MANY * n * seconds_of(make, 1) <= _LONGER * seconds:
+        places += _growing(make, _MANY * n, tables)
     size = max(sum(lasting[p].size_diff for p in places) / (2 * n), of_sizes) / paths
     if not places or size < _FLOOR / 2:
         return nothing
@@ -153,6 +155,21 @@ def _stay(make: Callable[[], object], seconds: float, objects: float) -> bool:
         if windows == _WINDOWS:
             break
     return windows > 0 and blocks[-1] - blocks[low] >= objects * window * windows / 2
+
+
+def _growing(
+    make: Callable[[], object], rounds: int, tables: dict[tracemalloc.Traceback, float]
+) -> list[tracemalloc.Traceback]:
+    """Leave out tables that many more rounds do not enlarge, each by its bytes per round.
+
+    A table that always has as many entries may grow once, as removed ones take room as well.
+    """
+    changes = _changes(*_snapshots(make, (0, rounds)))
+    return [
+        place
+        for place, rate in tables.items()
+        if place in changes and changes[place].size_diff >= rate * rounds / _GROWTH
+    ]
 
 
 def _weigh(
