@@ -313,7 +313,8 @@ class _Session:
         first = not any(memory.curve for memory in growths.values())
         if first and (half := self._soak_seconds(pair, len(SIDES))) >= shortest:
             seconds = half  # the other side may have to follow
-        self.reporter.note(f"{pair.case.id}: {name} is loaded alone: does its memory grow?")
+        what = case_names.of(pair.case).what
+        self.reporter.note(f"{what}: {name} is loaded alone: does its memory grow?")
         part = pair.sides[SIDES.index(name)]
         pair.duets.soak(name, self.instruments.soak(part, name, min(longest, seconds)))
         self.test.take(pair.case.id, pair.duets)

@@ -41,10 +41,10 @@ _WORDS: Final[dict[EffectKind, tuple[str, str, str]]] = {
     "import": ("modules imported", "imports", "module"),
     "first import": ("modules imported at first", "imports at first", "module"),
     "collect": ("garbage collections asked for", "asks for", "garbage collection"),
+    "peak": ("memory during it", "needs", ""),
+    "function": ("function calls", "makes", "function call"),
     "library exception": ("exceptions in libraries", "raises", "exception in libraries"),
     "young collections": ("collections per 1,000", "causes per 1,000", "garbage collection"),
-    "function": ("function calls", "makes", "function call"),
-    "peak": ("memory during it", "needs", ""),
 }
 """Of each kind: its row, and the verb and the noun of a sentence."""
 
@@ -181,7 +181,12 @@ def announce(case: Case, effects: Effects) -> Iterator[str]:
         yield f"{name} {what} ({took}): {same(effects)}"
         yield from doubtful
         return
-    yield f"{name} {'; '.join(says)} ({took})"
+    # What differs at first sight has been said: what follows is the table of it.
+    yield (
+        f"{name}, checked ({took})"
+        if says == [_lead(effects)]
+        else f"{name} {'; '.join(says)} ({took})"
+    )
     for title, old, new, text in rows(effects):
         figures = f"{old} → {new}" if old or new else ""
         yield f"  {title:<28}  {figures:<20}  {text}".rstrip()
