@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,14 @@ import pytest
 from bare import QUIET
 from bench import Bench
 from comparing import SAME, SLOWER, comparison_of, judged_case
-from duetbench.core.model import AnswerDifference, Case, Effects, KeptMemory, RequestEffect
+from duetbench.core.model import (
+    AnswerDifference,
+    Case,
+    Effects,
+    Keeping,
+    KeptMemory,
+    RequestEffect,
+)
 from duetbench.judge import answers, counted, effects, preparation, revisions
 from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Scope
@@ -397,6 +405,23 @@ def test_memory_that_one_side_keeps_is_no_news_without_the_other(
     said = " ".join(line for _, line in section.lines)
     assert words in said
     assert ("keeps" in said) is bool(words)
+
+
+@pytest.mark.parametrize(
+    ("courses", "size"),
+    [(("constant", "constant"), 228), (("none", "constant"), 0), (("constant", "fills"), 115)],
+)
+def test_a_leak_is_what_two_processes_keep_with_the_larger_size(
+    courses: tuple[Keeping, Keeping], size: float
+) -> None:
+    first, second = (
+        KeptMemory(course=course, bytes=amount if course != "none" else 0, requests=40)
+        for course, amount in zip(courses, (115, 228), strict=True)
+    )
+    one, two = (replace(activity(), kept=kept) for kept in (first, second))
+    for joined in (one.with_(two), two.with_(one)):
+        assert joined.kept is not None
+        assert joined.kept.bytes == size
 
 
 def test_a_leak_that_head_repairs_is_told_with_its_line() -> None:

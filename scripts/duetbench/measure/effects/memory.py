@@ -25,7 +25,7 @@ _LONGER = 6.0  # times the planned seconds that the fewest requests may take
 _PATIENCE = 3.0  # times as long as expected it may take beside other work
 _LOOKS = 5  # rounds in the close look
 _WINDOW, _WINDOWS = 100, 6  # objects kept between two looks, and looks at what is tidied at times
-_OFF = 0.05  # by which the number of kept blocks of a size may be off
+_OFF = 0.07  # by which the number of kept blocks of a size may be off
 _LATER = 300  # objects kept in the time in which 200, tidied now and then, are tidied
 _CONSTANT = 0.75  # share of the objects kept before that a constant amount keeps later
 _MANY, _GROWTH = 20, 8  # times as many rounds, in which a table grows by an eighth as much for each
@@ -187,13 +187,15 @@ def _weigh(
     blocks = [Counter(trace.size for trace in snapshot.traces) for snapshot in snapshots]
     kept = {stat.traceback: stat.count for stat in snapshots[1].statistics("traceback")}
     places = [p for p, n in counts.items() if kept.get(p, 0) >= _CONSTANT * n * 2 * half]
-    sizes = {size: round(number / (2 * half)) for size, number in blocks[1].items()}
-    of_sizes = sum(
-        size * number
-        for size, number in sizes.items()
-        if abs(blocks[1][size] - 2 * number * half) <= _OFF * 2 * number * half
-        and min(blocks[0][size], blocks[1][size] - blocks[0][size]) >= number * half / 2
-    )
+    of_sizes = 0.0
+    for size, number in blocks[1].items():
+        # What fills once is there after the first half, or is given back in the second.
+        for more, rounds in ((number - blocks[0][size], half), (number, 2 * half)):
+            each = round(more / rounds)
+            even = abs(more - each * rounds) <= _OFF * each * rounds
+            if each and even and blocks[0][size] >= each * half / 2:
+                of_sizes += size * each
+                break
     return places, of_sizes
 
 

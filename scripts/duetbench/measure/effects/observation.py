@@ -56,14 +56,16 @@ class Activity:
 
     def with_(self, other: "Activity") -> "Activity":
         """Join this with what another process showed of the same side."""
-        kept = filter(None, (self.kept, other.kept))
+        kept = sorted(filter(None, (self.kept, other.kept)), key=lambda memory: memory.bytes)
+        # A leak is what both keep; its size is that of the process that missed less of it.
+        leaks = all(memory.course == "constant" for memory in kept)
         return replace(
             self,
             events=(*self.events, *other.events),
             calls=(*self.calls, *other.calls),
             functions=(*other.functions, *self.functions),
             peaks=[peak for peak in (*self.peaks, *other.peaks) if peak],
-            kept=min(kept, key=lambda memory: memory.bytes, default=None),
+            kept=kept[-1 if leaks else 0] if kept else None,
             answers=[(*a, *b) for a, b in zip(self.answers, other.answers, strict=True)],
             alone=[(*a, *b) for a, b in zip(self.alone, other.alone, strict=True)],
         )
