@@ -103,6 +103,29 @@ def test_what_a_request_does_decides_first_and_exactly() -> None:
     assert lines[1] == "that is 79% of the change; other commits did the rest"
 
 
+@pytest.mark.parametrize(("most", "says"), [(315.0, False), (400.0, True)])
+def test_kept_bytes_that_a_commit_does_not_explain_may_be_their_error(
+    most: float, says: bool
+) -> None:
+    """Commit 28 keeps 230 bytes of 315, or of 400, which is too few for an error of the size."""
+
+    def look(commit: str, _how: commit_search.Means) -> Comparison:
+        number = int(commit, 16)
+        kept = 0.0 if number < 28 else most if number == len(COMMITS) else 230.0
+        base, head = (
+            KeptMemory(course="constant" if size else "none", bytes=size, requests=60)
+            for size in (0.0, kept)
+        )
+        return comparison_of(
+            judged_case(CASE, SAME, effects=Effects(kept_base=base, kept_head=head))
+        )
+
+    cause = commit_search.find(COMMITS, look, 600.0, lambda _: None)
+    assert cause is not None
+    assert [commit.subject for commit in cause.commits] == ["change 28"]
+    assert any("did the rest" in line for line in commit_lines(cause, "a", "b")) is says
+
+
 def test_a_count_that_other_work_left_no_time_is_tried_again() -> None:
     tries: list[int] = []
 

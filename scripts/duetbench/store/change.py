@@ -13,7 +13,7 @@ from typing import ClassVar, Final, Literal, Self
 from packaging.version import InvalidVersion, Version
 from pydantic import Field, model_validator
 
-from duetbench.core.model import Amount, Artefact, Figure, Frozen, Ratio, Verdict, When
+from duetbench.core.model import KEPT, Amount, Artefact, Figure, Frozen, Ratio, Verdict, When
 from duetbench.core.units import Interval
 from duetbench.store.comparison import Comparison, Judgement, PackageChange
 
@@ -309,5 +309,5 @@ class CommitCause(Frozen):
 
     @property
     def is_all(self) -> bool:
-        """Whether no other commit has a fifth of the change or more."""
-        return self.share > 0.8
+        """Whether surely no other commit has a fifth of the change or more."""
+        return self.share > (0.6 if self.trait.metric == KEPT else 0.8)  # kept bytes are rough
