@@ -147,7 +147,12 @@ def test_a_report_says_answers_first_then_leaks_then_effects() -> None:
 
 @pytest.mark.parametrize(
     ("others", "text"),
-    [((), ""), ((-1,), "; −1 × another"), ((-3, 2), "; 2 others differ, −1 in all")],
+    [
+        ((), ""),
+        ((-1,), "; −1 × another"),
+        ((-3, 2), "; 2 others differ, −1 in all"),
+        ((-1, 1), "; 2 others cancel out"),
+    ],
 )
 def test_a_row_adds_up_to_its_figures(others: Sequence[int], text: str) -> None:
     less = [RequestEffect(kind="sql", text=f"SELECT {n}", base=3, head=3 + n) for n in others]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_SEED: Final = 1
 
 COMPARED: Final = "What is compared"
-EXTENT: Final = "How much is measured"
+EXTENT: Final = "Cases and time"
 REPORT: Final = "The report"
 EXIT_CODE: Final = "What fails"
 

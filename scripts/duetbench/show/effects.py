@@ -234,6 +234,8 @@ def beside(effects: Effects, title: str) -> str:
     others = [effect for effect in effects.differ if _WORDS[effect.kind][0] == title][1:]
     if len(others) == 1:
         return f"{_signed(others[0])} × another"
+    if not sum(effect.head - effect.base for effect in others):
+        return f"{len(others)} others cancel out"
     return f"{len(others)} others differ, {_signed(*others)} in all"
 
 
