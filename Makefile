@@ -20,7 +20,7 @@
 #        not looked at
 # try    what is in dist/ is started once as a user would, with the newest packages
 # image  what is in dist/ as a container image, by CONTAINER, which then compares two commits in it;
-#        as root on Debian CONTAINER=chroot needs no engine: it does in a folder what Dockerfile says
+#        as root on Debian, CONTAINER=buildah needs no daemon: the base has Debian's packages
 # publish-image  the image to REGISTRY, for machines like this one; publish-images: one name for all
 # publish  what is in dist/; the index knows GitHub's release workflow, and nobody has a token
 PYTHON ?= python3
@@ -122,7 +122,7 @@ LOGIN = echo "$$GITHUB_TOKEN" | $(CONTAINER) login --username "$$GITHUB_ACTOR" -
 	"$$REGISTRY" && name=$$(echo "$$REGISTRY/$$GITHUB_REPOSITORY" | tr A-Z a-z) && tag=$${TAG\#v}
 
 image: harness
-	@$(if $(filter chroot,$(CONTAINER)),,$(BUILD))
+	@$(if $(filter buildah,$(CONTAINER)),,$(BUILD))
 	@CONTAINER=$(CONTAINER) $(BIN)/pytest tests/project/test_image.py
 
 publish-image:

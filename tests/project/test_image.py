@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from duetbench.measure.instructions import counting
 
 DOCKERFILE: Final = (PROJECT / "Dockerfile").read_text("utf-8")
 ENGINE: Final = os.environ.get("CONTAINER", "")
-"""What has built the image, as `make image` does; or `chroot`, where there is no such program."""
+"""What has built the image, as `make image` does; or `buildah`, which then builds it here."""
 
 _DOCKER: Final = """\
 #!/bin/sh
@@ -67,15 +66,13 @@ def test_the_image_is_published_for_both_kinds_of_machines(tmp_path: Path) -> No
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[images.Image]:
-    if ENGINE != "chroot":
+    if ENGINE != "buildah":
         if not ENGINE:
             pytest.skip("takes minutes: `make image`")
         yield images.engine(ENGINE)
         return
-    root = tmp_path_factory.mktemp("image") / "root"
-    with images.followed(root, PROJECT / "dist") as image:
+    with images.built(tmp_path_factory.mktemp("image")) as image:
         yield image
-    shutil.rmtree(root)
 
 
 @pytest.mark.long

@@ -1,7 +1,6 @@
-"""The container image: built by an engine, or as a folder in which its Dockerfile is followed."""
+"""The container image, built by an engine, or by buildah on a base of Debian's packages."""
 
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -9,19 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
+from duetbench.project import tools
+from duetbench.project.project import Project
 from repos import PROJECT
 
-_NETWORK: Final = ("HTTP", "NO_PROXY", "PIP_CERT", "PIP_INDEX", "SSL_", "UV_", "http", "no_proxy")
-"""How the names of variables begin with which this machine reaches its registries."""
+_CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", "PIP_CERT")
+"""Variables with the certificates by which this machine trusts its registries."""
 
 _FILES: Final = (
-    *("etc/apt", "etc/hosts", "etc/pip.conf", "etc/resolv.conf", "etc/ssl/certs"),
+    *("etc/apt", "etc/hosts", "etc/pip.conf", "etc/resolv.conf"),
     "usr/local/share/ca-certificates",
 )
-"""What a machine's administrator has set up for that."""
-
-_KERNEL: Final = {"proc": "proc", "sysfs": "sys"}
-"""File systems that every container has, and where."""
+"""What a machine's administrator has set up to reach them."""
 
 
 class Image(Protocol):
@@ -36,90 +34,65 @@ def engine(program: str) -> Image:
 
     def run(repository: Path, *words: str) -> subprocess.CompletedProcess[str]:
         volume = f"{repository}:/repo"
-        return _done([program, "run", "--rm", "--volume", volume, "duetbench", *words])
+        return _run([program, "run", "--rm", "--volume", volume, "duetbench", *words])
 
     return run
 
 
 @contextmanager
-def followed(root: Path, dist: Path) -> Iterator[Image]:
-    """Follow the Dockerfile in a new Debian system, as root, and without a container's walls.
+def built(folder: Path) -> Iterator[Image]:
+    """Build the image by buildah, as root, in a folder that has all of its storage.
 
-    The base has Debian's packages only, and the load generator, if this machine has built one.
+    Prebuilt interpreters and load generators are not on every network: the base has this machine's
+    load generator, and Debian's interpreter will do.
     """
-    address = _done(["apt-get", "indextargets", "--format", "$(SITE) $(CODENAME)"]).stdout.split()
+    storage = ("--storage-driver", "vfs", "--root", f"{folder}/root", "--runroot", f"{folder}/run")
+    walls = ("--isolation", "chroot", "--network", "host")
+
+    def buildah(*words: str) -> str:
+        done = _run(["buildah", *storage, *words])
+        assert done.returncode == 0, done.stdout[-3000:]
+        return done.stdout.strip()
+
+    base = buildah("from", "scratch")
+    buildah("copy", "--quiet", base, str(_debian(folder / "debian")), "/")
+    variables = [f"{name}={os.environ[name]}" for name in _CERTIFICATES if name in os.environ]
+    buildah("config", *(word for text in variables for word in ("--env", text)), base)
+    buildah("commit", "--quiet", base, "localhost/base")
+    arguments = ("--build-arg", "BASE=localhost/base", "--build-arg", "PYTHONS=")
+    buildah("build", *walls, *arguments, "--tag", "duetbench", str(PROJECT))
+
+    def run(repository: Path, *words: str) -> subprocess.CompletedProcess[str]:
+        container = buildah("from", "localhost/duetbench")
+        volume = ("--volume", f"{repository}:/repo")
+        return _run(
+            ["buildah", *storage, "run", *walls, *volume, container, "--", "duetbench", *words]
+        )
+
+    yield run
+    buildah("rm", "--all")
+    buildah("rmi", "--all", "--force")
+
+
+def _debian(root: Path) -> Path:
+    """Install Debian's essential packages, and what this machine has to reach its registries."""
+    address = _run(["apt-get", "indextargets", "--format", "$(SITE) $(CODENAME)"]).stdout.split()
     base = ["debootstrap", "--variant=minbase", address[1], str(root), address[0]]
-    assert (done := _done(base)).returncode == 0, done.stdout[-2000:]
-    for name in _FILES:
+    assert (done := _run(base)).returncode == 0, done.stdout[-2000:]
+    certificates = (os.environ[name].lstrip("/") for name in _CERTIFICATES if name in os.environ)
+    for name in (*_FILES, *certificates):
         source, target = Path("/", name), root / name
+        target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
             shutil.copytree(source, target, symlinks=False, dirs_exist_ok=True)
         elif source.exists():
             shutil.copy(source, target)
-    if oha := shutil.which("oha"):
-        shutil.copy(oha, root / "usr" / "local" / "bin")
-    mounted = []
-    try:
-        for kind, place in _KERNEL.items():
-            subprocess.run(["mount", "-t", kind, kind, root / place], check=True)
-            mounted.append(root / place)
-        yield _follow(root, dist)
-    finally:
-        for path in reversed(mounted):
-            subprocess.run(["umount", path], check=True)
+    oha = tools.find_oha(Project(PROJECT).configuration.oha)
+    shutil.copy(oha, root / "usr" / "local" / "bin")
+    return root
 
 
-def _follow(root: Path, dist: Path) -> Image:
-    """Do what the Dockerfile says, line by line."""
-    env = {name: value for name, value in os.environ.items() if name.startswith(_NETWORK)}
-    env |= {"HOME": "/root", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
-    folder, entry = "/", list[str]()
-    text = re.sub(r"^#.*\n", "", (PROJECT / "Dockerfile").read_text("utf-8"), flags=re.MULTILINE)
-
-    def inside(*argv: str) -> subprocess.CompletedProcess[str]:
-        shell = f'cd {folder} && exec "$@"'
-        return _done(["chroot", str(root), "sh", "-c", shell, "sh", *argv], env)
-
-    for line in text.replace("\\\n", "").splitlines():
-        word, _, rest = line.partition(" ")
-        match word:
-            case "" | "FROM":
-                pass
-            case "ARG":  # prebuilt interpreters are not on every network: Debian's will do
-                env |= {"PYTHONS": ""} if rest.startswith("PYTHONS=") else {}
-            case "ENV":
-                name, _, value = rest.partition("=")
-                env[name] = value
-            case "COPY":
-                *sources, target = rest.split()
-                place = root / target.strip("/")
-                place.mkdir(parents=True, exist_ok=True)
-                for source in sources:
-                    folder_, _, pattern = source.rpartition("/")
-                    near = dist if folder_ == "dist" else PROJECT / folder_
-                    for path in near.glob(pattern):
-                        shutil.copy(path, place)
-            case "RUN":
-                done = inside("sh", "-c", rest)
-                assert done.returncode == 0, (rest, done.stdout[-3000:])
-            case "WORKDIR":
-                folder = rest
-                (root / rest.strip("/")).mkdir(parents=True)
-            case "ENTRYPOINT":
-                entry = re.findall(r'"([^"]+)"', rest)
-            case _:
-                raise NotImplementedError(line)
-
-    def run(repository: Path, *words: str) -> subprocess.CompletedProcess[str]:
-        place = root / folder.strip("/")
-        shutil.rmtree(place)
-        shutil.copytree(repository, place, symlinks=True)
-        return inside(*entry, *words)
-
-    return run
-
-
-def _done(argv: list[str], env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def _run(argv: list[str]) -> subprocess.CompletedProcess[str]:
     """Run a program, whose two outputs are one."""
     return subprocess.run(
         argv,
@@ -128,5 +101,4 @@ def _done(argv: list[str], env: dict[str, str] | None = None) -> subprocess.Comp
         stdin=subprocess.DEVNULL,
         text=True,
         check=False,
-        env=env,
     )
