@@ -206,8 +206,9 @@ def compare(
         if question.sides.empty_reason:
             comparison = empty_comparison(question)
         else:
-            make = Starts if extent.start else Real
-            instruments = make(logs, rough=extent.rough, apart=question.seen.apart)
+            instruments = (Starts if extent.start else Real)(
+                logs, rough=extent.rough, apart=question.seen.apart
+            )
             comparison = session.compare(question, reporter, instruments)
         then(comparison, both)
     return comparison

@@ -292,8 +292,8 @@ class AttributionText:
     def between(self) -> str:
         """Which versions were counted, if these contain the releases; otherwise empty.
 
-        `Counted between fastapi 0.141.1 and 0.143.2, which contain 0.142.0; 14 other packages
-        moved, too.`
+        `Counted between fastapi 0.141.1 and 0.143.2, which contain 0.142.0; in this count,
+        unlike the size above, 14 other packages moved, too.`
         """
         if not self.releases or not contains(self.record, self.releases):
             return ""
@@ -307,7 +307,8 @@ class AttributionText:
                 versions = sorted((release.version for release in own), key=order)
                 side += f", which contain {' and '.join(versions)}"
             sides.append(side)
-        others = f"; {formats.quantity(len(moves), 'other package')} moved, too" if moves else ""
+        more = formats.quantity(len(moves), "other package")
+        others = f"; in this count, unlike the size above, {more} moved, too" if moves else ""
         return f"Counted between {', and between '.join(sides)}{others}."
 
     @property

@@ -57,6 +57,7 @@ _DETAIL: Final = 40  # characters of an effect's detail
 _LABELS: Final = 2  # metrics that a verdict names
 _NAMED: Final = 3  # metrics, functions or packages that a line names
 _OFTEN: Final = "in 4 of 5 such comparisons"
+_UNEVEN: Final = 3.0  # times the size that one case would have shown, from which another is named
 _REASON: Final = 120  # characters of the reason why a side failed
 _WORST: Final[tuple[Group, ...]] = ("broken", *MOVED)
 
@@ -397,14 +398,16 @@ def _unproven(comparison: Comparison) -> str:
 
 
 def would_have_been_seen(rows: Sequence[ViewRow]) -> str:
-    """Name the smallest change that all these rows would have shown, in the metric of all cases."""
+    """Name the smallest change that these rows would have shown, in the metric of all cases."""
     leading = [row for row in rows if row.metric == CPU] or list(rows)
     sizes = [row.judgement.detectable for row in leading if row.judgement.detectable is not None]
     if not sizes:
         return ""
-    size = formats.size(max(sizes))
+    uneven = max(sizes) > _UNEVEN * min(sizes)
+    size = formats.size(min(sizes) if uneven else max(sizes))
     least = size if size.startswith("over") else f"{size} or more"
-    return f"a change of {least} in {leading[0].noun} {formats.SEEN} {_OFTEN}"
+    noise = f"; in the case with the most noise, one of {formats.size(max(sizes))}" * uneven
+    return f"a change of {least} in {leading[0].noun} {formats.SEEN} {_OFTEN}{noise}"
 
 
 def _open(comparison: Comparison, rows: Sequence[ViewRow], *, brief: bool) -> Iterator[_Part]:

@@ -240,11 +240,6 @@ class Change(Artefact):
             return "not tested"
         return "possible" if package.package in self.suspects else "no"
 
-    def may_be_of(self, package: str) -> bool:
-        """Whether a package may have caused it: it was blamed, or no test excludes it."""
-        moves = [move for move in self.packages if move.package == package]
-        return not moves or self.blame(moves[0]) != "no"
-
     def blames(self, package: str, version: str) -> bool:
         """Whether a release is a cause of it."""
         return any(

@@ -88,7 +88,7 @@ def cards(site: Site, year: Sequence[Quote]) -> list[tuple[str, Quote, RowText |
     still = [quote for change in site.open_changes if (quote := site.quote(change))]
     candidates = {
         "Newest": sorted(material, key=lambda quote: (quote.dated, quote.when), reverse=True),
-        "Worst, not undone so far": [
+        "Worst, still there": [
             quote
             for quote in sorted(still, key=lambda quote: -quote.size)
             if quote.verdict is Verdict.SLOWER
