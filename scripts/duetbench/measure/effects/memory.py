@@ -26,6 +26,7 @@ _PATIENCE = 3.0  # times as long as expected it may take beside other work
 _LOOKS = 5  # rounds in the close look
 _WINDOW, _WINDOWS = 100, 6  # objects kept between two looks, and looks at what is tidied at times
 _OFF = 0.07  # by which the number of kept blocks of a size may be off
+_STEADY = 0.85  # least ratio of the blocks of the first half of the rounds to those of the second
 _LATER = 300  # objects kept in the time in which 200, tidied now and then, are tidied
 _CONSTANT = 0.75  # share of the objects kept before that a constant amount keeps later
 _MANY, _GROWTH = 20, 8  # times as many rounds, in which a table grows by an eighth as much for each
@@ -189,11 +190,14 @@ def _weigh(
     places = [p for p, n in counts.items() if kept.get(p, 0) >= _CONSTANT * n * 2 * half]
     of_sizes = 0.0
     for size, number in blocks[1].items():
+        first, second = blocks[0][size], number - blocks[0][size]
+        if first < _STEADY * second:
+            continue  # more and more: what earlier rounds left behind allocates it, too
         # What fills once is there after the first half, or is given back in the second.
-        for more, rounds in ((number - blocks[0][size], half), (number, 2 * half)):
+        for more, rounds in ((second, half), (number, 2 * half)):
             each = round(more / rounds)
             even = abs(more - each * rounds) <= _OFF * each * rounds
-            if each and even and blocks[0][size] >= each * half / 2:
+            if each and even and min(first, second) >= each * half / 2:
                 of_sizes += size * each
                 break
     return places, of_sizes
