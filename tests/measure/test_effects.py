@@ -238,7 +238,7 @@ def test_a_table_that_grows_once_is_no_leak(removes: bool, course: str) -> None:
         if removes:
             del table[next(iter(table))]
 
-    found = memory.kept(make, 1, 0.1, str)
+    found = memory.kept(make, 1, 5.0, str)  # so that any machine has time for all rounds
     assert found is not None
     assert found["course"] == course
     assert (found["bytes"] > 16) is (not removes)
