@@ -338,7 +338,7 @@ def test_sides_that_disturb_each_other_are_observed_one_after_the_other(
 def test_a_side_that_varies_as_the_other_runs_is_observed_without_it(
     pairs: Callable[..., Sequence[Pair]], tmp_path: Path, swapped: bool
 ) -> None:
-    """As where both use one file, which each makes anew when it starts."""
+    """As where both use one file, which each recreates when it starts."""
     taken = str(tmp_path / "taken")
     shared = f"""{ITEMS}
 import fcntl, itertools

@@ -244,6 +244,25 @@ def test_a_table_that_grows_once_is_no_leak(removes: bool, course: str) -> None:
     assert (found["bytes"] > 16) is (not removes)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "each"),
+    [
+        (76, 79, 1),
+        (100, 79, 1),
+        (100, 55, 1),
+        (150, 150, 2),
+        (300, 0, 0),
+        (48, 33, 0),
+        (429, 749, 0),
+    ],
+)
+def test_blocks_count_as_kept_if_every_round_keeps_as_many(
+    first: int, second: int, each: int
+) -> None:
+    """Recorded from 75 rounds and 75 more: kept, with others that came once, or more and more."""
+    assert memory._each(first, second, 75) == each
+
+
 def test_blocks_of_a_size_without_a_place_are_no_leak(monkeypatch: pytest.MonkeyPatch) -> None:
     rest: list[bytes] = []
     monkeypatch.setattr(memory, "_weigh", lambda *_: ([], 100.0))

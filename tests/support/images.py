@@ -55,7 +55,8 @@ def built(folder: Path) -> Iterator[Image]:
         return done.stdout.strip()
 
     base = buildah("from", "scratch")
-    buildah("copy", "--quiet", base, str(_debian(folder / "debian")), "/")
+    buildah("copy", "--quiet", base, str(debian := _debian(folder / "debian")), "/")
+    shutil.rmtree(debian)
     variables = [f"{name}={os.environ[name]}" for name in _CERTIFICATES if name in os.environ]
     buildah("config", *(word for text in variables for word in ("--env", text)), base)
     buildah("commit", "--quiet", base, "localhost/base")

@@ -129,12 +129,12 @@ def _observe(pairs: Sequence[Pair], tell: Early, alone: bool) -> tuple[list[Outc
     outcomes = _look(pairs, sight, at_once=True)
     early = time.monotonic() < began + counted.EARLY * SECONDS
     spoiled = [index for index, both in enumerate(outcomes)
-               if (early if isinstance(both, str) else _varies(both))]  # fmt: skip
+               if (early if isinstance(both, str) else _varies(compare(*both)))]  # fmt: skip
     apart = False
     if spoiled:
         again = _look([pairs[index] for index in spoiled], sight, at_once=False)
         for index, both in zip(spoiled, again, strict=True):
-            if not isinstance(both, str) and not _varies(both):
+            if not isinstance(both, str) and not _varies(compare(*both)):
                 outcomes[index], apart = both, True
     seconds = time.monotonic() - began
     return [
@@ -146,28 +146,27 @@ def _observe(pairs: Sequence[Pair], tell: Early, alone: bool) -> tuple[list[Outc
 def _look(pairs: Sequence[Pair], tell: Sequence[Observer], *, at_once: bool) -> list[_Both | str]:
     """Observe both sides, and again where they differ."""
     outcomes = _attempt(pairs, min(_MEMORY, _MEMORIES / len(pairs)), tell, at_once)
-    found = {i: compare(*both) for i, both in enumerate(outcomes)
-             if not isinstance(both, str) and not _varies(both)}  # fmt: skip
-    doubtful = {index: effects for index, effects in found.items() if not effects.same}
+    firsts = {i: both for i, both in enumerate(outcomes) if not isinstance(both, str)}
+    found = {index: compare(*both) for index, both in firsts.items()}
+    doubtful = {
+        i: effects for i, effects in found.items() if not (effects.same or _varies(effects))
+    }
     if doubtful:
         # Memory is measured again where it differs: another process need not keep it.
         memory = any(e.leaks or e.repairs or _MEASURED & e.moved for e in doubtful.values())
         again = _attempt([pairs[i] for i in doubtful], _MEMORY * memory, tell, at_once)
         for index, second in zip(doubtful, again, strict=True):
-            outcomes[index] = _join(outcomes[index], second)
+            if isinstance(second, str):
+                outcomes[index] = second
+            else:
+                base, head = firsts[index]
+                outcomes[index] = base.with_(second[0]), head.with_(second[1])
     return outcomes
 
 
-def _join(first: _Both | str, second: _Both | str) -> _Both | str:
-    """Join what two processes of each side showed; the reason if either failed."""
-    if isinstance(first, str) or isinstance(second, str):
-        return first if isinstance(first, str) else second
-    return first[0].with_(second[0]), first[1].with_(second[1])
-
-
-def _varies(both: _Both) -> bool:
+def _varies(effects: Effects) -> bool:
     """Whether a side does something else each time, such as what another process does to it."""
-    return not {*TELLING}.isdisjoint(compare(*both).unsteady)
+    return not {*TELLING}.isdisjoint(effects.unsteady)
 
 
 def _attempt(

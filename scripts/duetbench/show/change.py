@@ -80,7 +80,8 @@ class ChangeText:
 def describe(record: Change) -> ChangeText:
     """Put a change into words."""
     metric = record.series.metric
-    word = formats.verdict(metric * (metric in METRICS), record.verdict).partition(" ")[2]
+    known = metric if metric in METRICS else ""
+    word = formats.verdict(known, record.verdict).partition(" ")[2]
     several = len(record.parts) > 1
     cause = ", ".join(
         release_names(share) + (f": {formats.change(share.interval)}" if several else "")

@@ -57,7 +57,7 @@ _DETAIL: Final = 40  # characters of an effect's detail
 _LABELS: Final = 2  # metrics that a verdict names
 _NAMED: Final = 3  # metrics, functions or packages that a line names
 _OFTEN: Final = "in 4 of 5 such comparisons"
-_UNEVEN: Final = 3.0  # times the size that one case would have shown, from which another is named
+_UNEVEN: Final = 3.0  # ratio of what the cases would have shown from which both ends are named
 _REASON: Final = 120  # characters of the reason why a side failed
 _WORST: Final[tuple[Group, ...]] = ("broken", *MOVED)
 
@@ -403,11 +403,11 @@ def would_have_been_seen(rows: Sequence[ViewRow]) -> str:
     sizes = [row.judgement.detectable for row in leading if row.judgement.detectable is not None]
     if not sizes:
         return ""
-    uneven = max(sizes) > _UNEVEN * min(sizes)
-    size = formats.size(min(sizes) if uneven else max(sizes))
+    size = formats.size(max(sizes))
     least = size if size.startswith("over") else f"{size} or more"
-    noise = f"; in the case with the most noise, one of {formats.size(max(sizes))}" * uneven
-    return f"a change of {least} in {leading[0].noun} {formats.SEEN} {_OFTEN}{noise}"
+    if max(sizes) > _UNEVEN * min(sizes):
+        least = f"{formats.size(min(sizes))} to {size}, depending on the case,"
+    return f"a change of {least} in {leading[0].noun} {formats.SEEN} {_OFTEN}"
 
 
 def _open(comparison: Comparison, rows: Sequence[ViewRow], *, brief: bool) -> Iterator[_Part]:

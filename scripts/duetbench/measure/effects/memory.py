@@ -188,19 +188,24 @@ def _weigh(
     blocks = [Counter(trace.size for trace in snapshot.traces) for snapshot in snapshots]
     kept = {stat.traceback: stat.count for stat in snapshots[1].statistics("traceback")}
     places = [p for p, n in counts.items() if kept.get(p, 0) >= _CONSTANT * n * 2 * half]
-    of_sizes = 0.0
-    for size, number in blocks[1].items():
-        first, second = blocks[0][size], number - blocks[0][size]
-        if first < _STEADY * second:
-            continue  # more and more: what earlier rounds left behind allocates it, too
-        # What fills once is there after the first half, or is given back in the second.
-        for more, rounds in ((second, half), (number, 2 * half)):
-            each = round(more / rounds)
-            even = abs(more - each * rounds) <= _OFF * each * rounds
-            if each and even and min(first, second) >= each * half / 2:
-                of_sizes += size * each
-                break
+    of_sizes = sum(
+        size * _each(blocks[0][size], number - blocks[0][size], half)
+        for size, number in blocks[1].items()
+    )
     return places, of_sizes
+
+
+def _each(first: int, second: int, half: int) -> int:
+    """Count the blocks of a size that every round keeps, from those of both halves; or 0."""
+    if first < _STEADY * second:
+        return 0  # more and more: what earlier rounds left behind allocates it, too
+    # What fills once is there after the first half, or is given back in the second.
+    for more, rounds in ((second, half), (first + second, 2 * half)):
+        each = round(more / rounds)
+        even = abs(more - each * rounds) <= _OFF * each * rounds
+        if even and min(first, second) >= each * half / 2:
+            return each
+    return 0
 
 
 def _look(make: Callable[[], object], place: tracemalloc.Frame) -> Sequence[tracemalloc.Frame]:
