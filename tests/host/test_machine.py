@@ -5,8 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -175,41 +173,6 @@ def test_who_was_started_by_the_holder_measures_for_it() -> None:
             assert said(ours) == "measuring"
         with another(**{HOLDER: "999999999"}) as stranger:
             assert "another duetbench is measuring" in said(stranger)
-
-
-def test_some_cores_are_a_part_of_all() -> None:
-    online = machine.cpu_set(Path("/sys/devices/system/cpu/online"))
-    whole, parts = machine.core_times(), machine.core_times(online)
-    assert parts.total == pytest.approx(whole.total, rel=1e-3)
-    assert parts.busy == pytest.approx(whole.busy, rel=1e-2)
-    one = machine.core_times([max(online)])
-    assert one.total == pytest.approx(whole.total / len(online), rel=0.1)
-
-
-def test_a_pinned_thread_is_the_harness_of_its_core_alone() -> None:
-    """It computes for 0.1 s, beside another one that is not pinned; the machine stays whole."""
-    whole, core = machine.allocate(), min(os.sched_getaffinity(0))
-    if not whole.pinned:
-        pytest.skip("one core: nothing is pinned")
-    found = []
-
-    def compute() -> None:
-        until = time.thread_time() + 0.1
-        while time.thread_time() < until:
-            pass
-
-    def pinned() -> None:
-        os.sched_setaffinity(0, [core])
-        before = machine.core_times([core])
-        compute()
-        found.extend([machine.core_times([core]).since(before).harness, machine.allocate()])
-
-    threads = [threading.Thread(target=one) for one in (pinned, compute)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [pytest.approx(0.1, abs=0.04), whole]
 
 
 @pytest.mark.long

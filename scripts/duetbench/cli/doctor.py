@@ -14,7 +14,7 @@ from duetbench.cli.options import JsonOption
 from duetbench.core import units
 from duetbench.core.errors import DuetbenchError, SetupError
 from duetbench.core.model import Frozen, Machine
-from duetbench.host import command, counters, machine, paths, topology
+from duetbench.host import command, counters, machine, paths
 from duetbench.host.console import Console, print_json
 from duetbench.project import interpreters, stacks, tools
 from duetbench.project.project import Project
@@ -113,9 +113,6 @@ def _list(cores: Sequence[int]) -> str:
 def _conditions(facts: Machine, steal: float, since_boot: float) -> dict[str, str]:
     server, client = _list(facts.server_cores), _list(facts.client_cores)
     shared = list(machine.siblings_split(machine.allocate()))
-    lanes = (
-        f"server {_list(lane.server)}, generator {_list(lane.client)}" for lane in topology.here()
-    )
     time_limit, memory_limit = machine.limits()
     cores = "unlimited" if time_limit is None else units.cores(time_limit)
     memory = "unlimited" if memory_limit is None else units.size(memory_limit)
@@ -124,7 +121,6 @@ def _conditions(facts: Machine, steal: float, since_boot: float) -> dict[str, st
         "cores": f"{facts.cores}: server {server}, generator {client}"
         + (f"; hyper-threads of one core: {shared}" if shared else ""),
         "pinning": "each on its own cores" if facts.pinned else "impossible: one core for both",
-        "pairs side by side": "; ".join(lanes) or f"no: they take {topology.APART} physical cores",
         "memory": units.size(facts.memory),
         "system": f"{facts.os}, kernel {facts.kernel}",
         "hypervisor": facts.virtual or "none seen",

@@ -16,7 +16,7 @@ import shlex
 import socket
 import struct
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from datetime import datetime
@@ -29,7 +29,6 @@ from duetbench.core import units
 from duetbench.core.errors import BusyError
 from duetbench.core.model import Machine
 from duetbench.core.text import visible
-from duetbench.host import proc
 from duetbench.host.console import duration
 
 _CPUS: Final = Path("/sys/devices/system/cpu")
@@ -64,7 +63,7 @@ class Cores:
 class CoreTimes:
     """Seconds of core time since boot, summed over cores, at a moment of the monotonic clock.
 
-    `harness`: the CPU seconds of this process on these cores.
+    `harness`: the CPU seconds of this process.
     """
 
     total: float
@@ -164,29 +163,14 @@ def cpu_set(file: Path) -> set[int]:
     return {core for a, _, z in ends for core in range(int(a), int(z or a) + 1)}
 
 
-def core_times(cores: Collection[int] = ()) -> CoreTimes:
-    """Read how all cores, or the given ones, have spent their time since boot."""
-    times, harness = [psutil.cpu_times()], time.process_time()
-    if cores:
-        # The kernel lists only online cores.
-        online = sorted(cpu_set(_CPUS / "online"))
-        by_core = dict(zip(online, psutil.cpu_times(percpu=True), strict=True))
-        times, harness = [by_core[core] for core in cores], _pinned_seconds(cores)
-    guests = sum(getattr(t, "guest", 0.0) + getattr(t, "guest_nice", 0.0) for t in times)
-    total = sum(map(sum, times)) - guests
-    idle = sum(core.idle + getattr(core, "iowait", 0.0) for core in times)
-    steal = sum(getattr(core, "steal", 0.0) for core in times)
+def core_times() -> CoreTimes:
+    """Read how all cores have spent their time since boot."""
+    times, harness = psutil.cpu_times(), time.process_time()
+    guests = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
+    total = sum(times) - guests
+    idle = times.idle + getattr(times, "iowait", 0.0)
+    steal = getattr(times, "steal", 0.0)
     return CoreTimes(total, total - idle - steal, steal, time.monotonic(), harness)
-
-
-def _pinned_seconds(cores: Collection[int]) -> float:
-    """CPU seconds so far of this process's live threads that are pinned to these cores."""
-    seconds = 0.0
-    for thread, clock in proc.clocks(os.getpid()).items():
-        with suppress(ProcessLookupError):  # the thread has just ended
-            if os.sched_getaffinity(thread) <= set(cores):
-                seconds += clock
-    return seconds
 
 
 def disturbance(seconds: float = 1.0) -> str:

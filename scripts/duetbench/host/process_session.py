@@ -67,9 +67,6 @@ _INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)  # `signals.InterruptedRun`
 
 Process = subprocess.Popen[bytes]
 
-_LIVE: Final[set[Session]] = set()
-"""Sessions whose end is not proven yet."""
-
 
 class SessionRecord(Frozen):
     """One session that its owner has not yet ended."""
@@ -222,7 +219,6 @@ class Session:
         self._report: StopReport | None = None
         self._strangers: set[tuple[int, int]] = set()
         self._known: set[tuple[int, int]] = set()
-        _LIVE.add(self)
         atexit.register(self._leave)
 
     @classmethod
@@ -360,7 +356,6 @@ class Session:
         self.counts.close()
         self.record.path.unlink(missing_ok=True)
         atexit.unregister(self._leave)
-        _LIVE.discard(self)
         return self._report
 
     def _leave(self) -> None:
@@ -433,12 +428,6 @@ class Session:
         while members := self.stats():
             if not proc.wait_ended((i.pid for i in members), deadline - time.monotonic()):
                 return
-
-
-def end_all() -> None:
-    """End all sessions of this process; threads that wait for one continue and fail."""
-    for session in tuple(_LIVE):
-        session._leave()
 
 
 def _survival(argv: Sequence[str], survivors: Sequence[proc.Stat]) -> LaunchError:

@@ -13,7 +13,7 @@ from typing import Final
 from duetbench.core.errors import CountError, UsageError
 from duetbench.core.metrics import Concern
 from duetbench.core.model import Profile
-from duetbench.host import paths, topology
+from duetbench.host import paths
 from duetbench.judge import (
     affected,
     counted,
@@ -224,9 +224,7 @@ def _question(project: Project, both: Sides, extent: Extent, first: effects.Earl
         pairs = starting(touched.pairs)
         imported = () if touched.cross else live.imports(pairs)
         touched = replace(touched, pairs=pairs, notes=(*touched.notes, *imported))
-        return Question(
-            touched, (), extent.seconds, extent.seed, material, start=True, lanes=topology.here()
-        )
+        return Question(touched, (), extent.seconds, extent.seed, material, start=True)
     seen = effects.observe(touched.pairs, first)
     if extent.effects_only:
         return Question(touched, seen=seen, effects_only=True)
@@ -246,7 +244,6 @@ def _question(project: Project, both: Sides, extent: Extent, first: effects.Earl
         material,
         counts_only=extent.counts_only,
         limits=declared.limits,
-        lanes=topology.here(),
         coverage=covered,
         seen=seen,
     )

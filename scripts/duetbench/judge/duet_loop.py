@@ -12,11 +12,6 @@ started first in the duet starts first again, so the order is ABBA. This takes t
 If there is no time for a few such samples, duets show what they can, and the rest is not reported.
 If the sides declare unequal workers, threads or connections, or a case asks what several threads or
 workers compute on all cores, there are only launches alone and no duets.
-
-With `lanes`, groups of cases are measured in parallel in waves, each group on the cores of a lane.
-When all groups of a wave have ended, their duets are added in the random order of the round. So no
-judgement depends on which group ends first, and launches alone have a quiet machine. Cases that may
-compute on several cores have the whole machine, one after another.
 """
 
 import math
@@ -24,10 +19,8 @@ import random
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -35,10 +28,8 @@ from duetbench.core.metrics import BRIEF, METRICS, judged_in
 from duetbench.core.model import Case, Launch
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
 from duetbench.core.units import utc_now
-from duetbench.host import process_session
 from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
-from duetbench.host.machine import Cores
 from duetbench.judge.pairs import Pair
 from duetbench.judge.samples import Mode, by_turns, join_reasons, with_noise, without_prevented
 from duetbench.measure.testbed import SideCase, preparation
@@ -220,14 +211,10 @@ class Loop:
         clock: Callable[[], float] = time.monotonic,
         *,
         turns: bool = False,
-        lanes: Sequence[Cores] = (),
     ) -> None:
-        """Create a loop; with `turns`, launches alone show what duets prevent.
-
-        Each of several `lanes` has the cores of one pair; without any, one pair has the machine.
-        """
+        """Create a loop; with `turns`, launches alone show what duets prevent."""
         self.instruments, self.reporter, self.clock = instruments, reporter, clock
-        self.turns, self.lanes = turns, tuple(lanes)
+        self.turns = turns
         self.source = random.Random(seed)  # noqa: S311 - an order that can be repeated
         self.seconds = DuetSeconds(turns=turns)
         self.order = 0
@@ -242,71 +229,43 @@ class Loop:
             for pair in self.source.sample(waiting, len(waiting)):
                 groups[pair.server].append(pair)
             before = self.order
-            for wave in self._waves([*groups.values()], rule):
-                for group in wave:
-                    while group and self.clock() + self.seconds.of(*group) > ends:
-                        group.pop()
-                if batch := [group for group in wave if group]:
+            for group in groups.values():
+                while group and self.clock() + self.seconds.of(*group) > ends:
+                    group.pop()
+                if group:
                     remaining = min(self.remaining(rule), ends - self.clock())
-                    self.launch(batch, rule.add, remaining)
+                    self.launch(group, rule.add, remaining)
             if self.order == before:
                 return False
         return True
 
-    def _waves(self, groups: Sequence[list[Pair]], rule: Rule) -> Iterator[list[list[Pair]]]:
-        """Divide a round into waves: one group alone, or as many groups as there are lanes.
-
-        A spare lane gets another duet of a case that needs several until its next decision.
-        """
-        beside = [group for group in groups if all(map(self._beside, group))]
-        yield from ([group] for group in groups if group not in beside)
-        size = max(1, len(self.lanes))
-        rounds = ([p for p in g if rule.missing(p) > n] for n in range(1, size) for g in beside)
-        beside = [*beside, *islice(filter(None, rounds), -len(beside) % size)]
-        yield from (beside[at : at + size] for at in range(0, len(beside), size))
-
-    def narrow(self, pair: Pair) -> bool:
-        """Whether all duets of a case run in a lane."""
-        return bool(self.lanes) and not (pair.wide or pair.mode is Mode.TURN)
-
-    def _beside(self, pair: Pair) -> bool:
-        return self.narrow(pair) and pair.mode not in {Mode.BOTH, Mode.PART}
-
     def launch(
-        self,
-        wave: Sequence[Sequence[Pair]],
-        add: Callable[[Pair, Duet], None],
-        remaining: float,
+        self, group: Sequence[Pair], add: Callable[[Pair, Duet], None], remaining: float
     ) -> None:
-        """Run a duet of each case of several groups, the groups in parallel.
-
-        A group shares a server, and has one launch of each side. The duets are added in the order
-        of the groups, and only after all groups end, so that launches alone are really alone.
-        """
-        first = []
-        for group in wave:
-            first.append(self._head_first[group[0].server])
-            self._head_first[group[0].server] = not first[-1]
-        names = (f"{group[0].label} {group[0].case.id}".strip() for group in wave)
-        self.reporter.work(" | ".join(names), self.order, remaining)
-        if wave[0][0].mode is Mode.TURN:
-            for pair in wave[0]:
+        """Run a duet of each case of a group, which shares a server: one launch of each side."""
+        head_first = self._head_first[group[0].server]
+        self._head_first[group[0].server] = not head_first
+        name = f"{group[0].label} {group[0].case.id}".strip()
+        self.reporter.work(name, self.order, remaining)
+        if group[0].mode is Mode.TURN:
+            for pair in group:
                 duet = Duet(
-                    case=pair.case.id, order=self.order, head_first=first[0],
+                    case=pair.case.id, order=self.order, head_first=head_first,
                     started=utc_now(), seconds=0, load_seconds=duet_load(pair.case).duration,
                 )  # fmt: skip
                 self._record(pair, self._apart(pair, duet), add, 1)
             return
-        for group, duets in zip(wave, self._run_wave(wave, first), strict=True):
-            for pair, duet in zip(group, duets, strict=False):  # a failure leaves fewer duets
-                if pair.mode is Mode.FIRST and duet.base and duet.head:
-                    pair.duets.mode = self._mode(pair, duet)
-                sample = duet
-                if pair.mode is Mode.PART and not duet.failed:
-                    sample = without_prevented(duet)
-                elif pair.mode is Mode.BOTH and not duet.failed:
-                    sample = self._apart(pair, duet)
-                self._record(pair, sample, add, len(duets))
+        sides = [pair.sides for pair in group]
+        duets = self.instruments.duets(sides, head_first=head_first, order=self.order)
+        for pair, duet in zip(group, duets, strict=False):  # a failure leaves fewer duets
+            if pair.mode is Mode.FIRST and duet.base and duet.head:
+                pair.duets.mode = self._mode(pair, duet)
+            sample = duet
+            if pair.mode is Mode.PART and not duet.failed:
+                sample = without_prevented(duet)
+            elif pair.mode is Mode.BOTH and not duet.failed:
+                sample = self._apart(pair, duet)
+            self._record(pair, sample, add, len(duets))
 
     def _mode(self, pair: Pair, first: Duet) -> Mode:
         """Choose how further samples of a case are measured, by its first duet."""
@@ -315,36 +274,6 @@ class Loop:
         # The error of the predicted seconds is not known yet.
         turn = max(self.seconds.of(pair), 3 * first.seconds)
         return Mode.PART if TURNS * turn > self._ends - self.clock() else Mode.BOTH
-
-    def _run_wave(
-        self, wave: Sequence[Sequence[Pair]], first: Sequence[bool]
-    ) -> list[tuple[Duet, ...]]:
-        """Run the duets of each group; a failure in one lane ends the other lanes, then raises."""
-        if not self.narrow(wave[0][0]):
-            sides = [pair.sides for pair in wave[0]]
-            return [self.instruments.duets(sides, head_first=first[0], order=self.order)]
-        futures = []
-        with ThreadPoolExecutor(len(wave)) as pool:
-            try:
-                for group, lane, head_first in zip(wave, self.lanes, first, strict=False):
-                    futures.append(pool.submit(self._in_lane, group, lane, head_first))
-                for future in as_completed(futures):
-                    future.result()
-                return [future.result() for future in futures]
-            except BaseException:
-                # An interrupt reaches only this thread. Lanes without servers end by themselves.
-                process_session.end_all()
-                raise
-
-    def _in_lane(self, group: Sequence[Pair], lane: Cores, head_first: bool) -> tuple[Duet, ...]:
-        sides = [(pair.base.on(lane), pair.head.on(lane)) for pair in group]
-        duets = self.instruments.duets(sides, head_first=head_first, order=self.order)
-        head = sides[0][1]
-        cores = {
-            "server_cores": head.testbed.server_cores(head.case),
-            "client_cores": head.testbed.client_cores(head.case),
-        }
-        return tuple(duet.model_copy(update=cores) for duet in duets)
 
     def _record(
         self, pair: Pair, sample: Duet, add: Callable[[Pair, Duet], None], together: int
@@ -375,10 +304,4 @@ class Loop:
         """Predict the seconds until all cases that need more duets reach their next decision."""
         missing = {pair: rule.missing(pair) for pair in rule.open()}
         rounds = range(max(missing.values(), default=0))
-        return sum(self.round_seconds(*(p for p in missing if missing[p] > n)) for n in rounds)
-
-    def round_seconds(self, *pairs: Pair) -> float:
-        """Predict the seconds of one duet per case, in parallel where lanes allow it."""
-        beside = [pair for pair in pairs if self._beside(pair)]
-        others = [pair for pair in pairs if pair not in beside]
-        return self.seconds.of(*others) + self.seconds.of(*beside) / max(1, len(self.lanes))
+        return sum(self.seconds.of(*(p for p in missing if missing[p] > n)) for n in rounds)

@@ -8,9 +8,7 @@ different ones do. A copy has its own files of what processes map into memory, a
 
 from __future__ import annotations
 
-import os
 import shutil
-import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
@@ -61,8 +59,6 @@ class Real:
         self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
     ) -> tuple[Duet, ...]:
         log = self._logs(pairs[0][1].case.id)
-        if lane := pairs[0][1].testbed.lane:
-            os.sched_setaffinity(0, lane.all)  # only this thread, so no other lane is disturbed
         base, head = self._rotation.turn(*pairs[0])  # all pairs share a server, so a testbed
         pairs = [
             (replace(below, testbed=base), replace(above, testbed=head)) for below, above in pairs
@@ -109,7 +105,6 @@ class Rotation:
         self.copies = copies
         self._made: dict[Hashable, Path] = {}
         self._turns: Counter[Hashable] = Counter()
-        self._lock = threading.Lock()
         base = paths.cache_dir()
         base.mkdir(parents=True, exist_ok=True)
         proc.sweep_scratch(_PREFIX, base)
@@ -123,16 +118,15 @@ class Rotation:
         if not self.copies:
             return base.testbed, head.testbed
         pair = _installation(base), _installation(head)
-        with self._lock:
-            turn = self._turns[pair]
-            self._turns[pair] += 1
-            # Each round of copies gets other partners.
-            other = (turn + turn // self.copies) % self.copies
-            return self._copy("base", base, turn % self.copies), self._copy("head", head, other)
+        turn = self._turns[pair]
+        self._turns[pair] += 1
+        # Each round of copies gets other partners.
+        other = (turn + turn // self.copies) % self.copies
+        return self._copy("base", base, turn % self.copies), self._copy("head", head, other)
 
     def _copy(self, side: SideName, part: SideCase, number: int) -> Testbed:
         testbed, stack, name = part.testbed, part.case.stack, part.case.python
-        copy = side, number, testbed.lane  # lanes that share memory would count less PSS
+        copy = side, number
         executable = self._interpreter(copy, testbed.interpreters[name])
         original = testbed.pythons[stack, name].parent.parent
         environment = self._once((copy, original), original)

@@ -23,7 +23,6 @@ from duetbench.core.model import EffectKind, Missing
 from duetbench.core.text import TOO_SMALL, short
 from duetbench.core.units import utc_now
 from duetbench.host.console import duration
-from duetbench.host.machine import Cores
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import counted, growth
 from duetbench.judge.counted import (
@@ -98,7 +97,6 @@ class Question:
     reproduce: tuple[str, ...] = ()  # commands for a terminal
     counts_only: bool = False  # no duets: instructions alone
     effects_only: bool = False  # neither: what a request does is the answer
-    lanes: tuple[Cores, ...] = ()  # cores of parallel pairs: `topology.plan`
     coverage: Coverage | None = None  # how much of the changed code the requests enter
     seen: Seen = field(default_factory=Seen)  # what one request does
     notes: tuple[str, ...] = ()
@@ -173,9 +171,7 @@ class _Session:
         self.ends = self.began + self.seconds
         self.candidates = candidates = {pair.case.id: pair for pair in question.sides.pairs}
         self.jobs = {job.series: job for job in question.jobs}
-        lanes = () if question.start or question.counts_only else question.lanes
-        turns = not question.start
-        self.loop = Loop(instruments, reporter, question.seed, clock, turns=turns, lanes=lanes)
+        self.loop = Loop(instruments, reporter, question.seed, clock, turns=not question.start)
         self.first = self.method.admitted
         inside = {name: job.sides for name, job in self.jobs.items()}
         served = {name: pair.sides for name, pair in candidates.items()}
@@ -196,17 +192,13 @@ class _Session:
             return
         seconds = START_SECONDS + EACH_SECONDS * (len(self.candidates) + len(self.jobs))
         if self.pairs and not self.question.counts_only:
-            seconds = self.first * self.loop.round_seconds(*self.pairs.values())
+            seconds = self.first * self.loop.seconds.of(*self.pairs.values())
             seconds += EACH_SECONDS * len(self.jobs)
         pairs = self.pairs.values()
         unknown = (pair.case for pair in pairs if not preparation(*pair.sides))
         beside = next((preparing(case) for case in unknown if case.before), "")
         number = len(self.pairs) + len(self.jobs)
         self.reporter.begin(number, seconds, self.question.seconds, beside)
-        if any(map(self.loop.narrow, self.pairs.values())):
-            lanes = (",".join(map(str, lane.all)) for lane in self.loop.lanes)
-            count = len(self.loop.lanes)
-            self.note(f"{count} pairs of servers side by side, on cores {' and '.join(lanes)}")
         if not self.question.start:
             self._count()
         if self.question.counts_only:
@@ -230,7 +222,7 @@ class _Session:
 
         If counts moved, a single duet shows what they are of the whole request.
         """
-        duet = min(map(self.loop.round_seconds, self.pairs.values()), default=0.0)
+        duet = min(map(self.loop.seconds.of, self.pairs.values()), default=0.0)
         moved = any(differ(self.counts.of(case)) for case in self.pairs)
         least = 1 if moved else self.method.looks.least
         return QUICK * least * duet <= self.ends - self.clock()
@@ -240,10 +232,10 @@ class _Session:
 
     def _too_small(self) -> str:
         """Say how long a duet takes, and which budget gives all cases a first answer."""
-        pair = min(self.pairs.values(), key=self.loop.round_seconds)
-        duet, prepared = self.loop.round_seconds(pair), preparation(*pair.sides)
+        pair = min(self.pairs.values(), key=self.loop.seconds.of)
+        duet, prepared = self.loop.seconds.of(pair), preparation(*pair.sides)
         part = f", {duration(prepared)} of them for {preparing(pair.case)}"
-        first = self.first * self.loop.round_seconds(*self.candidates.values()) / FIRST_LOOK
+        first = self.first * self.loop.seconds.of(*self.candidates.values()) / FIRST_LOOK
         count = 0.0 if self._uncounted(pair) else START_SECONDS + EACH_SECONDS + prepared
         first += max(self.count_seconds, count)
         return (
@@ -448,7 +440,7 @@ class _Session:
     def _choose(self, seconds: float) -> None:
         """Choose cases for duets: where counts moved most, then where none exist, then others."""
         order = sorted(self.candidates.values(), key=lambda pair: -self._size(pair.case.id))
-        selection = affordable(order, self.loop.round_seconds, self.first, seconds, self._urgency)
+        selection = affordable(order, self.loop.seconds.of, self.first, seconds, self._urgency)
         self.pairs = {name: pair for name, pair in self.candidates.items() if pair in selection}
         duets = {name: pair.duets for name, pair in self.pairs.items()}
         self.test = SequentialTest(
@@ -469,8 +461,8 @@ class _Session:
         """Give time that decided and void cases did not need to others; False if none fits."""
         left, least = self.ends - self.clock(), self.method.admitted
         waiting, seconds = self._waiting(), left / FIRST_LOOK
-        more = affordable(waiting, self.loop.round_seconds, least, seconds, self._urgency)
-        if not more or least * self.loop.round_seconds(*more) > left:
+        more = affordable(waiting, self.loop.seconds.of, least, seconds, self._urgency)
+        if not more or least * self.loop.seconds.of(*more) > left:
             return False
         for pair in more:
             self.pairs[pair.case.id] = pair

@@ -94,9 +94,7 @@ class Observation:
         serving.require_ours()
         self.serving, self.tree, self.warm_up = serving, tree, warm_up
         self._earlier, self.collections = ports.clients(serving.port), serving.collections
-        lane = serving.testbed.lane
-        self._cores = lane.all if lane else ()
-        self._host, self.before = machine.core_times(self._cores), tree.edge()
+        self._host, self.before = machine.core_times(), tree.edge()
         self._commands = serving.workspace.cpu_seconds()
 
     @contextmanager
@@ -128,7 +126,7 @@ class Observation:
         self.checks.end()
         self.after = self.tree.edge()
         self.usage = tree_usage.between(self.before, self.after)
-        self.host = machine.core_times(self._cores).since(self._host)
+        self.host = machine.core_times().since(self._host)
         used = self.serving.workspace.cpu_seconds() - self._commands
         self.commands = max(0.0, used) / self.usage.wall_seconds
         seconds = time.monotonic() - self.before.at

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, get_args
@@ -24,7 +24,6 @@ from duetbench.core.errors import FlagName, LaunchError, NoApplicationError, Usa
 from duetbench.core.model import READY_SECONDS, Case, Commands, Endpoint, Interface, Machine
 from duetbench.host import ports, proc
 from duetbench.host.command import Tick, last_words, log_words, read_log
-from duetbench.host.machine import Cores
 from duetbench.host.process_session import Session
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
@@ -98,8 +97,6 @@ class Testbed:
     """Folders that a target is imported from, from the root of its copy; empty for experiments."""
     within: Path = Path()
     """The target's folder in its repository; launches copy the whole repository."""
-    lane: Cores | None = None
-    """The cores of a pair with another one beside it; None: all of the machine's."""
     light: dict[str, int | None] = field(default_factory=dict, compare=False)
     """Connections that leave cores idle, by case that waits (None: it computes): the first duet
     chooses them for all."""
@@ -108,16 +105,12 @@ class Testbed:
     preparations: dict[tuple[str, ...], float] = field(default_factory=dict, compare=False)
     """Seconds that the latest preparation of a launch took, by its commands `before`."""
 
-    @property
-    def _place(self) -> Cores:
-        here = self.machine
-        return self.lane or Cores(here.server_cores, here.client_cores, here.pinned)
-
     def server_cores(self, case: Case) -> tuple[int, ...]:
-        return self._place.all if case.cores == "shared" else self._place.server
+        server, client = self.machine.server_cores, self.machine.client_cores
+        return tuple(sorted({*server, *client})) if case.cores == "shared" else server
 
     def client_cores(self, case: Case) -> tuple[int, ...]:
-        return self._place.client if case.cores == "split" else self.server_cores(case)
+        return self.machine.client_cores if case.cores == "split" else self.server_cores(case)
 
     def ceiling(self, case: Case, unit: float) -> float | None:
         """Requests/s that arithmetic allows if one request takes `unit` s; None: undeclared."""
@@ -314,9 +307,6 @@ class SideCase:
     case: Case
     testbed: Testbed
     job: str = ""
-
-    def on(self, lane: Cores) -> "SideCase":
-        return replace(self, testbed=replace(self.testbed, lane=lane))
 
 
 def server_of(case: Case) -> Hashable:

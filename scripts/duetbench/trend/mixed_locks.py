@@ -283,7 +283,7 @@ class MixedLocks:
             if isinstance(counts, str):
                 raise SetupError(counts)
             return math.log(counts.head / counts.base)
-        self._loop.launch([[pair]], lambda _, duet: pair.duets.add(duet), left)
+        self._loop.launch([pair], lambda _, duet: pair.duets.add(duet), left)
         if reason := pair.duets.void:
             raise SetupError(reason)
         if not pair.duets.all[-1].usable:
