@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Final
 
 from duetbench.core.errors import ArtifactError, RecordError, ServiceError
@@ -132,6 +132,9 @@ def _bounded(entries: Iterable[tuple[str, Callable[[], IO[bytes]]]]) -> Files:
                 f"expected at most {MOST_BYTES:,} bytes per file and {MOST_TOTAL:,} in all, found "
                 f"more at {printable(name)}"
             )
+    folders = {str(parent) for name in contents for parent in PurePosixPath(name).parents}
+    if both := sorted(contents.keys() & folders):
+        raise ArtifactError(f"{printable(both[0])} is a file and a folder")
     return contents
 
 
