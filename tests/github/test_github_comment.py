@@ -186,12 +186,12 @@ def test_the_first_rows_of_an_attribution_stand_below_the_headline(step: Step) -
 
 def test_a_report_always_fits() -> None:
     """Two thousand long rows that got worse: the headline, the worst of them, and a count."""
-    case = make_case(f"x/{'long' * 40}/py3.14")
-    group = tuple(CaseComparison(case=case, because="x", judgements=(SLOWER,)) for _ in range(2000))
+    cases = (make_case(f"x/{'long' * 40}{number}/py3.14") for number in range(2000))
+    group = tuple(CaseComparison(case=case, because="x", judgements=(SLOWER,)) for case in cases)
     text = comments.report(compared(cases=group, planned=2000))
     message = comments.sign(text, HEAD, RUN, f"{SITE}method/")
     assert len(message) <= comments.LIMIT
-    assert message.startswith("### ▼ slower in 1 of 2000 cases")
+    assert message.startswith("### ▼ slower in 2000 of 2000 cases")
     assert "the rest did not fit" in message
     assert message.endswith("</sub>\n")
 

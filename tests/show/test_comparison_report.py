@@ -560,6 +560,16 @@ def test_each_reader_gets_what_was_agreed() -> None:
     assert_golden("comparison/brief.txt", printed(found, 120, details=False))
 
 
+def test_a_page_grows_no_faster_than_its_file() -> None:
+    """Even if a file gives one name to all: then each verdict is still shown once."""
+    entries = [micro("b.One", SLOWER)] * 400
+    small, large = (
+        len(one_file(comparison_of().model_copy(update={"micro": tuple(entries[:number])})))
+        for number in (200, 400)
+    )
+    assert large < 2 * small
+
+
 def test_what_only_a_doubling_would_show_is_a_factor() -> None:
     """Three loud duets may see nothing below a factor of millions: no such figure is printed."""
     sizes = [formats.size(change) for change in (None, 0.0062, 0.99, 1.0, 1.39)]

@@ -7,7 +7,8 @@ that a reader needs.
 from collections.abc import Hashable
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from operator import attrgetter
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -29,6 +30,9 @@ FORMAT_VERSION: Final = 2
 
 MOST_IDLE: Final = 10_000
 """Connections that may idle beside a load."""
+
+MOST: Final = 2_000
+"""Entries of a list that a page shows: many times what any comparison has."""
 
 READY_SECONDS: Final = 30.0
 _LONGEST_S: Final = 1e7
@@ -68,6 +72,23 @@ Moment = Annotated[str, AfterValidator(_moment)]
 
 Seconds = Annotated[float, Field(ge=0, le=_LONGEST_S), AfterValidator(rounded)]
 """A time that was measured, s."""
+
+_Entry = TypeVar("_Entry")
+Many = Annotated[tuple[_Entry, ...], Field(max_length=MOST)]
+"""A list whose length a page can bear, whoever wrote the file."""
+
+
+def each_once(noun: str, *names: str) -> AfterValidator:
+    """Refuse a list in which two entries have the same values of attributes, such as `case.id`."""
+    key = attrgetter(*names)
+
+    def check(entries: tuple[_Entry, ...]) -> tuple[_Entry, ...]:
+        if len({key(entry) for entry in entries}) < len(entries):
+            raise ValueError(f"expected each {noun} once")
+        return entries
+
+    return AfterValidator(check)
+
 
 Profile = Literal["quick", "nightly", "published"]
 Interface = Literal["asgi", "wsgi"]
@@ -527,7 +548,7 @@ class CaseResult(Frozen):
 
     case: Case
     commands: Commands | None = None
-    launches: tuple[Launch, ...] = ()
+    launches: Many[Launch] = ()
     missing: str = Field(
         default="", description="Why it was never launched: its interpreter is not available here."
     )
@@ -576,7 +597,7 @@ class Run(Artefact):
     )
     interpreters: tuple[InterpreterRecord, ...]
     stacks: tuple[StackRecord, ...]
-    results: tuple[CaseResult, ...]
+    results: Annotated[Many[CaseResult], each_once("case", "case.id")]
     effects: dict[str, Effects] = Field(
         default_factory=dict,
         description="By case, what one request does, as `head`: `base` does nothing. Without those "
@@ -589,12 +610,6 @@ class Run(Artefact):
         default=None, description="The night plan that it was measured for; null: none."
     )
     shard: int | None = Field(default=None, ge=1, description="Number of its shard in that plan.")
-
-    @model_validator(mode="after")
-    def _has_each_case_once(self) -> Self:
-        if len({result.case.id for result in self.results}) < len(self.results):
-            raise ValueError("expected each case once among the results")
-        return self
 
     @property
     def year(self) -> int:

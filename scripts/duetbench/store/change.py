@@ -13,7 +13,17 @@ from typing import ClassVar, Final, Literal, Self
 from packaging.version import InvalidVersion, Version
 from pydantic import Field, model_validator
 
-from duetbench.core.model import KEPT, Amount, Artefact, Figure, Frozen, Ratio, Verdict, When
+from duetbench.core.model import (
+    KEPT,
+    Amount,
+    Artefact,
+    Figure,
+    Frozen,
+    Many,
+    Ratio,
+    Verdict,
+    When,
+)
 from duetbench.core.units import Interval
 from duetbench.store.comparison import Comparison, Judgement, PackageChange
 
@@ -103,7 +113,7 @@ class Effect(Frozen):
 class Share(Effect):
     """Effect of releases that were changed together; the first one names the share."""
 
-    releases: tuple[Release, ...] = Field(min_length=1)
+    releases: Many[Release] = Field(min_length=1)
 
 
 class Narrowed(Frozen):
@@ -113,7 +123,7 @@ class Narrowed(Frozen):
     """
 
     series: SeriesName = Field(description="Machine, case and metric of the search.")
-    steps: tuple[Share, ...] = Field(min_length=1)  # the one with the sign of the whole comes first
+    steps: Many[Share] = Field(min_length=1)  # the one with the sign of the whole comes first
     complete: bool = Field(default=False, description="No release lies within any step.")
 
 
@@ -165,8 +175,8 @@ class Change(Artefact):
         "confirmed; open while it makes something slower."
     )
     series: SeriesName
-    others: tuple[SeriesName, ...] = Field(default=(), description="Changed in the same duets.")
-    unplayed: tuple[SeriesName, ...] = Field(default=(), description="Stepped, but not in duets.")
+    others: Many[SeriesName] = Field(default=(), description="Changed in the same duets.")
+    unplayed: Many[SeriesName] = Field(default=(), description="Stepped, but not in duets.")
     when: When = Field(description="Start of the first run after the change.")
     before_run: str | None = Field(default=None, description="The last run before the change.")
     after_run: str | None = Field(default=None, description="The first run after the change.")
@@ -174,15 +184,15 @@ class Change(Artefact):
     head: StackState
     base_commit: str | None = Field(default=None, description="Commit of the last run before it.")
     head_commit: str | None = Field(default=None, description="Commit of the first run after it.")
-    packages: tuple[PackageChange, ...] = ()
-    steps: tuple[Step, ...] = Field(default=(), description="A candidate's, strongest first.")
+    packages: Many[PackageChange] = ()
+    steps: Many[Step] = Field(default=(), description="A candidate's, strongest first.")
     tries: int = Field(default=0, ge=0, description="Comparisons that did not confirm it so far.")
     ratio: float = Field(ge=1e-3, le=1e3)
     low: float = Field(ge=1e-3, le=1e3, description="95 % interval of the ratio.")
     high: float = Field(ge=1e-3, le=1e3, description="95 % interval of the ratio.")
     verdict: Verdict
     culprit: Release | None = None
-    shares: tuple[Share, ...] = Field(default=(), description="Result of a search for the cause.")
+    shares: Many[Share] = Field(default=(), description="Result of a search for the cause.")
     narrowed: Narrowed | None = Field(default=None, description="Releases of the largest share.")
     evidence: str | None = Field(default=None, description="Id of the latest comparison.")
     confirmed_on: str | None = Field(default=None, description="Machine of its duets, if another.")

@@ -6,7 +6,7 @@ whether larger is better.
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -23,11 +23,13 @@ from duetbench.core.model import (
     Frozen,
     InterpreterRecord,
     Machine,
+    Many,
     Missing,
     Moment,
     Ratio,
     StackRecord,
     Verdict,
+    each_once,
 )
 from duetbench.core.units import Interval, significant
 
@@ -331,12 +333,12 @@ class CaseComparison(Frozen):
     case: Case = Field(description="As head defines it.")
     because: str = Field(description="Why the change can affect it.")
     commands: Commands | None = None
-    judgements: tuple[Judgement, ...] = ()
-    witnesses: tuple[Judgement, ...] = Field(
+    judgements: Many[Judgement] = ()
+    witnesses: Many[Judgement] = Field(
         default=(), description="They explain the others and decide nothing: wake-ups, work."
     )
     wake_up: Price | None = Field(default=None, description="Null: unknown, or not above 0.")
-    duets: tuple[Duet, ...] = ()
+    duets: Many[Duet] = ()
     instructions: Instructions | None = None
     growth: dict[SideName, Growth] = Field(
         default_factory=dict, description="Memory that each side keeps per request."
@@ -371,8 +373,8 @@ class MicroComparison(Frozen):
     series: str = Field(default="", description="The case of the history that it belongs to.")
     unit: str
     judgement: Judgement
-    base: tuple[Amount, ...] = Field(description="One figure per process, in `unit`.")
-    head: tuple[Amount, ...]
+    base: Many[Amount] = Field(description="One figure per process, in `unit`.")
+    head: Many[Amount]
 
 
 class Event(Frozen):
@@ -450,22 +452,24 @@ class Comparison(Artefact):
     counts_only: bool = Field(default=False, description="Whether the user asked for no duets.")
     base: SideRecord
     head: SideRecord
-    packages: tuple[PackageChange, ...] = ()
+    packages: Many[PackageChange] = ()
     planned: int = Field(description="Cases that the change can affect.")
     untouched: int = Field(description="Cases of the plan that it cannot affect.")
     coverage: Coverage | None = Field(
         default=None, description="Whether requests enter the code that differs; null: unknown."
     )
-    missing: tuple[Missing, ...] = ()
-    cases: tuple[CaseComparison, ...] = ()
-    micro: tuple[MicroComparison, ...] = ()
+    missing: Many[Missing] = ()
+    cases: Annotated[Many[CaseComparison], each_once("case", "case.id")] = ()
+    micro: Annotated[
+        Many[MicroComparison], each_once("benchmark", "benchmark", "stack", "python")
+    ] = ()
     event: Event | None = Field(default=None, description="Null: cases did not move together.")
     noise: Amount | None = Field(default=None, description="SD of an A/A duet's CPU ratio.")
     method: dict[str, float | int | str] = Field(
         default_factory=dict, description="Thresholds and error rates that the verdicts used."
     )
     reproduce: tuple[str, ...] = Field(default=(), description="Commands for a terminal.")
-    notes: tuple[str, ...] = ()
+    notes: Many[str] = ()
 
     @model_validator(mode="after")
     def _what_is_material_follows_from_its_size(self) -> Self:

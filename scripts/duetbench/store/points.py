@@ -15,6 +15,7 @@ from duetbench.core.model import (
     Artefact,
     InterpreterRecord,
     Machine,
+    Many,
     Missing,
     StackRecord,
     When,
@@ -68,7 +69,7 @@ class CasePoints:
     case: str
     stack: str
     python: str
-    points: tuple[AnchoredPoint, ...] = Field(min_length=1)
+    points: Many[AnchoredPoint] = Field(min_length=1)
 
 
 class Points(Artefact):

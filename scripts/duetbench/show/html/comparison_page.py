@@ -44,7 +44,7 @@ def content(
     places = {case: place for place, case in enumerate(rows_of)}
     samples.sort(key=lambda case: places.get(case["id"], len(places)))
     for case in samples:
-        rows = rows_of.get(case["id"], ())
+        rows = rows_of.pop(case["id"], ())  # each verdict once
         case["verdicts"] = [f"{row.verdict}: {row.noun}" for row in rows]
     dots = group(
         (
