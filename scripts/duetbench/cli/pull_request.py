@@ -26,6 +26,7 @@ from duetbench.host import git
 from duetbench.host.console import Console, errors
 from duetbench.show.comparison_view import make_view
 from duetbench.show.conclusion import UNDECIDED
+from duetbench.show.verdict import Answer
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Cause
@@ -281,11 +282,11 @@ def _report_here(
     context = github.context
     try:
         words = f"{context.site_url}method/"
-        verdict, body = _report(source, base, head, context.run_url, words)
+        answer, body = _report(source, base, head, context.run_url, words)
     except (ArtifactError, RecordError) as error:
         _publish(github, pull, comments.failed(head, context.run_url, str(error)))
         raise
-    _publish(github, pull, body, verdict=verdict, only_if_changed=only_if_changed)
+    _publish(github, pull, body, answer=answer, only_if_changed=only_if_changed)
 
 
 def _publish(
@@ -294,17 +295,18 @@ def _publish(
     body: str,
     name: str = "",
     *,
-    verdict: str = "",
+    answer: Answer | None = None,
     only_if_changed: bool = False,
 ) -> None:
     title = f"### duetbench: {name}\n\n" if name else ""
-    begin = not only_if_changed or not verdict or comments.is_news(verdict)
+    begin = not only_if_changed or answer is None or answer.news
     result = comments.publish(github, pull, comments.KIND, title + body, name, begin=begin)
     Console().say(result)
     actions.summary(title + body)
-    if verdict and (address := os.environ.get(comments.WEBHOOK)):
+    if answer and (address := os.environ.get(comments.WEBHOOK)):
         link = result.split()[-1] if "https://" in result else github.context.run_url
-        if problem := comments.notify(address, github.context.repository, pull, verdict, link):
+        repository, verdict = github.context.repository, answer.verdict
+        if problem := comments.notify(address, repository, pull, verdict, link):
             errors().say(f"note: {comments.WEBHOOK}: {problem}")
 
 
@@ -323,19 +325,19 @@ def _report_run(
         problems = [f"artifact {entry}: {reason}" for entry, reason in fetched.refused.items()]
         for (pull, start), (artifact, name) in product(pulls, sorted(applications.items())):
             try:
-                verdict, body = _report(Path(place) / artifact, start, run.head, url, words)
+                answer, body = _report(Path(place) / artifact, start, run.head, url, words)
             except (ArtifactError, RecordError) as error:
                 problems.append(f"artifact '{artifact}': {error}")
             else:
-                _publish(github, pull, body, name, verdict=verdict, only_if_changed=only_if_changed)
+                _publish(github, pull, body, name, answer=answer, only_if_changed=only_if_changed)
     if problems:
         raise ArtifactError("; ".join(problems))
     if not pulls:
         Console().say("nothing to say: no open pull request, or no comparison of it")
 
 
-def _report(source: Path, base: str, head: str, url: str, words: str) -> tuple[str, str]:
-    """Return the verdict on two commits, and their checked comparison as a comment.
+def _report(source: Path, base: str, head: str, url: str, words: str) -> tuple[Answer, str]:
+    """Return the answer on two commits, and their checked comparison as a comment.
 
     Raises ArtifactError or RecordError.
     """
@@ -343,7 +345,7 @@ def _report(source: Path, base: str, head: str, url: str, words: str) -> tuple[s
         raise ArtifactError("no comparison has arrived")
     comparison, upgrade, code = proposals.proposal(source, base, head)
     body = comments.report(comparison, upgrade, code)
-    return make_view(comparison).headline, comments.sign(body, head, url, words)
+    return make_view(comparison).answer, comments.sign(body, head, url, words)
 
 
 def _artifact(name: str) -> str:

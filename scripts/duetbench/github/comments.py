@@ -53,7 +53,6 @@ _CODE, _FAIL_ON = "exit_code", "fail_on"  # keys of a comparison's method
 KIND: Final = "comparison"
 ANSWER: Final = "answer"
 _NAMED: Final = 8  # packages and series that a sentence names
-_NEWS: Final = "▼▲✕≠"  # marks of verdicts that say that something changed
 _ANNOTATED: Final = 3  # functions
 _PATIENCE_S: Final = 10.0
 _ROOM: Final = 2_000  # characters for the text around the report
@@ -203,11 +202,6 @@ def report(
     return cut(inert(body), LIMIT - _ROOM)
 
 
-def is_news(verdict: str) -> bool:
-    """Whether a verdict says that something changed or broke."""
-    return verdict.removeprefix("Partial: ")[:1] in _NEWS
-
-
 def notify(address: str, repository: str, pull: int, verdict: str, link: str) -> str:
     """Send a verdict to an address, as chats and others read it; return what went wrong, if any."""
     if not address.startswith("https://"):
@@ -230,8 +224,9 @@ def annotations(
 
     They are those that an attribution names, or else those that differ and are called.
     """
-    verdict = make_view(comparison).headline
-    if not is_news(verdict):
+    answer = make_view(comparison).answer
+    verdict = answer.verdict
+    if not answer.news:
         return
     level = "notice" if verdict.startswith("▲") else "warning"
     rows = AttributionText(code).rows if code is not None else ()

@@ -52,6 +52,7 @@ HEAD: Final = ("before → after", "change", "95 % interval", "verdict")
 
 NOTHING: Final = "Nothing to judge"
 
+_CALM: Final = (formats.MARKS[Verdict.NO_CHANGE], formats.MARKS[Verdict.INCONCLUSIVE])
 _EXACT: Final = 2  # effects of a case
 _DETAIL: Final = 40  # characters of an effect's detail
 _LABELS: Final = 2  # metrics that a verdict names
@@ -69,6 +70,7 @@ class Answer:
     Attributes:
         verdict: One line that says no more than the intervals.
         open: What stayed undecided, if something else is decided; or else `verdict` says it.
+        news: Whether something changed, broke, or is over a limit.
         head: Columns of the rows: a case if there are several, what was measured, and `HEAD`.
         rows: Exact counts first, then what was measured; the most important first.
         more: How many rows the report has beside these.
@@ -80,6 +82,7 @@ class Answer:
 
     verdict: str
     open: str
+    news: bool
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     more: int
@@ -190,14 +193,18 @@ def _only_observed(case: CaseComparison) -> bool:
 _Part = tuple[str, str]
 
 
-def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> tuple[str, str]:
-    """Write the verdict, the worst first, and what stayed open.
+def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> tuple[str, str, bool]:
+    """Write the verdict, the worst first, what stayed open, and whether it is news.
 
     What stayed open is a part of the verdict unless something moved: "no change" would be too much.
     """
     if not (comparison.planned or comparison.micro):
         notes = (note for note in comparison.notes if note.startswith(NOTHING))
-        return next(notes, f"{NOTHING}: the change cannot have touched any measured case."), ""
+        return (
+            next(notes, f"{NOTHING}: the change cannot have touched any measured case."),
+            "",
+            False,
+        )
     requests, inside = ([row for row in rows if bool(row.metric) is kind] for kind in (True, False))
     exact = [*effects.news(comparison)]
     first = [part for part in exact if part[0] not in {effects.BETTER, effects.LEAST}]
@@ -220,7 +227,8 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> tuple[str, str]
     if comparison.cross:
         sentence = f"{comparison.head.label} in place of {comparison.base.label}: {sentence}"
     text = _join([(mark, sentence), *others])
-    return f"Partial: {text}" if comparison.status == "partial" else text, below
+    news = any(sign[0] not in _CALM for sign in (mark, *dict(others)))
+    return f"Partial: {text}" if comparison.status == "partial" else text, below, news
 
 
 def _join(parts: Iterable[_Part]) -> str:
