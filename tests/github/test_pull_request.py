@@ -274,7 +274,11 @@ def test_an_address_gets_the_verdict_and_a_link(
     assert (done.code, done.err) == (0, "note: DUETBENCH_WEBHOOK: it answered 500\n")
     ended.set(DUETBENCH_WEBHOOK="http://chat.example/secret")
     assert ended("report").err == "note: DUETBENCH_WEBHOOK: expected https://…\n"
+    ended.set(DUETBENCH_WEBHOOK="https://chat.example/secret\x01")
+    assert ended("report").err == "note: DUETBENCH_WEBHOOK: InvalidURL\n"
     assert len(sent) == 2
+    comments.notify("https://chat.example", "owner/name", 12, "▼ <!channel>", "https://github.com")
+    assert sent[-1]["verdict"] == r"▼ \<!channel\>"
 
 
 def test_functions_behind_a_change_are_marked_at_their_lines(

@@ -206,13 +206,15 @@ def notify(address: str, repository: str, pull: int, verdict: str, link: str) ->
     """Send a verdict to an address, as chats and others read it; return what went wrong, if any."""
     if not address.startswith("https://"):
         return "expected https://…"
-    text = f"{repository}#{pull}: {plain(verdict)} {link}"
+    verdict = plain(verdict)
+    text = f"{repository}#{pull}: {verdict} {link}"
     content = {"text": text, "verdict": verdict, "link": link, "pull": pull}
     try:
         httpx.post(address, json=content, timeout=_PATIENCE_S).raise_for_status()
     except httpx.HTTPStatusError as error:
         return f"it answered {error.response.status_code}"
-    except httpx.HTTPError as error:  # its text may have the address, which is a secret
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+        # Its text may have the address, which is a secret.
         return type(error).__name__
     return ""
 
