@@ -149,6 +149,10 @@ def test_sizes_to_act_on_are_keys_of_a_repository_too(tmp_path: Path) -> None:
     assert configuration.load(tmp_path / "right").material == {"tail": 0.2}
     with pytest.raises(DeclarationError, match=r"expected a size such as 2\.5%, found '20'"):
         configuration.load(tmp_path / "wrong")
+    for number, limit in enumerate(("inf", "1e400", "nan")):
+        write(tmp_path / str(number), "duetbench.toml", f"limits = {{ sql = {limit} }}\n")
+        with pytest.raises(DeclarationError, match=r"limits\.sql: found (inf|nan); allowed: a fin"):
+            configuration.load(tmp_path / str(number))
 
 
 @pytest.mark.parametrize("verb", [("compare", "HEAD~1"), ("run",)])

@@ -119,9 +119,9 @@ ROOM: Final = 64.0
 
 
 class Frozen(BaseModel):
-    """Base of all values: immutable, unknown keys refused."""
+    """Base of all values: immutable, unknown keys and infinite figures refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Artefact(Frozen):

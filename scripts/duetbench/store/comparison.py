@@ -487,7 +487,7 @@ def acted_on(metric: str, method: Mapping[str, object]) -> float:
     """The relative change of a metric from which it is material, by a comparison's method."""
     concern = row(metric).concern
     size = method.get(f"{ACTED_ON}{concern}")
-    return size if isinstance(size, float) and 0 < size < math.inf else MATERIAL[concern]
+    return size if isinstance(size, float) and size > 0 else MATERIAL[concern]
 
 
 def weight(judgement: Judgement, method: Mapping[str, object]) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
 
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Artefact, Frozen, Run
@@ -107,6 +107,8 @@ class AsvRow(Frozen):
     A result is NaN where the benchmark does not apply, and None where it failed. The interval of a
     single sample has infinite ends.
     """
+
+    model_config = ConfigDict(allow_inf_nan=True)
 
     result: list[Annotated[float, AfterValidator(_finite_or_nan)] | None] | None = None
     params: list[list[_Text]] | None = None
