@@ -1,15 +1,31 @@
 """Options that tell a target, and `init`, which keeps one."""
 
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated, Any, Final
 
 import pytest
+import typer
+from typer import Argument
+from typer.testing import CliRunner
 
 from bench import Bench
-from duetbench.cli.target_options import left_out, repetition, split_values
+from comparing import comparison_of
+from duetbench.cli.target_options import (
+    Options,
+    left_out,
+    repetition,
+    split_values,
+    unrecorded,
+    with_target,
+)
+from duetbench.judge.repetition import rebuilt, why_command
+from duetbench.project import target
 from repos import work_in, write
 
 LACKING = "from fastapi import FastAPI\napp = FastAPI()\n"
@@ -112,7 +128,7 @@ def test_two_values_of_one_option_are_told_from_a_revision(given: str, read: str
     assert split_values(given.split()) == read.split()
 
 
-def test_what_is_private_is_not_repeated() -> None:
+def test_what_is_private_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("interface", "expect-status", "server", "threads", "loop", "rate")
     options = {
         **dict.fromkeys(names), "app": "a:b", "factory": True, "requests": ("/x", "POST /y"),
@@ -123,12 +139,65 @@ def test_what_is_private_is_not_repeated() -> None:
     said = "--app a:b --factory --request /x --request POST /y --workers 2 --connections 8 --env A"
     headers = "--header x-key: {A} --header accept: */* --python 3.13"
     assert " ".join(repetition(options, ["3.13"])) == f"{said} {headers}"
-    own = f"{said} --env-file f --before rm x {headers}"
-    assert " ".join(repetition(options, ["3.13"], commands=True)) == own
+    secret = "--header authorization: …"
+    own = f"{said} --env-file f --before rm x {secret} {headers}"
+    assert " ".join(repetition(options, ["3.13"], own=True)) == own
+    assert unrecorded(options) == "--env-file f --before 'rm x' --header 'authorization: …'"
     add, unset = left_out(options)
-    assert "add --env-file, --before, --header 'authorization: …' again" in add
+    assert "add --env-file, --before, --header again" in add
     assert "set A: values" in unset
-    assert left_out({**options, "headers": {}, "env": {}}, commands=True) == ()
+    monkeypatch.setenv("A", "secret")
+    assert left_out(options) == (add,)
+    assert left_out(options, own=True) == ()
+
+
+VALUES: Final = {
+    "": "", "MODULE:ATTRIBUTE": "a.b:c", "PATH": "/x?q=1 2&r", "LINE": "POST /y 'a b'",
+    "'NAME: VALUE'": "accept: text/html; q=0.5", "STATUS": "201", "N": "3", "NUMBER": "2.5",
+    "NAME[=VALUE]": "SHOP_DB", "ARGUMENT": "--no-access-log", "FILE": "conf/shop.env",
+    "COMMAND": "rm -f 'a b' && $X", "TIME": "90s", "GROUP": "web", "EXTRA": "web",
+}  # fmt: skip
+"""A value of every option, by its metavar."""
+
+
+def parse(words: Sequence[str]) -> Options:
+    """What `compare` and `why` read from options."""
+    read: dict[str, Any] = {}
+
+    def verb(
+        names: Annotated[list[str] | None, Argument()] = None,
+        seed: int = 1,
+        profile: str = "",
+        *,
+        choice: object,
+        options: Options,
+    ) -> None:
+        del names, seed, profile, choice
+        read.update(options)
+
+    program = typer.Typer()
+    command = with_target(verb)
+    program.command(cls=getattr(command, "command", None))(command)
+    result = CliRunner().invoke(program, words, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return read
+
+
+@pytest.mark.parametrize("name", target.OPTIONS)
+def test_what_is_printed_repeats_every_option(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole on the terminal of who typed it, and named elsewhere if reports must not have it."""
+    monkeypatch.setenv("SHOP_DB", "secret")
+    option = target.OPTIONS[name]
+    value = VALUES[option.metavar] if not option.choices else option.choices[0]
+    typed = parse(["--app", "a:b", *([f"--{name}", value] if value else [f"--{name}"])])
+    words = ["--profile", "quick", "--seed", "1", *repetition(typed, [])]
+    record = comparison_of(reproduce=(shlex.join(["duetbench", "compare", *words]),))
+    record = record.model_copy(update={"budget_seconds": None})
+    for command in (rebuilt(record), why_command(record)):
+        again = f"{command} {unrecorded(typed)}"
+        assert parse(shlex.split(again)[2:]) == typed
+        assert "secret" not in again
+    assert bool(left_out(typed)) == (target.OPTIONS[name].safe is None)
 
 
 @pytest.mark.real

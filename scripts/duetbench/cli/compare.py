@@ -33,7 +33,14 @@ from duetbench.cli.options import (
     repository,
 )
 from duetbench.cli.side_options import AS_LOCKED, BaseWithOption, LockOption, WithOption, days
-from duetbench.cli.target_options import Options, left_out, repetition, with_options, with_target
+from duetbench.cli.target_options import (
+    Options,
+    left_out,
+    repetition,
+    unrecorded,
+    with_options,
+    with_target,
+)
 from duetbench.cli.verbs import hook
 from duetbench.core import units
 from duetbench.core.errors import UsageError
@@ -265,7 +272,8 @@ def compare_command(
         if attribution is not None:
             put(attribution.model_dump_json() + "\n", why)
     finally:
-        _print(console, comparison, attribution, details=details, oneline=oneline)
+        more = unrecorded(options)
+        _print(console, comparison, attribution, more, details=details, oneline=oneline)
         _keep(comparison, results, console)
     if interruption is not None:
         raise interruption
@@ -288,6 +296,7 @@ def _print(
     console: Console,
     comparison: "Comparison",
     attribution: "Attribution | None",
+    more: str,
     *,
     details: bool,
     oneline: bool,
@@ -299,7 +308,7 @@ def _print(
     if oneline:
         Console().say(make_view(comparison).headline)
         return
-    print_comparison(console, comparison, details=details, code=attribution)
+    print_comparison(console, comparison, details=details, code=attribution, more=more)
     if attribution is not None and details:
         console.say("")
         hook("why:print_attribution")(console, attribution)

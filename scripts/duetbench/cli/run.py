@@ -318,10 +318,10 @@ def _advice(
     usable = sum(1 for _ in runner.resumable(run))
     newest = run_files.partials(results)[-1] == path
     words = ["duetbench", "run", "--resume", "latest" if newest else run.id]
-    words += repetition(options, pythons, commands=True)
+    words += repetition(options, pythons, own=True)
     again = f"{shlex.join(words)}{_in(project, results)}"
     advice = f"{usable} of {run.launches * len(run.results)} launches kept; go on: {again}"
-    return "; ".join((advice, *left_out(options, commands=True)))
+    return "; ".join((advice, *left_out(options, own=True)))
 
 
 def _in(project: Project, results: Path) -> str:

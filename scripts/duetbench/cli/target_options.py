@@ -4,6 +4,7 @@ import functools
 import inspect
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -15,7 +16,7 @@ from typer.core import TyperCommand
 from duetbench.cli.options import COMPARED
 from duetbench.cli.verbs import hook
 from duetbench.core.errors import UsageError
-from duetbench.core.text import TO_REPEAT
+from duetbench.core.text import LACKING, TO_REPEAT
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.project import setting, target
@@ -271,38 +272,48 @@ def with_options(project: "Project", options: Options, pythons: Sequence[str] = 
     return replace(project, target=declared)
 
 
-def repetition(options: Options, pythons: Sequence[str], *, commands: bool = False) -> list[str]:
+def repetition(options: Options, pythons: Sequence[str], *, own: bool = False) -> list[str]:
     """Return options that repeat a call: variables by name only, headers without secrets.
 
-    With `commands`, also those that only their author should run again.
+    With `own`, also those that only their author should run again.
     """
-    words: list[str] = []
+    words = [word for safe, words in _written(options) if safe or own for word in words]
+    return [*words, *(["--python", pythons[0]] if len(pythons) == 1 else [])]
+
+
+def unrecorded(options: Options) -> str:
+    """Return the options that `repetition` leaves out, for the end of a command."""
+    return shlex.join(word for safe, words in _written(options) if not safe for word in words)
+
+
+def _written(options: Options) -> Iterator[tuple[bool, tuple[str, ...]]]:
+    """Yield options as words, and whether reports may have them."""
     of_keys = {option.key: option for option in OPTIONS.values()}
-    headers = [f"{n}: {text}" for n, text in options["headers"].items() if not _hidden(n, text)]
+    pairs = options["headers"].items()
+    headers = [f"{name}: {'…' if _hidden(name, text) else text}" for name, text in pairs]
     for key, value in {**options, "headers": headers}.items():
         option = of_keys[key]
-        if not target.was_given(value) or (option.private and not commands):
+        if not target.was_given(value):
             continue
         if option.kind is bool:
-            words.append(f"--{option.name}")
-        else:
-            texts = value if option.kind == list[str] else [f"{value}"]
-            words += [word for text in texts for word in (f"--{option.name}", text)]
-    return [*words, *(["--python", pythons[0]] if len(pythons) == 1 else [])]
+            yield True, (f"--{option.name}",)
+            continue
+        for text in value if option.kind == list[str] else [f"{value}"]:
+            safe = option.safe is not None and option.safe.fullmatch(text) is not None
+            yield safe, (f"--{option.name}", text)
 
 
 def _hidden(name: str, text: str) -> bool:
     return bool(_SECRET.search(name)) and not re.search(r"\{\w+\}", text)
 
 
-def left_out(options: Options, *, commands: bool = False) -> tuple[str, ...]:
+def left_out(options: Options, *, own: bool = False) -> tuple[str, ...]:
     """Return sentences on what `repetition` leaves out, if anything."""
-    private = (option for option in OPTIONS.values() if option.private and not commands)
-    names = [f"--{option.name}" for option in private if options[option.key]]
-    names += [f"--header '{n}: …'" for n, text in options["headers"].items() if _hidden(n, text)]
-    add = f"{TO_REPEAT}add {', '.join(names)} again: the command omits that"
-    unset = f"{TO_REPEAT}set {', '.join(options['env'])}: values of variables are never recorded"
-    return (*([add] if names else []), *([unset] if options["env"] else []))
+    names = [] if own else shlex.split(unrecorded(options))[::2]
+    add = f"{LACKING}{', '.join(dict.fromkeys(names))} again: the command omits that"
+    unset = [name for name, value in options["env"].items() if os.environ.get(name) != value]
+    set_ = f"{TO_REPEAT}set {', '.join(unset)}: values of variables are never recorded"
+    return (*([add] if names else []), *([set_] if unset else []))
 
 
 def deploy(project: "Project", narrator: Narrator) -> "AbstractContextManager[Subject]":

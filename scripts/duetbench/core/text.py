@@ -21,6 +21,9 @@ TURNING: Final = frozenset(
 TO_REPEAT: Final = "to repeat it, "
 """Start of the note about options that the command of a comparison leaves out."""
 
+LACKING: Final = f"{TO_REPEAT}add "
+"""Start of one about options that reports must not have."""
+
 AT_START: Final = "at its start, "
 """Start of the note about modules that only one side imports when it starts."""
 

@@ -63,8 +63,8 @@ class CommandOption:
             a case or of its load, has the side's value.
         of_side: Help of the options `--base-NAME` and `--head-NAME`, with `{}` for the side; empty:
             there are none.
-        private: Whether it reads a private file, or runs a command.
-        safe: Whole values that may be copied from an untrusted report; None: none may.
+        safe: Whole values that may be copied from an untrusted report; None: none may, as they read
+            a private file, run a command, or install something.
         key: The key, as `Target` completes it.
         kind: The type of a value, as `Target` completes it; of a flag bool.
     """
@@ -75,7 +75,6 @@ class CommandOption:
     help: str = ""
     by_side: bool = False
     of_side: str = ""
-    private: bool = False
     safe: re.Pattern[str] | None = None
     key: str = ""
     kind: Any = str
@@ -174,13 +173,13 @@ class Target(Frozen):
         description="Variable of the server; its value is never recorded. {tmp} is a fresh folder "
         "per launch. Without a value, the current one is used. Repeatable.",
     )
-    env_file: Annotated[Several, CommandOption("FILE", private=True)] = Field(
+    env_file: Annotated[Several, CommandOption("FILE")] = Field(
         (), alias="env-file", description="File with lines NAME=VALUE, as private as --env."
     )
-    before: Annotated[Several, CommandOption("COMMAND", private=True)] = Field(
+    before: Annotated[Several, CommandOption("COMMAND")] = Field(
         (), description="Command before each start of the server, e.g. 'python -m shop.seed'."
     )
-    after: Annotated[Several, CommandOption("COMMAND", private=True)] = Field(
+    after: Annotated[Several, CommandOption("COMMAND")] = Field(
         (), description="Command after each stop of the server."
     )
     # None: see `target_python`. Two only where it is compared.

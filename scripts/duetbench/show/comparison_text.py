@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from duetbench.core.text import visible
+from duetbench.core.text import LACKING, visible
 from duetbench.project import case_names
 from duetbench.show import formats
 from duetbench.show.comparison_view import Section, make_view
@@ -40,10 +40,17 @@ def print_comparison(
     *,
     details: bool = True,
     code: Attribution | None = None,
+    more: str = "",
 ) -> None:
-    """Print the answer; with details, all rows on one axis and all sections below it."""
+    """Print the answer; with details, all rows on one axis and all sections below it.
+
+    `more` are options that its commands lack, which only their author may see.
+    """
+    if more:
+        notes = tuple(note for note in comparison.notes if not note.startswith(LACKING))
+        comparison = comparison.model_copy(update={"notes": notes})
     view = make_view(comparison)
-    _print_answer(console, with_code(view.answer, code))
+    _print_answer(console, with_code(view.answer, code), more)
     if not details:
         return
     if shown := [row for row in view.rows[: formats.MOST] if row.group != "broken"]:
@@ -52,11 +59,11 @@ def print_comparison(
         drawn = [replace(row, case=requests.get(row.case, row.case)) for row in shown]
         _print_drawn(console, drawn)
     for section in view.sections:
-        _print_section(console, section)
+        _print_section(console, section, more)
     console.print(formats.GLOSSARY)
 
 
-def _print_answer(console: Console, answer: Answer) -> None:
+def _print_answer(console: Console, answer: Answer, more: str) -> None:
     style = formats.style_of(answer.verdict)
     console.print(Text(answer.verdict, style=f"bold {style}"), soft_wrap=True)
     if answer.rows:
@@ -67,10 +74,10 @@ def _print_answer(console: Console, answer: Answer) -> None:
         # Names and commands are copied, so lines must not be broken.
         console.print(Text(f"  {line}"), soft_wrap=True)
     if answer.command:
-        console.print(Text(f"  next: {answer.command}"), soft_wrap=True)
+        console.print(Text(f"  next: {answer.command} {more}".rstrip()), soft_wrap=True)
 
 
-def _print_section(console: Console, section: Section) -> None:
+def _print_section(console: Console, section: Section, more: str) -> None:
     console.print()
     if section.title:
         console.print(Text(section.title, style="bold underline"))
@@ -80,7 +87,7 @@ def _print_section(console: Console, section: Section) -> None:
     if section.rows:
         formats.print_rows(console, section.head, section.rows)
     if section.command:
-        console.print(Text(f"  {section.command}"), soft_wrap=True)
+        console.print(Text(f"  {section.command} {more}".rstrip()), soft_wrap=True)
 
 
 def print_points(console: Console, points: Points) -> None:
@@ -192,6 +199,7 @@ def as_markdown(
     """
     view = make_view(comparison)
     answer = with_code(view.answer, code)
+    advice = "" if answer.command else answer.advice  # which is about that
     rows, more = answer.rows[:_ROWS], answer.more + len(answer.rows[_ROWS:])
     head, cells = _narrow(answer.head, rows)
     parts = [
@@ -201,7 +209,7 @@ def as_markdown(
         _unbroken(formats.grid(head, ["---", "---:", "---"], cells)) if cells else "",
         formats.escape(answer.open),
         *(_code(cause) for cause in answer.causes if not (lead and cause.startswith("package"))),
-        formats.escape(". ".join(filter(None, (answer.sure, answer.advice)))),
+        formats.escape(". ".join(filter(None, (answer.sure, advice)))),
     ]
     summary = f"All figures{f' ({more} more)' if more > 0 else ''} · method · repeat it"
     folded = "".join(map(_section, view.sections))

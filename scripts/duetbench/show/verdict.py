@@ -14,7 +14,7 @@ from duetbench.core import units
 from duetbench.core.metrics import CPU, INSTRUCTIONS
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
-from duetbench.core.text import AT_START, short, some
+from duetbench.core.text import AT_START, TO_REPEAT, short, some
 from duetbench.core.units import Interval
 from duetbench.judge.repetition import rebuilt, why_command
 from duetbench.project import case_names
@@ -76,7 +76,7 @@ class Answer:
         more: How many rows the report has beside these.
         causes: What differs: functions that the requests enter, packages.
         sure: How it was measured, what would have been seen, what disturbed it.
-        advice: What to do next; a command may follow.
+        advice: What to do next, or what the command lacks.
         command: The command that finds the functions, or that would decide.
     """
 
@@ -114,6 +114,8 @@ def make_answer(comparison: Comparison, rows: Sequence[ViewRow]) -> Answer:
         shown.sort(key=lambda cells: places[cells[0]])
     label = ("case", "metric") if several else ("metric",)
     advice, command = _next(comparison, rows)
+    if command:
+        advice = "; ".join(note for note in comparison.notes if note.startswith(TO_REPEAT))
     return Answer(
         *headline(comparison, rows),
         (*label, *HEAD),
