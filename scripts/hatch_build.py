@@ -7,16 +7,14 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-PLACEHOLDER = "OWNER/duetbench"  # of the documentation
-REPOSITORY = os.environ.get("GITHUB_REPOSITORY", PLACEHOLDER)
-ADDRESS = f"https://github.com/{REPOSITORY}"
+ADDRESS = f"https://github.com/{os.environ.get('GITHUB_REPOSITORY', 'OWNER/duetbench')}"
 
 
 class Readme(MetadataHookInterface):
     """The README and the addresses, with links to the repository."""
 
     def update(self, metadata: dict[str, Any]) -> None:
-        text = (Path(self.root) / "README.md").read_text("utf-8").replace(PLACEHOLDER, REPOSITORY)
+        text = (Path(self.root) / "README.md").read_text("utf-8")
         text = re.sub(r"\]\((?!https?:|#)", f"]({ADDRESS}/blob/HEAD/", text)
         text = re.sub(r'(src|srcset)="(?!https?:)', rf'\1="{ADDRESS}/raw/HEAD/', text)
         metadata["readme"] = {"content-type": "text/markdown", "text": text}

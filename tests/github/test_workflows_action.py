@@ -90,7 +90,7 @@ def examples(revision: str) -> dict[str, str]:
     result = {}
     for name, text in FENCE.findall(PAGE.read_text("utf-8")):
         names = re.sub(
-            r"OWNER/duetbench(\S*)@v1", lambda one: f"{OURS}{one[1]}@{revision} # v1.0.0", text
+            r"OWNER/duetbench(\S*)@main", lambda one: f"{OURS}{one[1]}@{revision} # v1.0.0", text
         )
         # In a line of braces a comment would swallow the rest.
         pinned = re.sub(

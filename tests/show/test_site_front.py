@@ -202,7 +202,7 @@ def test_it_says_what_to_type_as_the_readme_does(
     )
     assert said is not None
     readme = (PROJECT / "README.md").read_text("utf-8")
-    assert f"$ alias duetbench='{said[1]} duetbench'" in readme
+    assert said[1] == "uvx --from git+https://github.com/OWNER/duetbench"
     assert f"$ duetbench {said[2]} {said[3]} " in readme
 
 
