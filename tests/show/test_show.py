@@ -32,6 +32,7 @@ from observatory.cli import experiments
 from observatory.cli.reference import reference_command
 from observatory.project.published import Published
 from observatory.show.published_page import make_page
+from repos import write
 
 ROOT = Path(__file__).parents[2]
 COMPARED = "20261120T120000Z-compare-bbbbbbbb"
@@ -259,6 +260,21 @@ def test_comparisons_go_by_their_ids(checkout: Path) -> None:
     refused(UsageError, f"no result has the name 'x'.*{COMPARED}", "show", "x")
     none = f"no result has the name 'x-compare-y'.*{interrupted}"
     refused(UsageError, none, "show", "x-compare-y")
+
+
+@pytest.mark.usefixtures("state_home")
+def test_the_latest_is_of_this_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one's is newer, and goes by its id."""
+    for place, day in (("shop", 20), ("books", 21)):
+        root = tmp_path / place
+        write(root, "pyproject.toml", f"[project]\nname = '{place}'\n")
+        monkeypatch.setenv("DUETBENCH_ROOT", str(root))
+        refused(RecordError, f"{root}: no run has been recorded, and no comparison", "show")
+        save_comparison(a_comparison(id=f"202611{day}T120000Z-compare-{place}", notes=(place,)))
+        assert json.loads(called(["show", "latest", "--json"]))["notes"] == [place]
+    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path / "shop"))
+    assert json.loads(called(["show", "--json"]))["notes"] == ["shop"]
+    assert json.loads(called(["show", "compare-books", "--json"]))["notes"] == ["books"]
 
 
 def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:

@@ -47,7 +47,7 @@ def show_command(
     html: HtmlOption = None,
     results: ResultsOption = None,
 ) -> None:
-    """Show a run, a comparison, or anchored points; 'latest' is the newest of them.
+    """Show a run, a comparison, or anchored points; 'latest' is this repository's newest.
 
     $ duetbench show latest
     $ duetbench show COMPARISON --html report.html

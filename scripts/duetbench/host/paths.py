@@ -113,8 +113,13 @@ def results_dir(root: Path) -> Path:
         return root / str(folder)
     if table is not None and "app" not in table:
         return root / "results"
+    return project_state(root) / "results"
+
+
+def project_state(root: Path) -> Path:
+    """The folder for a repository's own files in the state folder."""
     where = hashlib.sha256(str(root).encode()).hexdigest()[:8]
-    return state_dir() / "projects" / f"{root.name}-{where}" / "results"
+    return state_dir() / "projects" / f"{root.name}-{where}"
 
 
 def cache_dir() -> Path:

@@ -38,7 +38,7 @@ from duetbench.project.project import Project
 from duetbench.project.setting import AS_DECLARED, SERVED, Setting
 from duetbench.project.subject import Subject
 from duetbench.project.target import STACK
-from duetbench.store.comparison import Comparison
+from duetbench.store.comparison import COMPARISONS, Comparison
 
 DEFAULT_SEED: Final = 1
 
@@ -209,7 +209,8 @@ def compare(
             instruments = (Starts if extent.start else Real)(
                 logs, rough=extent.rough, apart=question.seen.apart
             )
-            comparison = session.compare(question, reporter, instruments)
+            place = paths.project_state(project.root) / COMPARISONS
+            comparison = session.compare(question, reporter, instruments, place)
         then(comparison, both)
     return comparison
 

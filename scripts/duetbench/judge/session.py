@@ -117,7 +117,7 @@ def compare(
     folder: Path | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Comparison:
-    """Compare head with base now, and save the result in `folder`, or else beside the logs.
+    """Compare head with base now, and save the result in `folder`, or else among the repository's.
 
     Returns:
         The complete comparison, already saved.

@@ -44,7 +44,7 @@ duets on, and noisy duets may be used. 6: handlers that wait are loaded below sa
 duets decide only what is large."""
 
 COMPARISONS: Final = "comparisons"
-"""The folder of comparisons, below the state folder and below `results/` (evidence)."""
+"""The folder of comparisons, below a repository's state folder and below `results/` (evidence)."""
 
 LIMIT: Final = "limit_"
 """Prefix of a kind of effect in a comparison's method: the most that a request of head may do."""

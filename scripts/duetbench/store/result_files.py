@@ -28,9 +28,18 @@ def find(name: str, results: Path) -> Path:
 
 
 def newest(results: Path) -> Path:
-    """The newest result of any kind; RecordError if there is none. Names begin with their time."""
+    """The repository's newest result of any kind; RecordError if it has none.
+
+    Names begin with their time.
+    """
     points = {path.stem: path for path in files.paths(Points, results)}
-    others = {**points, **comparisons_by_id(results)}
+    root = paths.project_root()
+    others = {**points, **_comparisons(paths.project_state(root), results)}
+    if not (others or run_files.runs(results, partial=True)):
+        raise RecordError(
+            f"{root}: no run has been recorded, and no comparison; make one: duetbench run or "
+            "duetbench compare. Those of another repository go by their ids"
+        )
     if not others or run_files.runs(results):
         run = run_files.find(results, "latest")
         others[run.name.removesuffix(".json")] = run
@@ -62,8 +71,9 @@ def type_of(path: Path) -> type[Run | Comparison | Points]:
 
 
 def comparison_file(comparison: Comparison, place: Path | None = None) -> Path:
-    """The file of a comparison: in `place`, or beside the logs."""
-    path = (place or paths.state_dir() / COMPARISONS) / f"{comparison.id}.json"
+    """The file of a comparison: in `place`, or among those of this repository."""
+    path = place or paths.project_state(paths.project_root()) / COMPARISONS
+    path /= f"{comparison.id}.json"
     return path.with_suffix(files.PARTIAL) if comparison.status == "partial" else path
 
 
@@ -95,9 +105,13 @@ def find_comparison(name: str, results: Path) -> Comparison | None:
 
 
 def comparisons_by_id(results: Path) -> dict[str, Path]:
-    """The files of all comparisons that are kept, here and in a results folder."""
+    """The files of all comparisons that are kept on this machine and in a results folder."""
+    return _comparisons(*paths.state_dir().glob("projects/*"), results)
+
+
+def _comparisons(*folders: Path) -> dict[str, Path]:
     return {
         path.name.removesuffix(files.PARTIAL).removesuffix(".json"): path
-        for folder in (paths.state_dir(), results)
+        for folder in folders
         for path in files.paths(Comparison, folder)
     }
