@@ -4,13 +4,15 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
-from bench import lives
+from bench import PROJECT, lives
 from duetbench.host import proc, process_session
+from duetbench.measure import testbed
 from serverlings import command, launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")
@@ -129,3 +131,23 @@ def test_the_folders_of_a_dead_process_are_removed_and_nothing_else(tmp_path: Pa
         folder.mkdir()
     proc.sweep_scratch("sb-x", tmp_path)
     assert set(tmp_path.iterdir()) == {mine, other, foreign, odd, elsewhere}
+
+
+PACKAGE = PROJECT / "scripts" / "duetbench"
+_KILLED = "import os; from duetbench.host import git, proc; git.elsewhere(git.Path('.')); "
+_KILLED += "held = proc.scratch(); held.__enter__(); os.kill(os.getpid(), 9)"
+
+
+def test_a_killed_process_leaves_no_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every folder is one that the next call finds."""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", _KILLED], cwd=PROJECT, env=environment, check=False)
+    assert len(list(tmp_path.iterdir())) == 2
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    testbed.sweep()
+    assert not list(tmp_path.iterdir())
+    sources = {path.name: path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
+    makes = re.compile(r"mkdtemp\(|TemporaryDirectory")
+    assert [name for name, text in sources.items() if makes.search(text)] == ["proc.py"]

@@ -22,7 +22,7 @@ from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
 from duetbench.github.event import MeasuringRun
 from duetbench.github.proposals import Upgrade
-from duetbench.host import git
+from duetbench.host import git, proc
 from duetbench.host.console import Console, errors
 from duetbench.show.comparison_view import make_view
 from duetbench.show.conclusion import UNDECIDED
@@ -315,8 +315,8 @@ def _report_run(
 ) -> None:
     """Fetch the result of another workflow's run, check it, and comment with it."""
     url = f"{github.context.run_url.rpartition('/')[0]}/{run.id}"
-    with tempfile.TemporaryDirectory(prefix="duetbench-report-") as place:
-        fetched = archives.fetch(github, run.id, f"{ARTIFACT}*", Path(place))
+    with proc.scratch() as place:
+        fetched = archives.fetch(github, run.id, f"{ARTIFACT}*", place)
         names = {entry: _application(entry) for entry in fetched.accepted}
         applications = {entry: name for entry, name in names.items() if name is not None}
         if len(applications) > _NAMES:
@@ -325,7 +325,7 @@ def _report_run(
         problems = [f"artifact {entry}: {reason}" for entry, reason in fetched.refused.items()]
         for (pull, start), (artifact, name) in product(pulls, sorted(applications.items())):
             try:
-                answer, body = _report(Path(place) / artifact, start, run.head, url, words)
+                answer, body = _report(place / artifact, start, run.head, url, words)
             except (ArtifactError, RecordError) as error:
                 problems.append(f"artifact '{artifact}': {error}")
             else:

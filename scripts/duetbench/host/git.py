@@ -13,7 +13,6 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,6 +24,7 @@ from tenacity.wait import wait_random_exponential
 
 from duetbench.core.errors import HistoryError
 from duetbench.core.text import short
+from duetbench.host import proc
 
 T = TypeVar("T")
 
@@ -179,7 +179,7 @@ def ask_or_none(root: Path, *arguments: str) -> str | None:
 
 @cache
 def _own_objects() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="duetbench-objects-"))
+    folder = proc.make_scratch()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 

@@ -16,7 +16,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,7 @@ TICK: Final[float] = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _CPUCLOCK_SCHED: Final = 2  # clock_getcpuclockid(3): the precise clock of a whole process
 _GONE: Final = (ProcessLookupError, FileNotFoundError)
+_SCRATCH: Final = "duetbench-scratch"  # prefix of folders without one of their own
 _KILL_SECONDS: Final = 10.0  # for processes to end after SIGKILL; they may be in a system call
 
 
@@ -256,16 +257,29 @@ def wait_ended(pids: Iterable[int], timeout: float) -> bool:
     return True
 
 
-def make_scratch(prefix: str, base: Path) -> Path:
-    """Make an empty folder below `base`; its path has a fixed length. The caller removes it."""
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """Provide an empty folder for files of this process."""
+    folder = make_scratch()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def make_scratch(prefix: str = _SCRATCH, base: Path | None = None) -> Path:
+    """Make an empty folder; its path has a fixed length. The caller removes it.
+
+    It is below `base`, or the folder for temporary files.
+    """
     me = own()
     owner = f"{pid_namespace()}-{me.pid:07}-{me.start:012}"
     return Path(tempfile.mkdtemp(prefix=f"{prefix}-{owner}-", dir=base))
 
 
-def sweep_scratch(prefix: str, base: Path) -> None:
+def sweep_scratch(prefix: str = _SCRATCH, base: Path | None = None) -> None:
     """Remove the folders of that prefix if their owners are dead."""
-    for folder in base.glob(f"{prefix}-*-*-*-*"):
+    for folder in (base or Path(tempfile.gettempdir())).glob(f"{prefix}-*-*-*-*"):
         with suppress(ValueError):
             namespace, pid, start, _ = folder.name.removeprefix(f"{prefix}-").split("-")
             # Processes of other containers are invisible, so their folders stay.

@@ -13,13 +13,13 @@ from dataclasses import replace
 from functools import partial
 from itertools import accumulate, permutations
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 from uuid import uuid4
 
 from duetbench.core import units
 from duetbench.core.errors import CountError, FlagName, LaunchError
 from duetbench.core.text import AT_START, short, some
+from duetbench.host import proc
 from duetbench.host.command import reason, scrub
 from duetbench.judge import counted
 from duetbench.judge.pairs import Pair
@@ -81,9 +81,12 @@ def _serve(side: Sequence[SideCase]) -> set[Name]:
     """Start and load the server of one side's cases; LaunchError also if a process is not seen."""
     case, testbed = side[0].case, side[0].testbed
     log = testbed.logs / f"live-{uuid4().hex}.log"
-    with TemporaryDirectory(prefix="duetbench-entered-") as folder:
+    with proc.scratch() as folder:
         search = str(Path(sitecustomize.__file__).parent), case.env.get("PYTHONPATH")
-        env = {sitecustomize.FOLDER: folder, "PYTHONPATH": os.pathsep.join(filter(None, search))}
+        env = {
+            sitecustomize.FOLDER: str(folder),
+            "PYTHONPATH": os.pathsep.join(filter(None, search)),
+        }
         watched = case.model_copy(update={"env": {**case.env, **env}})
         serving = Serving(watched, testbed, log)
         try:
@@ -97,7 +100,7 @@ def _serve(side: Sequence[SideCase]) -> set[Name]:
                     serving.client, seconds=SECONDS / len(side), requests=wave
                 ) as burst:
                     burst.collect()
-            known = {int(file.name) for file in Path(folder).iterdir()}
+            known = {int(file.name) for file in folder.iterdir()}
             if unseen := [m.pid for m in serving.session.members() if m.pid not in known]:
                 detail = f"{len(unseen)} processes of the server do not say what they run"
                 raise LaunchError(FlagName.NOT_READY, detail)
@@ -106,7 +109,7 @@ def _serve(side: Sequence[SideCase]) -> set[Name]:
             serving.abandon()
         log.unlink(missing_ok=True)
         root = serving.workspace.folder if testbed.target else testbed.apps.parent
-        texts = (file.read_text("utf-8", "surrogateescape") for file in Path(folder).iterdir())
+        texts = (file.read_text("utf-8", "surrogateescape") for file in folder.iterdir())
         lines = (line.split("\t") for text in texts for line in text.splitlines())
         return {(os.path.relpath(file, root), name) for name, file in lines}
 

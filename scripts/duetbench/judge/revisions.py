@@ -11,7 +11,6 @@ whole repository; its path is that of the folder in it that contains the applica
 import os
 import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -75,8 +74,8 @@ def resolve(root: Path, name: str) -> Revision:
 def working(root: Path) -> Revision:
     """Record the checkout with uncommitted changes, without ignored files and results."""
     head = resolve(root, "HEAD")
-    with tempfile.TemporaryDirectory() as folder:
-        index = {"GIT_INDEX_FILE": str(Path(folder) / "index"), **git.elsewhere(root)}
+    with proc.scratch() as folder:
+        index = {"GIT_INDEX_FILE": str(folder / "index"), **git.elsewhere(root)}
         git.ask(root, "read-tree", head.tree, env=index)
         git.ask(root, "add", "--all", "--", ":/", ":(exclude)results", env=index)
         tree = git.ask(root, "write-tree", env=index)
@@ -154,8 +153,8 @@ def lay_out(root: Path, revision: Revision, folder: Path) -> Path:
     whole = top(root) or root.resolve()
     target, place = folder / secrets.token_hex(4), root.resolve().relative_to(whole)
     target.mkdir()
-    with tempfile.TemporaryDirectory() as scratch:
-        index = {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
+    with proc.scratch() as scratch:
+        index = {"GIT_INDEX_FILE": str(scratch / "index")}
         git.ask(root, "read-tree", revision.tree, env=index)
         drop = ("rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch")
         git.ask(root, *drop, "--", "results", env=index)

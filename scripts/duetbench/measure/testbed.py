@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import shutil
-import tempfile
 import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -204,7 +203,7 @@ class Workspace:
     def __init__(self, testbed: Testbed, case: Case, port: int, log: Path) -> None:
         """Make an empty folder; `close` removes it. Cases that share a server share a workspace."""
         self._testbed, self._case, self._log = testbed, case, log
-        self._place = proc.make_scratch(PREFIX, Path(tempfile.gettempdir()))
+        self._place = proc.make_scratch(PREFIX)
         self.request = self._place / "request.json"  # for a program that makes requests
         self._tmp = self._place / "tmp"
         self._tmp.mkdir()
@@ -293,7 +292,8 @@ class Workspace:
 
 def sweep() -> None:
     """Remove the files of killed launches: in memory they would stay for ever."""
-    proc.sweep_scratch(PREFIX, Path(tempfile.gettempdir()))
+    proc.sweep_scratch()
+    proc.sweep_scratch(PREFIX)
     proc.sweep_scratch(load.PREFIX, load.scratch_base())
 
 

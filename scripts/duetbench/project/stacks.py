@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import re
 import sys
-import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from packaging.version import Version
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import StackRecord
 from duetbench.core.python_versions import OLDEST, removed
-from duetbench.host import cache, command, paths
+from duetbench.host import cache, command, paths, proc
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.project.configuration import Interpreter
@@ -169,8 +168,8 @@ def newest(requirement: str, day: date, tick: Tick = lambda _: None) -> str | No
     Raises SetupError if uv cannot reach its index.
     """
     package = Requirement(requirement).name
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "requirements.in"
+    with proc.scratch() as folder:
+        place = folder / "requirements.in"
         place.write_text(f"{requirement}\n", "utf-8")
         argv: list[str | Path] = ["--no-deps", "--exclude-newer", day.isoformat(), place]
         try:
@@ -207,11 +206,11 @@ def compile_lock(
     full: list[str | Path] = [command.uv(), *_COMPILE, "--no-annotate", "--python", sys.executable]
     full += [] if config else ["--no-config"]
     full += ["--python-version", ".".join(version.split(".")[:2])] if version else []
-    with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder) / "requirements.txt"
+    with proc.scratch() as folder:
+        output = folder / "requirements.txt"
         if keep:
             output.write_text(keep, "utf-8")  # uv prefers versions that it finds there
-        constraints = Path(folder) / "pins.txt"
+        constraints = folder / "pins.txt"
         constraints.write_text("\n".join(pins), "utf-8")
         full += ["--constraint", constraints]
         command.run(

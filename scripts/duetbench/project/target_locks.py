@@ -8,7 +8,6 @@ project's requirements beside it, so that it can be resolved again with other ve
 
 import os
 import re
-import tempfile
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
-from duetbench.host import cache, command
+from duetbench.host import cache, command, proc
 from duetbench.host.console import Narrator
 from duetbench.project import foreign_locks, stacks, target, wheels
 from duetbench.project.configuration import Interpreter
@@ -192,8 +191,8 @@ def _of_others(
     text = "".join(f"{line}\n" for line in lines)
     if all(" --hash=" in line or " @ " in line for line in lines):
         return text
-    with tempfile.TemporaryDirectory() as folder:
-        lines_file = Path(folder) / "locked.txt"
+    with proc.scratch() as folder:
+        lines_file = folder / "locked.txt"
         lines_file.write_text(text, "utf-8")
         return _compile(root, [lines_file], python, file.name, "finding what has no hash", narrator)
 
@@ -212,9 +211,9 @@ def _of_uv(root: Path, options: Sequence[str], python: Interpreter) -> str:
     argv: list[str | Path] = [command.uv(), "export", "--frozen", "--no-emit-project", "--quiet"]
     argv += ["--no-header", "--no-default-groups", "--no-annotate", "--no-python-downloads"]
     argv += ["--format", "requirements.txt", "--python", python.executable, *options]
-    with tempfile.TemporaryDirectory() as folder:
+    with proc.scratch() as folder:
         out, log = (
-            Path(folder) / "exported.txt",
+            folder / "exported.txt",
             command.new_log("export", cache.digest(str(Path.cwd()))),
         )
         argv += ["--output-file", out]
@@ -319,8 +318,8 @@ def lock_copy(
         others = like.packages if like else {}
         pins = [f"{name}=={others[name]}" if name in others else name for name in lacking]
         keep = [f"{n}=={v}" for n, v in others.items() if n not in packages.packages]
-        with tempfile.TemporaryDirectory() as folder:
-            lock, server = Path(folder) / "locked.txt", Path(folder) / "server.in"
+        with proc.scratch() as folder:
+            lock, server = folder / "locked.txt", folder / "server.in"
             lock.write_text(text, "utf-8")
             server.write_text("\n".join(pins), "utf-8")
             text = _compile(

@@ -425,9 +425,9 @@ def fixed_addresses() -> tuple[str, ...]:
 
 def can_switch() -> bool:
     """Whether a library with `marks` can be compiled here."""
-    with tempfile.TemporaryDirectory() as folder:
+    with proc.scratch() as folder:
         try:
-            fixed_random(Path(folder), marks=True)
+            fixed_random(folder, marks=True)
         except CountError:
             return False
     return True
