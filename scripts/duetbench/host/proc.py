@@ -258,9 +258,10 @@ def wait_ended(pids: Iterable[int], timeout: float) -> bool:
 
 
 @contextmanager
-def scratch() -> Iterator[Path]:
-    """Provide an empty folder for files of this process."""
-    folder = make_scratch()
+def scratch(prefix: str = _SCRATCH, base: Path | None = None) -> Iterator[Path]:
+    """Provide a folder as of `make_scratch`; remove those of that prefix of dead processes."""
+    sweep_scratch(prefix, base)
+    folder = make_scratch(prefix, base)
     try:
         yield folder
     finally:

@@ -137,12 +137,8 @@ def copies() -> Iterator[Path]:
     """Provide a folder for the copies of one comparison; remove those of killed comparisons."""
     base = paths.cache_dir() / "snapshots"
     base.mkdir(parents=True, exist_ok=True)
-    proc.sweep_scratch(_PREFIX, base)
-    folder = proc.make_scratch(_PREFIX, base)
-    try:
+    with proc.scratch(_PREFIX, base) as folder:
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def lay_out(root: Path, revision: Revision, folder: Path) -> Path:

@@ -17,7 +17,6 @@ import shutil
 import signal
 import statistics
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -286,16 +285,11 @@ def workspace(plan: Mapping[str, Any], padding: int = 0) -> Iterator[Path]:
 
     `padding` makes its path longer, which moves memory.
     """
-    base = Path(tempfile.gettempdir())
-    proc.sweep_scratch(_PREFIX, base)
-    outer = proc.make_scratch(_PREFIX, base)
-    try:
+    with proc.scratch(_PREFIX) as outer:
         folder = outer / ("p" * padding)
         folder.mkdir(exist_ok=True)
         (folder / "plan.json").write_text(json.dumps({**plan, "reports": "."}), "utf-8")
         yield folder
-    finally:
-        shutil.rmtree(outer, ignore_errors=True)
 
 
 class Process:
