@@ -94,7 +94,8 @@ def test_limits_of_version_2(tmp_path: Path) -> None:
     assert found == (1.5, 536870912)
 
 
-_TRY: Final = """# \x1b[2J
+_SECRET: Final = "s3cret-of-ours"
+_TRY: Final = """
 import sys
 from duetbench.core.errors import BusyError
 from duetbench.host.machine import measuring
@@ -110,7 +111,8 @@ except BusyError as error:
 @contextmanager
 def another(*prefix: str, **env: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
-        [*prefix, sys.executable, "-c", _TRY],
+        [*prefix, sys.executable, "-c", _TRY, "bin/duetbench", "compare", "--env", f"PW={_SECRET}",
+         "--app", "shop:app", "--header", f"Authorization: Basic {_SECRET}"],
         env={**os.environ, **env}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         yield process
@@ -124,7 +126,7 @@ def said(process: subprocess.Popen[str]) -> str:
 def test_another_home_is_the_same_machine_and_the_refusal_names_who_measures(
     tmp_path: Path,
 ) -> None:
-    """By process, user, time and command; that command does nothing to a terminal."""
+    """By process, user, time, verb and application, and by nothing else of its command line."""
     elsewhere = {
         name: str(tmp_path)
         for name in ("HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "TMPDIR")
@@ -135,7 +137,8 @@ def test_another_home_is_the_same_machine_and_the_refusal_names_who_measures(
             pytest.fail("two measurements at once")
     sentence = str(caught.value)
     assert f"(pid {holder.pid} of {getpass.getuser()}, since 20" in sentence
-    assert "# ␛[2J import sys" in sentence
+    assert sentence.partition("since 20")[2].startswith(": duetbench compare --app shop:app)", 14)
+    assert _SECRET not in sentence
 
 
 @pytest.mark.long

@@ -12,7 +12,6 @@ import hashlib
 import os
 import platform
 import re
-import shlex
 import socket
 import struct
 import time
@@ -28,7 +27,6 @@ import psutil
 from duetbench.core import units
 from duetbench.core.errors import BusyError
 from duetbench.core.model import Machine
-from duetbench.core.text import visible
 from duetbench.host.console import duration
 
 _CPUS: Final = Path("/sys/devices/system/cpu")
@@ -254,7 +252,11 @@ LOCK: Final = "DUETBENCH_LOCK"
 
 _LOCK_NAME: Final = "duetbench-measuring"
 _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
-_LONGEST: Final = 200  # characters of a command line
+_COMMAND: Final = re.compile(
+    r"[/\0](duetbench|observatory)\0([a-z]+)(?:.*?\0(--app)[=\0]([\w.:-]+))?", re.DOTALL
+)
+"""What may be told of a command line: the verb and the application; other words may be private."""
+
 _POLL_SECONDS: Final = 0.5
 
 
@@ -330,9 +332,8 @@ def _describe(pid: int | None) -> str:
         if pid:
             process = psutil.Process(pid)
             since = datetime.fromtimestamp(process.create_time()).astimezone()
-            _, program, *arguments = [*process.cmdline(), "", ""]
-            command = shlex.join([Path(program).name, *filter(None, arguments)])
-            command = visible(" ".join(command.split())[:_LONGEST])
+            said = _COMMAND.search("\0".join(process.cmdline()))
+            command = f": {' '.join(filter(None, said.groups()))}" if said else ""
             who = f"pid {process.pid} of {process.username()}, since {since:%Y-%m-%d %H:%M}"
-            return f" ({who}: {command})"
+            return f" ({who}{command})"
     return ""
