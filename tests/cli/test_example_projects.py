@@ -28,6 +28,51 @@ SHOP = (
 )  # fmt: skip
 
 
+VALUES = {
+    "PW": "Qpone4711Zpone",
+    "TOKEN": "Qptwo" + "ab" * 100 + "Zptwo",
+    "DSN": "postgresql://ann:Qpthree%2F88Zpthree@127.0.0.1:1/shop",
+    "HOOK": "https://hooks.test/7?token=Qpfour99Zpfour",
+    "LINES": "Qpfive, the first\nQpsix, the last",
+    "FILED": "Qpseven77Zpseven",
+}
+"""Private values, of which no part with Qp or Zp may be told."""
+
+PARTS = re.compile("[QZ]p(one|two|three|four|five|six|seven)")
+TELLING = """
+import http.client, logging, os, threading
+
+print(os.environ)
+PW, TOKEN, DSN, HOOK, LINES, FILED = map(os.environ.get, NAMES)
+TEXTS = [PW, TOKEN, DSN, HOOK, *LINES.split("\\n"), FILED, "Qpthree/88Zpthree", HOOK[-14:]]
+
+def work(headers):
+    http.client.HTTPConnection(f"{PW}.test").putrequest("GET", "/")
+    for text in TEXTS:
+        logging.getLogger("shop").warning("x" * 70 + text)
+        logging.getLogger("shop").error(f"{text} of 12")
+        os.system(f"true '{text}'")
+        threading.Thread(target=int, name=f"worker {text}").start()
+        try:
+            open(f"/nowhere/{text}")
+        except OSError as error:
+            TEXTS.append(str(error)) if len(TEXTS) < 10 else None
+    return {"texts": TEXTS, "auth": headers[b"authorization"].decode()}, TOKEN
+""".replace("NAMES", repr([*VALUES]))
+SILENT = "def work(headers):\n    return {'texts': [], 'auth': ''}, ''\n"
+SERVED = """
+import json
+
+async def app(scope, receive, send):
+    if scope["type"] != "http":
+        raise NotImplementedError
+    answer, token = work(dict(scope["headers"]))
+    headers = [(b"content-type", b"application/json"), (b"x-token", token.encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
+"""
+
+
 @pytest.fixture
 def projects(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for repositories, each of which is measured from within."""
@@ -199,3 +244,35 @@ def test_a_post_with_a_token(projects: Path, bench: Bench, monkeypatch: pytest.M
     assert done.code == 0, done
     run, _ = measured(bench)
     assert run.results[0].case.endpoint.headers["authorization"] == "Bearer {BARE_TOKEN}"
+
+
+@pytest.mark.real
+def test_private_values_are_told_nowhere(
+    projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever an application does with them. Logs may tell them, to their user."""
+    root = laid_out(projects, "bare", monkeypatch)
+    for text in (SILENT, TELLING):
+        (root / "bare.py").write_text(text + SERVED)
+        commit(root, "As it is")
+    (root / "dev.env").write_text(f"FILED={VALUES['FILED']}\n")
+    given = [f"--env={name}={value}" for name, value in VALUES.items() if name != "FILED"]
+    given += ["--env-file", "dev.env", "--header", "Authorization: Bearer {TOKEN}"]
+    files_of = {name: bench.folder / name for name in ("found.json", "found.md", "found.html")}
+    words = zip(("--output", "--markdown", "--html"), files_of.values(), strict=True)
+    done = bench(
+        "compare", "HEAD~1", "--app", "bare:app", *given, "--all", "--details", "--budget", "1s",
+        "--results", bench.results, *(word for pair in words for word in pair),
+    )  # fmt: skip
+    assert "log records" in done.out, done
+    refused = bench("compare", "HEAD~1", "--app", "bare:app", *given, "--before", "env; exit 3")
+    assert "expected exit code 0, found exit code 3; it said:" in refused.err, refused
+    told = {"terminal": f"{done} {refused}"}
+    for file in bench.folder.rglob("*"):
+        if file.is_file() and not file.is_relative_to(root) and "/environments/" not in str(file):
+            told[str(file)] = file.read_text("utf-8", "replace")
+    assert told.keys() > {*map(str, files_of.values())}
+    assert any("/results/" in name for name in told)
+    telling = {name for name, text in told.items() if PARTS.search(text)}
+    logs = {Path(name) for name in telling if "/duetbench/logs/" in name}
+    assert telling == {*map(str, logs)}

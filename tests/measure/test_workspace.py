@@ -15,12 +15,13 @@ import pytest
 from bench import failures, failures_of
 from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load, LoadModel
+from duetbench.core.text import hider
 from duetbench.host import proc
 from duetbench.judge import counted
 from duetbench.measure import duet, launch
 from duetbench.measure.assembly import assemble
 from duetbench.measure.instructions import counting, profiling
-from duetbench.measure.testbed import SideCase, Testbed, fill
+from duetbench.measure.testbed import SideCase, Testbed, fill, secrets
 from duetbench.project import tools
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
@@ -106,6 +107,26 @@ def perform(case: Case, testbed: Testbed) -> Launch:
             break
     assert not list((testbed.logs.parent / "state" / "duetbench" / "sessions").glob("*"))
     return outcome
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "shown"),
+    [
+        ('pé"s', 'pé"s pé\\"s p\\u00e9\\"s p%C3%A9%22s', "{X} {X} {X} {X}"),
+        ("first line\nlast", "the first line, the last", "the {X}, the {X}"),
+        ("abcdefgh", "abcd…, abc… abcdef … abcdefg", "{X}…, abc… {X}… abcdefg"),
+        ("redis://:p%40ss1@host/0", "p@ss1 p%40ss1 host", "{X} {X} host"),
+        ("pg://shop:shop@host/shop", "shop pg://shop:shop@host/shop", "shop {X}"),
+        ("https://0123456789@sentry.test/7", "test/7 0123456789", "test/7 {X}"),
+        ("host=db password=s3cret", "db s3cret", "db {X}"),
+        ("no", "no", "no"),
+    ],
+)  # fmt: skip
+def test_private_values_are_hidden_in_all_their_spellings(
+    value: str, text: str, shown: str
+) -> None:
+    """Also lines, passwords and keys in them, and what a cut left; never users and hosts."""
+    assert hider(secrets({"X": value}))(text) == shown
 
 
 @pytest.mark.real

@@ -49,7 +49,15 @@ def seen(
     """Observe requests for / to an application with this source, in a new process."""
     folder.mkdir(exist_ok=True)
     (folder / "shop.py").write_text(text)
-    ask = {"path": "/", "paths": [], "method": "GET", "headers": {}, "body": "", "status": 200}
+    ask = {
+        "path": "/",
+        "paths": [],
+        "method": "GET",
+        "headers": {},
+        "body": "",
+        "status": 200,
+        "secrets": {},
+    }
     (folder / "ask.json").write_text(json.dumps(ask))
     env = {
         "PYTHONPATH": f"{ENTRY}:{folder}",

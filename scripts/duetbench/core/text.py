@@ -7,7 +7,7 @@ Standard library only, for a fast start of commands that print plain text. The o
 import base64
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -35,6 +35,10 @@ ASCII: Final = str.maketrans(
     | {"…": "..", "→": "->", "±": "+/-", "≠": "!=", "≥": ">=", "≤": "<="}
 )
 """Replacements for our typography if only ASCII can be shown."""
+
+HIDDEN: Final = 4
+"""Fewest characters of a private value that texts hide: shorter ones occur everywhere, and are no
+secrets."""
 
 _DATA: Final = "data:;base64,"
 """Start of the text for bytes that are not UTF-8 (RFC 2397)."""
@@ -65,6 +69,24 @@ def short(text: str, limit: int = 300) -> str:
     letters = (letter if letter.isprintable() else " " for letter in text)
     line = " ".join("".join(letters).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def hider(names: Mapping[str, str]) -> Callable[[str], str]:
+    """Return what replaces each of some texts by its name, also if an ellipsis cuts it."""
+    texts = sorted(names, key=len, reverse=True)
+    pattern = re.compile("|".join(map(re.escape, texts)) or "(?!)")
+
+    def hide(text: str) -> str:
+        *cut, last = pattern.sub(lambda found: names[found[0]], text).split("…")
+        return "…".join([*map(hide_start, cut), last])
+
+    def hide_start(text: str) -> str:
+        text = text.rstrip()
+        starts = ((name, name[:n]) for name in texts for n in range(len(name) - 1, HIDDEN - 1, -1))
+        name, start = next((pair for pair in starts if text.endswith(pair[1])), ("", ""))
+        return text.removesuffix(start) + names.get(name, "")
+
+    return hide
 
 
 def printable(text: str, most: int = 120) -> str:

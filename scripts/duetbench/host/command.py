@@ -279,11 +279,6 @@ def page_text(page: str) -> str:
     return ": ".join(filter(None, (title, text.removeprefix(title).strip())))
 
 
-def log_words(log: Path) -> str:
-    """Quote a log, as `last_words` does, with its path."""
-    return f"it said: {last_words(read_log(log))}{AT}{log}"
-
-
 AT: Final = "; its log: "
 """Separates the reason of a failure from the launch's log."""
 

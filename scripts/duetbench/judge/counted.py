@@ -228,7 +228,8 @@ def program(side: SideCase, name: str = _PROGRAM) -> Iterator[Program]:
     try:
         workspace.open(None)
         served, request = workspace.environment(), workspace.request
-        request.write_text(json.dumps(_request(workspace.fill_in(case.endpoint))), "utf-8")
+        asked = {**_request(workspace.fill_in(case.endpoint)), "secrets": workspace.secrets}
+        request.write_text(json.dumps(asked), "utf-8")
         env |= {
             checkout.CHECKOUT: str(workspace.folder),
             inside.REQUEST: str(request),

@@ -223,7 +223,8 @@ def _finish(base: Activity, head: Activity, seconds: float, *, alone: bool) -> O
     for name, side in zip(SIDES, (base, head), strict=True):
         for unseen, recorded in zip(side.alone, side.answers, strict=True):
             if difference := answers.difference(unseen, recorded):
-                return f"{name} answers something else while it is observed: {difference[0]}"
+                what = side.hide(difference[0])
+                return f"{name} answers something else while it is observed: {what}"
     effects = describe(base.with_(head)) if alone else compare(base, head)
     hidden = [d.model_copy(update={"what": short(head.hide(base.hide(d.what)), 200)})
               for d in effects.answers]  # fmt: skip

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Frozen
+from duetbench.core.text import short
 from duetbench.measure.entry.duetbench_entry import COLLECT, PATH
 from duetbench.store.files import first_problem
 
@@ -112,14 +113,15 @@ async def _ask(client: httpx.AsyncClient, url: str) -> Identity | str:
         raise LaunchError(
             FlagName.WRONG_STATUS,
             f"GET {url}: expected status 200, found {answer.status_code} with "
-            f"{answer.text[:80]!r}; see the server's log",
+            f"{short(answer.text, 80)!r}; see the server's log",
         )
     try:
         return Identity.model_validate_json(answer.content)
     except ValidationError as error:
         raise LaunchError(
             FlagName.WRONG_BODY,
-            f"GET {url}: expected an identity, found {answer.text[:80]!r} ({first_problem(error)})",
+            f"GET {url}: expected an identity, found {short(answer.text, 80)!r} "
+            f"({first_problem(error)})",
         ) from error
 
 

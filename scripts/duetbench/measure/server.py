@@ -96,7 +96,8 @@ class Serving:
             latest = log
             time.sleep(_POLL_SECONDS)
         # Other output of a server is not worth quoting.
-        return f"; the server said: {last_words(log)}" if "Traceback" in log else ""
+        words = last_words(self.workspace.hide_values(log))
+        return f"; the server said: {words}" if "Traceback" in log else ""
 
     @contextmanager
     def blamed(self) -> Iterator[None]:
@@ -121,7 +122,7 @@ class Serving:
 
     def _log_words(self) -> str:
         """Quote the log, with the options for variables that the application lacks."""
-        text, advice = read_log(self.log), ""
+        text, advice = self.workspace.hide_values(read_log(self.log)), ""
         if self.testbed.target:
             root, module = self.workspace.folder, self.case.endpoint.app.partition(":")[0]
             reads = variable_hints.read([root / name for name in self.testbed.imports], module)

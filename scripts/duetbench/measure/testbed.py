@@ -7,6 +7,7 @@ it what the application needs. A process that they leave running, such as a data
 the server's cores, does not count as noise, and ends with the launch.
 """
 
+import json
 import os
 import re
 import shlex
@@ -18,11 +19,13 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, get_args
+from urllib.parse import quote, unquote
 
 from duetbench.core.errors import FlagName, LaunchError, NoApplicationError, UsageError
 from duetbench.core.model import READY_SECONDS, Case, Commands, Endpoint, Interface, Machine
+from duetbench.core.text import HIDDEN, hider
 from duetbench.host import ports, proc
-from duetbench.host.command import Tick, last_words, log_words, read_log
+from duetbench.host.command import AT, Tick, last_words, read_log
 from duetbench.host.process_session import Session
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
@@ -42,10 +45,6 @@ ENTRY: Final = Path(entry.__file__).parent
 """The folder of the module that servers serve, and that wraps the application."""
 
 COMMAND_SECONDS: Final = 300.0  # for a command before or after a server: it may fill a database
-HIDDEN: Final = 4
-"""Fewest characters of a private value that messages hide: shorter ones occur everywhere, and are
-no secrets."""
-
 PREFIX: Final = "duetbench-launch"
 
 _OF_SERVERS: Final = attrgetter(
@@ -56,6 +55,10 @@ _OF_SERVERS: Final = attrgetter(
 _IMPORT_SECONDS: Final = 120.0
 _TICK_SECONDS: Final = 1.0
 _ANSWER: Final = re.compile(rf"^{entry.INTERFACE}=({'|'.join(get_args(Interface))})$", re.MULTILINE)
+_KEYS: Final = re.compile(
+    r"(?i)//(?:[^/@:\s]*:)?([^/\s]+)@|(?:pass|pwd|secret|token|key|sig|auth)\w*=([^&;#\s]+)"
+)
+"""The password in a URL, or else its user; and what the names of settings call secret."""
 _NO_APPLICATION: Final = "TypeError: expected an ASGI or WSGI application, found "
 
 
@@ -63,6 +66,21 @@ def fill(text: str, values: Mapping[str, str]) -> str:
     """Replace each `{name}` by its value; all other braces stay."""
     names = "|".join(map(re.escape, values))
     return re.sub(rf"\{{({names})\}}", lambda match: values[match[1]], text) if names else text
+
+
+def secrets(values: Mapping[str, str]) -> dict[str, str]:
+    """Map all texts that tell private values to `{NAME}`: each, its lines, and the keys in it.
+
+    Also as JSON and URLs spell them. A password that is the user's name as well is no secret.
+    """
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        keys = [key for pair in _KEYS.findall(value) for key in pair if value.count(key) == 1]
+        for text in (value, *value.splitlines(), *keys, *map(unquote, keys)):
+            escaped = (json.dumps(text, ensure_ascii=plain)[1:-1] for plain in (True, False))
+            if len(text) >= HIDDEN:
+                found |= dict.fromkeys((text, quote(text, safe=""), *escaped), f"{{{name}}}")
+    return found
 
 
 def _variables(case: Case, values: Mapping[str, str]) -> dict[str, str]:
@@ -208,8 +226,10 @@ class Workspace:
         self._tmp = self._place / "tmp"
         self._tmp.mkdir()
         places = {"tmp": str(self._tmp), "port": str(port)}
-        self._private = {name: fill(text, places) for name, text in testbed.private.items()}
-        self._values = {**self._private, **places}
+        private = {name: fill(text, places) for name, text in testbed.private.items()}
+        self.secrets = secrets(private)
+        self.hide_values = hider(self.secrets)
+        self._values = {**private, **places}
         copy = self._place / "copy" / testbed.within
         # Where the server and the commands are started.
         self.folder = copy if testbed.target else testbed.folder(case)
@@ -225,9 +245,7 @@ class Workspace:
 
     def hide(self, text: str) -> str:
         """Remove private values, and the names of this workspace's folders, from a text."""
-        for name, value in sorted(self._private.items(), key=lambda item: -len(item[1])):
-            if len(value) >= HIDDEN:
-                text = text.replace(value, f"{{{name}}}")
+        text = self.hide_values(text)
         return text.replace(str(self._tmp), "{tmp}").replace(str(self._place / "copy"), ".")
 
     def open(self, cores: Sequence[int] | None) -> None:
@@ -284,9 +302,11 @@ class Workspace:
         if code != 0:
             running = f"it still running after {COMMAND_SECONDS:.0f} s"
             outcome = running if code is None else f"exit code {code}"
+            words = last_words(self.hide_values(read_log(log)))
             raise LaunchError(
                 FlagName.SETUP_FAILED,
-                f"{when} {command!r}: expected exit code 0, found {outcome}; {log_words(log)}",
+                f"{when} {command!r}: expected exit code 0, found {outcome}; "
+                f"it said: {words}{AT}{log}",
             )
 
 

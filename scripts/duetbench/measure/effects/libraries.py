@@ -26,6 +26,7 @@ _TRANSACTION = re.compile(r"(?i)(begin|commit|rollback|savepoint|release|start t
 _RANDOM = re.compile(r"tmp\w{8}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|\d+")
 _SCRATCH = re.compile(r"[^\s'\"=]*/duetbench-[a-z]+-[\d-]+-\w{8}(?:/copy/|/(?=tmp\b))?")
 _LONGEST = 1_000
+hide: Callable[[str], str] = str  # removes private values, before anything is cut or masked
 _LOOKED_AT = 10_000  # characters of a statement: the rest are values
 
 
@@ -44,12 +45,12 @@ def plain(name: object) -> str:
 
     A path in the folder of a launch is one from the application's own folder, or from `tmp`.
     """
-    known = _SCRATCH.sub(lambda found: "" if found[0].endswith("/") else "*", str(name))
+    known = _SCRATCH.sub(lambda found: "" if found[0].endswith("/") else "*", _text(name))
     return _RANDOM.sub("*", known)[:_LONGEST]
 
 
 def _text(value: object) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return hide(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value))
 
 
 def _request(method: object, host: object) -> str:
@@ -58,7 +59,7 @@ def _request(method: object, host: object) -> str:
 
 def _record(variables: Locals) -> str:
     record = variables["record"]
-    return f"{record.levelname} {record.name}: {plain(str(record.msg)[:80])}"
+    return f"{record.levelname} {record.name}: {plain(_text(record.msg)[:80])}"
 
 
 def _task(variables: Locals) -> str:

@@ -106,6 +106,8 @@ def _read(report: Mapping[str, Any], hide: Callable[[str], str]) -> Activity | s
     if "reason" in report:
         return hide(str(report["reason"]))
     try:
-        return replace(_ACTIVITY.validate_python(report), hide=hide)
+        seen = _ACTIVITY.validate_python(report)
     except ValidationError as error:
         raise CountError(f"expected the report of a target, found {error}") from error
+    events = [[(kind, hide(text), place) for kind, text, place in made] for made in seen.events]
+    return replace(seen, events=events, hide=hide)

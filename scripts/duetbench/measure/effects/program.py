@@ -19,7 +19,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
 
-from duetbench.measure.effects import memory
+from duetbench.core.text import hider
+from duetbench.measure.effects import libraries, memory
 from duetbench.measure.effects.recorder import Event, Recorder, clocked
 from duetbench.measure.inside import checkout, program
 from duetbench.measure.inside.drivers import AsgiDriver
@@ -107,6 +108,8 @@ class _Requests:
         self.recorder = Recorder(str(checkout.checkout()))
         request: Any
         if program.REQUEST in os.environ:
+            fields = json.loads(Path(os.environ[program.REQUEST]).read_text("utf-8"))
+            libraries.hide = hider(fields["secrets"])
             request, self.paths = program.open_served(check=False)
         else:
             request, self.paths = program.prepare(target).call, ("",)

@@ -21,8 +21,8 @@ from typing import Any
 from duetbench.core.text import to_bytes
 from duetbench.measure.instructions.phases import SLOW, UnfitError, Unit, run
 
-# A JSON file with the request to a served application: the fields of an `Ask`, and the status of a
-# right answer.
+# A JSON file with the request to a served application: the fields of an `Ask`, the status of a
+# right answer, and the texts that nobody may see, with their names.
 REQUEST = "DUETBENCH_REQUEST"
 
 # The folder for the import of an application; nothing of it is imported before.
@@ -100,6 +100,7 @@ def open_served(
 
     fields = json.loads(Path(os.environ[REQUEST]).read_text("utf-8"))
     status, body = fields.pop("status"), to_bytes(fields.pop("body"))
+    del fields["secrets"]
     ask = drivers.Ask(**fields, body=body)
     os.chdir(checkout.checkout())
     # The application's threads switch only where one waits: otherwise the clock would decide how
