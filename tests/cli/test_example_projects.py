@@ -276,3 +276,6 @@ def test_private_values_are_told_nowhere(
     telling = {name for name, text in told.items() if PARTS.search(text)}
     logs = {Path(name) for name in telling if "/duetbench/logs/" in name}
     assert telling == {*map(str, logs)}
+    assert {log.stat().st_mode & 0o777 for log in logs} == {0o600}
+    folders = {folder for log in logs for folder in log.parents if folder.name == "logs"}
+    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}

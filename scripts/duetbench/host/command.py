@@ -149,7 +149,8 @@ def run(
     seconds.
     """
     ends = time.monotonic() + limit
-    log.parent.mkdir(parents=True, exist_ok=True)
+    paths.make_logs(log.parent)
+    log.touch(0o600)
     with log.open("ab") as output:
         try:
             process = subprocess.Popen(

@@ -4,6 +4,7 @@ import hashlib
 import os
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -120,6 +121,13 @@ def project_state(root: Path) -> Path:
     """The folder for a repository's own files in the state folder."""
     where = hashlib.sha256(str(root).encode()).hexdigest()[:8]
     return state_dir() / "projects" / f"{root.name}-{where}"
+
+
+def make_logs(folder: Path) -> None:
+    """Make a folder for logs, which may contain private values: nobody else can read it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with suppress(PermissionError):  # another user's
+        folder.chmod(0o700)
 
 
 def cache_dir() -> Path:

@@ -253,6 +253,7 @@ class Session:
             try:
                 if cores is not None:
                     os.sched_setaffinity(0, cores)  # 0: this thread only
+                log.touch(0o600)  # it may get private values
                 with lock, log.open("wb") as output:
                     if cancelled:
                         return

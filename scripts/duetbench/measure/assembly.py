@@ -8,7 +8,7 @@ from packaging.utils import canonicalize_name
 
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import Case
-from duetbench.host import machine
+from duetbench.host import machine, paths
 from duetbench.host.console import Narrator
 from duetbench.measure.testbed import Testbed, inherited_variables
 from duetbench.project import interpreters, stacks, tools
@@ -55,7 +55,7 @@ def assemble(
                     f"{name}=… or --env-file"
                 )
             private.setdefault(name, os.environ.get(name, ""))
-    logs.mkdir(parents=True, exist_ok=True)
+    paths.make_logs(logs)
     return Testbed(
         apps=subject.root / "apps",
         oha=generator or tools.find_oha(subject.configuration.oha),
