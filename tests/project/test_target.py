@@ -46,6 +46,30 @@ def test_a_repository_without_an_application_has_no_target(tmp_path: Path) -> No
         target.of(tmp_path, {"workers": 2, "env": {"A": "b"}})
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("POST / @/etc/passwd", "/etc/passwd"),
+        ("POST / @in it/../../../key", "in it/../../../key"),
+        ("/{1..2}?q={@link/passwd}", "link/passwd"),
+    ],
+)
+def test_keys_name_files_of_the_repository_only(shop: Path, line: str, name: str) -> None:
+    """They may be a pull request's; who writes an option may read any file."""
+    (shop.parent / ".git").mkdir()
+    (shop / "link").symlink_to("/etc")
+    keys = KEYS.replace("GET /items/7", "POST / @../order.json")
+    write(shop, "pyproject.toml", keys)
+    assert target.of(shop, {}) is not None
+    write(shop, "pyproject.toml", KEYS.replace("GET /items/7", line))
+    with pytest.raises(UsageError, match=rf"^{name}: expected a path in the repository"):
+        target.of(shop, {})
+    assert target.of(shop, {"requests": (line,)}) is not None
+    write(shop, "pyproject.toml", KEYS.replace("expect-status = 201", 'results = "../../x"'))
+    with pytest.raises(UsageError, match=r"^\.\./\.\./x: expected a path in the repository"):
+        paths.results_dir(shop)
+
+
 def test_private_variables_come_from_files_and_then_from_what_is_said(tmp_path: Path) -> None:
     write(
         tmp_path,

@@ -107,11 +107,11 @@ def _parsed(file: Path, _changed: int, _size: int) -> Mapping[str, Any]:
 def results_dir(root: Path) -> Path:
     """The folder of a repository's run files: in it, if it has experiments or sets `results`.
 
-    Those of a target go to the state folder, unless it sets `results`.
+    Those of a target go to the state folder, unless it sets `results`. UsageError as `inside`.
     """
     table = _table(root)
     if table is not None and (folder := table.get("results")):
-        return root / str(folder)
+        return inside(root, str(folder))
     if table is not None and "app" not in table:
         return root / "results"
     return project_state(root) / "results"
@@ -121,6 +121,17 @@ def project_state(root: Path) -> Path:
     """The folder for a repository's own files in the state folder."""
     where = hashlib.sha256(str(root).encode()).hexdigest()[:8]
     return state_dir() / "projects" / f"{root.name}-{where}"
+
+
+def inside(root: Path, name: str) -> Path:
+    """The path that a file of a repository names in its folder `root`.
+
+    Raises UsageError if it is outside the repository: anybody may have written that file.
+    """
+    top = next((place for place in (root, *root.parents) if (place / ".git").exists()), root)
+    if not (root / name).resolve().is_relative_to(top.resolve()):
+        raise UsageError(f"{name}: expected a path in the repository, as {root} names it")
+    return root / name
 
 
 def make_logs(folder: Path) -> None:

@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
 from duetbench.core.errors import UsageError
 from duetbench.core.model import MOST_IDLE, Frozen, Interface
 from duetbench.core.units import read_time
+from duetbench.host import paths
 from duetbench.project.pyproject import FILE, read_table
 from duetbench.project.schema import (
     EnvName,
@@ -47,6 +48,7 @@ WORD: Final = re.compile(r"\w[\w.:+-]{0,199}", re.ASCII)
 """A name or a number that is no option."""
 
 LINE: Final = re.compile("[!-,.-~][ -~]{0,999}")
+_FILES: Final = re.compile(r"\{@([^{}]+)\}|\s@(.+)")  # of requests
 """A text on one line that is no option."""
 
 
@@ -241,8 +243,8 @@ def of(root: Path, options: Mapping[str, Any]) -> Target | None:
 
     `options` are spelled like the keys; an option that is None or empty was not given.
 
-    Raises DeclarationError for an invalid key, and UsageError for an invalid option, or for options
-    without an application.
+    Raises DeclarationError for an invalid key, and UsageError for an invalid option, for options
+    without an application, or for a file in a key that is not in the repository.
     """
     file, table = read_table(root)
     keys = {key: value for key, value in table.items() if key in KEYS}
@@ -266,6 +268,8 @@ def of(root: Path, options: Mapping[str, Any]) -> Target | None:
         target = validate(Target, keys, str(file), table=where)
     if target.server is not None and target.server not in SERVERS:
         raise UsageError(f"server {target.server!r}: expected one of {', '.join(SERVERS)}")
+    for pair in () if "requests" in values else _FILES.findall("\n".join(target.requests)):
+        paths.inside(root, "".join(pair))
     return target.model_copy(update={"env": private(target, root)})
 
 
