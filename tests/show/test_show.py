@@ -36,8 +36,8 @@ from repos import write
 
 ROOT = Path(__file__).parents[2]
 COMPARED = "20261120T120000Z-compare-bbbbbbbb"
-HOSTILE = "\x1b]0;mine\x07\x1b[2J\x9b2J\x7f"
-"""Sets a window's title, empties the screen twice, and deletes."""
+HOSTILE = "\x1b]0;mine\x07\x1b[2J\x9b2J\x7f##[error]"
+"""Sets a window's title, empties the screen twice, deletes, and fails in a job's log."""
 PUBLISHED = Published.model_validate(
     tomllib.loads("""
         source = "A page, 2025"
@@ -208,7 +208,8 @@ def test_a_stored_comparison_is_shown_as_it_was(tmp_path: Path) -> None:
 
 
 def acting(text: str) -> set[str]:
-    return {one for one in text if unicodedata.category(one) == "Cc"} - {"\n", "\t"}
+    acts = {one for one in text if unicodedata.category(one) == "Cc"} - {"\n", "\t"}
+    return acts | ({"##["} if "##[" in text else set())
 
 
 @pytest.mark.usefixtures("checkout")
@@ -231,6 +232,7 @@ def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
         for word, pictures in shown.items():
             text = called(["show", str(path), *word.split()])
             assert (acting(text), pictures in text) == (set(), True), (path, word)
+        assert not acting(path.read_text("utf-8"))
     document = called(["show", str(tmp_path / f"{COMPARED}.json"), "--json"])
     assert Comparison.model_validate_json(document) == compared
 
@@ -242,7 +244,7 @@ def test_an_error_about_a_file_does_nothing_either(
     path.write_text(json.dumps({HOSTILE: 1}))
     done = invoke(capsys, monkeypatch, ("show", path))
     assert (done.code, acting(done.err)) == (4, set())
-    assert "found JSON with the keys ␛]0;mine␛[2J\ufffd2J␡\n" in done.err
+    assert "found JSON with the keys ␛]0;mine␛[2J\ufffd2J␡# #[error]\n" in done.err
 
 
 @pytest.mark.usefixtures("state_home")

@@ -45,6 +45,7 @@ from duetbench.cli.verbs import hook
 from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
+from duetbench.core.text import visible_json
 from duetbench.host.console import Console, errors
 from duetbench.project.setting import Setting
 
@@ -267,10 +268,10 @@ def compare_command(
     )
     try:
         put(_summarise(comparison, code, attribution), markdown)
-        put(comparison.model_dump_json(indent=1) + "\n", output)
+        put(visible_json(comparison.model_dump_json(indent=1)) + "\n", output)
         put_html(html, comparison)
         if attribution is not None:
-            put(attribution.model_dump_json() + "\n", why)
+            put(visible_json(attribution.model_dump_json()) + "\n", why)
     finally:
         more = unrecorded(options)
         _print(console, comparison, attribution, more, details=details, oneline=oneline)

@@ -47,7 +47,7 @@ from duetbench.core import units
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import Case, Effects, Launch, Plan, Run, Status
 from duetbench.core.protocol import WINDOW_SECONDS
-from duetbench.core.text import short
+from duetbench.core.text import short, visible_json
 from duetbench.github import actions
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, Progress, duration
@@ -153,7 +153,7 @@ def run_command(
         text += "\n".join(("", f"## {TITLE}", "", "```", *lines, "```", ""))
     actions.summary(text)  # for the page of the job, in GitHub Actions
     put(text, markdown)
-    put(finished.model_dump_json(indent=1) + "\n", output)
+    put(visible_json(finished.model_dump_json(indent=1)) + "\n", output)
     if details:
         print_page(console, page)
     else:

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Unicode's control characters, except tabs and line ends."""
 
 TURNING: Final = frozenset(
@@ -43,19 +43,19 @@ secrets."""
 _DATA: Final = "data:;base64,"
 """Start of the text for bytes that are not UTF-8 (RFC 2397)."""
 
-_SEQUENCE: Final = re.compile(rf"\x1b\[[0-9;?]*[A-Za-z]|{CONTROL.pattern}")
-_UNESCAPED: Final = re.compile(r"[\x7f-\x9f]")
+_SEQUENCE: Final = re.compile(rf"\x1b\[[0-9;?]*[A-Za-z]|{_CONTROL.pattern}")
+_UNESCAPED: Final = re.compile(r"[\x7f-\x9f]|(?<=##)\[")
 _REPLACED: Final = frozenset({"Cc", "Cs", "Cn"})
 _REPLACEMENT: Final = "\ufffd"
 
 
 def visible(text: str) -> str:
     """Replace each control character by its picture (`␛` for ESC); line ends and tabs stay."""
-    return CONTROL.sub(_picture, text)
+    return _CONTROL.sub(_picture, text)
 
 
 def visible_json(document: str) -> str:
-    """Escape control characters in JSON; its writers leave some of them."""
+    """Escape control characters in JSON, whose writers leave some, and GitHub's `##[`."""
     return _UNESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", document)
 
 

@@ -22,7 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.segment import Segment
 from rich.text import Text
 
-from duetbench.core.text import CONTROL, visible, visible_json
+from duetbench.core.text import visible, visible_json
 
 PLAIN_WIDTH: Final = 120
 """Columns of files and pipes, which have no width of their own, unless COLUMNS sets another."""
@@ -54,10 +54,11 @@ class Console(rich.console.Console):
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
-            if segment.control or not CONTROL.search(segment.text):
+            if segment.control:
                 yield segment
             else:
-                yield Segment(visible(segment.text), segment.style)
+                # GitHub's runner interprets `##[` anywhere in a line.
+                yield Segment(visible(segment.text).replace("##[", "# #["), segment.style)
 
 
 def errors() -> Console:

@@ -22,7 +22,7 @@ from pydantic_core import ErrorDetails
 
 from duetbench.core.errors import ArtifactError, RecordError, UsageError
 from duetbench.core.model import Artefact
-from duetbench.core.text import TURNING, printable
+from duetbench.core.text import TURNING, printable, visible_json
 
 MOST_BYTES: Final = 16_000_000  # of one file: many times the largest one
 
@@ -52,7 +52,7 @@ _OF_ONE: Final = {errno.ENAMETOOLONG: "choose a shorter name"}
 
 def encode(value: Artefact) -> bytes:
     """Encode a value as the bytes of its file."""
-    return (value.model_dump_json(indent=value.indent) + "\n").encode()
+    return (visible_json(value.model_dump_json(indent=value.indent)) + "\n").encode()
 
 
 def parse(kind: type[_Kind], data: bytes, name: str) -> _Kind:
