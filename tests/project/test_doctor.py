@@ -51,6 +51,9 @@ def test_a_machine_that_is_set_up(call: Call) -> None:
     assert diagnosis.machine.server_cores
     brief = call(COLUMNS="100").out.splitlines()
     assert brief[0] == "Ready to measure"
+    assert re.match(
+        "  (quiet now$|busy now: (other processes use|the hypervisor takes) )", brief[2]
+    )
     assert len(brief) < 6, "facts are behind --details"
     assert "frequency governor" in call("--details").out
 

@@ -1,7 +1,6 @@
 """`duetbench doctor`: what this machine has, and how that affects figures."""
 
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Annotated, Final, Literal
@@ -20,7 +19,6 @@ from duetbench.project import interpreters, stacks, tools
 from duetbench.project.project import Project
 
 _PATIENCE_S: Final = 10.0  # with GitHub: a person is waiting
-_STEAL_WINDOW_S: Final = 0.5
 _STYLES: Final = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
 
 
@@ -90,19 +88,20 @@ def report(diagnosis: Diagnosis, remedy: str, *, as_json: bool, details: bool = 
             console.say(f"  {finding.what}: {finding.state}: {finding.detail}")
         conditions = diagnosis.conditions
         console.say(f"  {conditions['CPU']}, cores {conditions['cores']}; more: --details")
+        console.say(f"  {conditions['load']}")
     if diagnosis.lacking:
         raise Exit(1)
 
 
 def diagnose(project: Project) -> Diagnosis:
     """Check everything; a missing requirement becomes a finding, never an error."""
-    first, started = machine.core_times(), time.monotonic()
+    first = machine.core_times()
     findings = tuple(_findings(project))
-    # A reading of steal needs some time between its ends; the checks may have taken that long.
-    time.sleep(max(0.0, _STEAL_WINDOW_S - (time.monotonic() - started)))
+    noise = machine.disturbance()  # after the checks, which take core time themselves
     last = machine.core_times()
     fingerprint = machine.fingerprint()
     conditions = _conditions(fingerprint, last.since(first).steal_share, last.steal_share)
+    conditions["load"] = f"busy now: {noise}" if noise else "quiet now"
     return Diagnosis(machine=fingerprint, conditions=conditions, findings=findings)
 
 

@@ -139,7 +139,7 @@ WaitOption = Annotated[
     Option(
         "--wait",
         metavar="TIME",
-        help="Wait this long for a quiet machine, e.g. 10m.",
+        help="Wait at most this long for a quiet machine, e.g. 10m.",
         rich_help_panel=EXTENT,
     ),
 ]

@@ -18,7 +18,7 @@ EXIT_CODES: Final[Mapping[str, str]] = {
     "2": "wrong usage, or a wrong declaration",
     "3": "incomplete: nothing usable was measured, or something stayed undecided",
     "4": "failed: set-up, network, disk, or an error in duetbench",
-    "5": "the machine is busy: another measurement runs, or --wait was not long enough",
+    "5": "the machine is busy: another measurement runs, and did for the time of --wait",
     "129, 130, 143": "interrupted: the terminal closed, Ctrl-C, SIGTERM; what was measured is kept",
     "141": "the program that read the output has ended",
 }

@@ -15,7 +15,7 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from datetime import datetime
@@ -27,6 +27,8 @@ import psutil
 from duetbench.core import units
 from duetbench.core.errors import BusyError
 from duetbench.core.model import Machine
+from duetbench.core.text import visible
+from duetbench.host import proc
 from duetbench.host.console import duration
 
 _CPUS: Final = Path("/sys/devices/system/cpu")
@@ -173,14 +175,30 @@ def core_times() -> CoreTimes:
 
 def disturbance(seconds: float = 1.0) -> str:
     """Say what takes core time from a measurement, by a look of some seconds; empty if nothing."""
-    before = core_times()
+    before, earlier = core_times(), {(p.pid, p.start): p.ticks for p in proc.stats()}
     time.sleep(seconds)
     spent = core_times().since(before)
     if (other := (spent.busy - spent.harness) / spent.at) > OTHER_CORES:
-        return f"other processes use {units.cores(other)} cores"
+        return f"other processes use {units.cores(other)} cores{_busiest(earlier, spent.at)}"
     if spent.steal_share > STEAL:
         return f"the hypervisor takes {units.share(spent.steal_share)} of the core time"
     return ""
+
+
+def _busiest(earlier: Mapping[tuple[int, int], int], seconds: float) -> str:
+    """Name the other processes that have used the most core time since then, if any is visible."""
+    cores = {
+        p.pid: (p.ticks - earlier.get((p.pid, p.start), 0)) * proc.TICK / seconds
+        for p in proc.stats()
+        if p.pid != os.getpid()
+    }
+    names = []
+    for pid in sorted(cores, key=lambda pid: -cores[pid])[:_NAMED]:
+        with suppress(psutil.Error):
+            if cores[pid] > OTHER_CORES / 2:
+                name = visible(psutil.Process(pid).name())
+                names.append(f"{name} {pid}, {units.cores(cores[pid])} cores")
+    return f" ({'; '.join(names)})" if names else ""
 
 
 def environment_changes(before: Machine, after: Machine) -> tuple[str, ...]:
@@ -257,6 +275,7 @@ _COMMAND: Final = re.compile(
 )
 """What may be told of a command line: the verb and the application; other words may be private."""
 
+_NAMED: Final = 3  # processes that take core time
 _POLL_SECONDS: Final = 0.5
 
 
@@ -264,50 +283,46 @@ _POLL_SECONDS: Final = 0.5
 def measuring(wait: float = 0.0, say: Callable[[str], object] = len) -> Iterator[None]:
     """Hold the machine, unless this process or an ancestor does.
 
-    With `wait`, wait up to so many seconds until no other holds it, and nothing else takes core
-    time; `say` is told what it waits for. BusyError names what is still in the way.
+    With `wait`, first wait up to so many seconds, without holding it, until no other holds it and
+    nothing else takes core time; `say` is told what it waits for, and what still takes core time
+    after that. BusyError names who still holds it then.
     """
     address = b"\0" + os.environ.get(LOCK, _LOCK_NAME).encode()
     if held_for_us() or _holder(address) == os.getpid():
         yield
         return
+    ends, announced = time.monotonic() + wait, set[bool]()
     with socket.socket(socket.AF_UNIX) as lock:
-
-        def others() -> str:
-            try:
-                lock.bind(address)
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    raise
-                return "another duetbench is measuring on it"
-            lock.listen(4096)  # clients get no answer, and stay, but the kernel tells them our pid
-            return ""
-
-        ends = time.monotonic() + wait
-        _await(others, ends, say, lambda: _describe(_holder(address)))
-        if wait:
-            _await(disturbance, ends, say)
+        while True:
+            noise = disturbance() if wait and _holder(address) is None else ""
+            left = ends - time.monotonic()
+            if (left <= 0 or not noise) and _take(lock, address):
+                break
+            holder = f"another duetbench is measuring on it{_describe(_holder(address))}"
+            if left <= 0:
+                raise BusyError(
+                    f"expected this machine for itself, but {holder}: they would disturb each "
+                    "other. Wait for it (longer, with --wait), or stop it"
+                )
+            if bool(noise) not in announced:
+                say(f"waiting for this machine, at most {duration(left)}: {noise or holder}")
+            announced.add(bool(noise))
+            time.sleep(min(left, _POLL_SECONDS))
+        if noise:
+            say(f"note: after {duration(wait)}, {noise}: measuring all the same")
         yield
 
 
-def _await(
-    obstacle: Callable[[], str],
-    ends: float,
-    say: Callable[[str], object],
-    more: Callable[[], str] = str,
-) -> None:
-    """Wait until nothing is in the way; BusyError if something still is at `ends`."""
-    silent = True
-    while problem := obstacle():
-        if (left := ends - time.monotonic()) <= 0:
-            raise BusyError(
-                f"expected this machine for itself, but {problem}{more()}: they would disturb each "
-                "other. Wait for it (longer, with --wait), or stop it"
-            )
-        if silent:
-            say(f"waiting for this machine, at most {duration(left)}: {problem}{more()}")
-        silent = False
-        time.sleep(min(left, _POLL_SECONDS))
+def _take(lock: socket.socket, address: bytes) -> bool:
+    """Try to hold the machine until the socket closes."""
+    try:
+        lock.bind(address)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        return False
+    lock.listen(4096)  # clients get no answer, and stay, but the kernel tells them our pid
+    return True
 
 
 def held_for_us() -> bool:
