@@ -1,6 +1,7 @@
 """What a change can affect: never too little, and not everything."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
@@ -17,12 +18,12 @@ from duetbench.judge.affected import Diff
 from duetbench.judge.dependencies import Dependencies, Installed
 from duetbench.judge.pairs import Sides
 from duetbench.measure.assembly import assemble
+from duetbench.measure.testbed import Testbed
 from duetbench.project import stacks
 from duetbench.project.project import Project
-from duetbench.project.stacks import Stack
 from duetbench.store.comparison import PackageChange
 from fake_sessions import make_pairs, side
-from synthetic import make_case
+from synthetic import make_case, make_testbed
 
 ROOT = paths.project_root()
 EXPERIMENTS: Final = frozenset(path.parent.name for path in ROOT.glob("apps/*/experiment.toml"))
@@ -238,12 +239,13 @@ def test_code_is_the_same_where_it_is_executed_as_such(
         assert not affected.same_code("gone.py", *sides_)
 
 
-def test_metadata_are_the_same_but_for_the_version(tmp_path: Path) -> None:
+def test_metadata_are_the_same_but_for_version_and_requirements(tmp_path: Path) -> None:
     base, head = tmp_path / "base", tmp_path / "head"
     write_all(base, {"pyproject.toml": '[project]\nname = "a"\nversion = "1"\n'})
     for text, expected in (
         ('[project]\nname = "a"\nversion = "2"\n', True),
-        ('[project]\nname = "a"\nversion = "2"\ndependencies = ["b"]\n', False),
+        ('[project]\nname = "a"\ndependencies = ["b>2"]\n[dependency-groups]\nx = ["b"]\n', True),
+        ('[project]\nname = "a"\nversion = "2"\nscripts = {b = "b:c"}\n', False),
         ('[project]\nname = "a"\nversion = "1"\n[tool.hatch]\nx = 1\n', False),
     ):
         write_all(head, {"pyproject.toml": text})
@@ -253,26 +255,47 @@ def test_metadata_are_the_same_but_for_the_version(tmp_path: Path) -> None:
     assert not affected.same_code("pyproject.toml", base, head)
 
 
-def locked(folder: Path, text: str) -> dict[str, Stack]:
-    folder.mkdir()
-    lock = folder / "current.txt"
-    lock.write_text(text)
-    return {"current": stacks.read_lock("current", lock, "3.14.0")}
+def installed(folder: Path, lock: str, **files: str) -> Testbed:
+    """A testbed with a lock of digests, and what it installs: package → content."""
+    text = "".join(f"{line} --hash=sha256:{lock.encode().hex()}\n" for line in lock.split(", "))
+    write_all(folder, {"current.txt": text})
+    for package, content in files.items():
+        home = f"{package}-1.dist-info"
+        record = f"{package}.py,{content}\n{home}/METADATA,{lock}\n{home}/RECORD,,\n"
+        write_all(folder, {f"lib/python3.14/site-packages/{home}/RECORD": record})
+    return replace(
+        make_testbed(),
+        stacks={"current": stacks.read_lock("current", folder / "current.txt", "3.14.0")},
+        pythons={("current", "3.14"): folder / "bin/python"},
+    )
 
 
-def test_locks_are_compared_by_version_and_by_file(tmp_path: Path) -> None:
-    a, b = "--hash=sha256:" + "a" * 64, "--hash=sha256:" + "b" * 64
-    before = locked(tmp_path / "1", f"gone==1 {a}\nsame==1 {a} {b}\nup==1 {a}\nwheel==1 {a}\n")
-    after = locked(tmp_path / "2", f"new==1 {a}\nsame==1 {b} {a}\nup==2 {a}\nwheel==1 {a} {b}\n")
-    found = matching.package_changes(before, after)
-    assert [(c.package, c.base, c.head) for c in found] == [
-        ("gone", "1", None), ("new", None, "1"), ("up", "1", "2"), ("wheel", "1", "1"),
-    ]  # fmt: skip
-    assert matching.package_changes(before, before) == ()
+@pytest.mark.parametrize(
+    ("lock", "files", "moves"),
+    [
+        ("a==1, b==1", {"a": "x", "b": "y"}, ""),
+        ("a==1, b==1, c==1 ; sys_platform == 'win32'", {"a": "x", "b": "y"}, ""),
+        ("a==1, b==1", {"a": "x", "b": "rebuilt"}, "b 1, other files"),
+        ("a==1, b @ file:///b-1-py3-none-any.whl", {"a": "x", "b": "y"}, ""),
+        ("a==1, b @ file:///b-1-py3-none-any.whl", {"a": "x", "b": "own"}, "b 1, other files"),
+        ("a==2, b==1", {"a": "x", "b": "y"}, "a 1 → 2"),
+        ("b==1, c==1", {"b": "y", "c": "z"}, "a 1 → gone; c new → 1"),
+    ],
+)
+def test_packages_differ_by_version_or_by_what_is_installed_here(
+    lock: str, files: dict[str, str], moves: str, tmp_path: Path
+) -> None:
+    """Not by hashes of other platforms' files, nor by metadata or by where they came from."""
+    base = installed(tmp_path / "base", "a==1, b==1 ; python_version > '3'", a="x", b="y")
+    head = installed(tmp_path / "head", lock, **files)
+    found = matching.package_changes(base, head)
+    assert "; ".join(map(str, found)) == moves
+    assert matching.relocked(base, head) == ["current"]
+    assert matching.package_changes(base, base) == () == tuple(matching.relocked(base, base))
     case = make_case("one/a")
-    loaded = {case.id: Dependencies(packages=frozenset({"wheel"}))}
-    (pair,) = selected(Diff(packages=found[3:]), [case], loaded).pairs
-    assert pair.reason == "wheel 1 from other files"
+    sides = selected(Diff(packages=found, relocked=True), [case], {case.id: Dependencies()})
+    same = "Nothing to judge: both locks install the same files here."
+    assert (sides.empty_reason == same) is (moves == "")
 
 
 def test_interpreters_of_the_same_name_differ_by_version_or_build() -> None:

@@ -87,7 +87,7 @@ def test_revisions_that_declare_nothing_are_prepared(
     said = {"pyproject.toml": PYPROJECT.replace("0.1", "0.2"), "src/shop/main.py": f"# 2\n{APP}"}
     commit(shop, "A release", **said)
     assert affected.find(preparation.of_revisions(project, "HEAD~1", None, scope)).empty_reason == (
-        "Nothing to judge: same code: only comments, layout or the version differ in "
+        "Nothing to judge: same code: only comments, layout, requirements or the version differ in "
         "pyproject.toml, src/shop/main.py."
     )
     commit(shop, "Metadata", **{"pyproject.toml": PYPROJECT.replace("shop", "stall")})

@@ -30,7 +30,7 @@ from duetbench.core.text import some
 from duetbench.host import paths
 from duetbench.judge import revisions
 from duetbench.judge.dependencies import SOURCES, Dependencies, Reader
-from duetbench.judge.matching import package_changes
+from duetbench.judge.matching import package_changes, relocked
 from duetbench.judge.pairs import Pair, Side, Sides
 from duetbench.measure.testbed import server_of
 from duetbench.project.deployed_target import DeployedTarget
@@ -43,7 +43,6 @@ EVERYTHING: Final = "asked for with --all"
 
 _NAMED: Final = 3  # packages or files in a reason; the others are counted
 _NAMED_OF_NONE: Final = 5  # packages where there is nothing to judge
-_ABSENT: Final = "—"
 _DOCUMENTS: Final = frozenset({".md", ".rst"})
 
 APPLICATIONS: Final = "files of applications"
@@ -86,6 +85,7 @@ class Diff:
     own: bool = True  # whether it is our own repository, which holds the harness
     target: bool = False  # whether options or a few keys declare the application
     new: frozenset[str] = frozenset()
+    relocked: bool = False  # whether a lock differs, perhaps in nothing that is installed here
 
 
 def find(sides: Sides, diff: Diff | None = None, *, everything: bool = False) -> Sides:
@@ -122,7 +122,8 @@ def difference(sides: Sides) -> Diff:
     return Diff(
         files=tuple(path for path in changed if path not in same),
         same=same,
-        packages=package_changes(base.testbed.stacks, head.testbed.stacks),
+        packages=package_changes(base.testbed, head.testbed),
+        relocked=bool(relocked(base.testbed, head.testbed)),
         interpreters=interpreter_changes(base.record.interpreters, head.record.interpreters),
         experiments=frozenset(
             file.parent.name
@@ -220,7 +221,7 @@ def reason_for(
     """Say why a change can affect a case; empty if it cannot. `orphans`: see `_orphans`."""
     interpreter = diff.interpreters.get(case.python)
     moved = [
-        _describe(move)
+        str(move)
         # A package that the case itself asks for is the better reason.
         for move in sorted(diff.packages, key=lambda move: move.package not in loaded.direct)
         if move.stack == case.stack
@@ -285,27 +286,24 @@ def _affects(path: str, case: Case, diff: Diff, loaded: Dependencies) -> bool:
     return not path.endswith(".py") and not (parts[0] == "apps" and parts[1] in others)
 
 
-def _describe(move: PackageChange) -> str:
-    """Say what moved: `granian 2.7.8 → 2.8.7`."""
-    if move.base == move.head:
-        return f"{move.package} {move.head} from other files"
-    return f"{move.package} {move.base or _ABSENT} → {move.head or _ABSENT}"
-
-
 def _nothing(diff: Diff, *, lone: bool) -> str:
     """Say why there is nothing to judge; `lone`: the sides have no case in common."""
     areas = sorted({_area(path, own=diff.own) for path in diff.files})
     reasons = ["the sides have no case in common"] if lone else []
     if diff.packages:
-        moved = some([_describe(move) for move in diff.packages], _NAMED_OF_NONE)
+        moved = some([*map(str, diff.packages)], _NAMED_OF_NONE)
         reasons.append(f"no measured case loads the packages that moved ({moved})")
+    elif diff.relocked:
+        reasons.append("both locks install the same files here")
     if areas == [_HARNESS]:
         reasons.append("only the harness differs, and the one that runs now measures both sides")
     elif areas:
         reasons.append(f"only {' and '.join(areas)} differ, and no measured case depends on them")
     if diff.same:
         names = some(diff.same, _NAMED)
-        reasons.append(f"same code: only comments, layout or the version differ in {names}")
+        reasons.append(
+            f"same code: only comments, layout, requirements or the version differ in {names}"
+        )
     return f"Nothing to judge: {'; '.join(reasons or ['base and head do not differ'])}."
 
 
@@ -327,14 +325,14 @@ def _area(path: str, *, own: bool) -> str:
 def same_code(path: str, base: Path, head: Path) -> bool:
     """Whether a file, as a path from the root of both sides, executes the same code on both.
 
-    Comments, layout and the version that a project states of itself are not executed. Functions
+    Comments, layout, and a project's version and requirements are not executed. Functions
     that differ are never the same, even if no request enters them: a single request does not show
     what many at once enter (a queue, a retry, an exhausted pool). A file that cannot be read, or is
     not Python, counts as different.
     """
     if path == "pyproject.toml":
         before, after = (paths.other_keys(root) for root in (base, head))
-        return "project" in before and _without_version(before) == _without_version(after)
+        return "project" in before and _executed(before) == _executed(after)
     if not path.endswith(".py"):
         return False
     try:
@@ -365,6 +363,8 @@ def _is_version(value: object) -> bool:
         return False
 
 
-def _without_version(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    project = {k: v for k, v in metadata.get("project", {}).items() if k != "version"}
-    return {**metadata, "project": project}
+def _executed(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Leave out the version, and the requirements: the packages that they lead to are compared."""
+    left_out = {"version", "dependencies", "optional-dependencies"}
+    project = {k: v for k, v in metadata.get("project", {}).items() if k not in left_out}
+    return {**metadata, "project": project, "dependency-groups": {}}

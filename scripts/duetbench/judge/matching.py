@@ -4,12 +4,13 @@ A case is compared only with itself. If its id means something else on the other
 load, path or expected answer), the case counts as missing, like one that only one side has.
 """
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Final
 
 from duetbench.core.model import Case, Frozen, Missing
 from duetbench.core.text import short
-from duetbench.project.stacks import Stack
+from duetbench.measure.testbed import Testbed
+from duetbench.project import stacks
 from duetbench.store.comparison import PackageChange
 
 _MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration", "load.timeout"})
@@ -89,19 +90,26 @@ def _fields(value: Frozen) -> dict[str, object]:
     }
 
 
-def package_changes(
-    base: Mapping[str, Stack], head: Mapping[str, Stack]
-) -> tuple[PackageChange, ...]:
-    """List the packages that differ between the locks of common stacks, by version or by files."""
+def package_changes(base: Testbed, head: Testbed) -> tuple[PackageChange, ...]:
+    """List the packages that differ in common stacks, by version or by the files installed here."""
     changes = []
-    for stack in sorted(base.keys() & head.keys()):
-        if base[stack].digest == head[stack].digest:
-            continue
-        before, after = base[stack].packages, head[stack].packages
-        files = base[stack].files(), head[stack].files()
+    for stack in relocked(base, head):
+        before, after = base.stacks[stack].packages, head.stacks[stack].packages
+        files = [
+            (stacks.installed(program), stacks.installed(head.pythons[key]))
+            for key, program in base.pythons.items()
+            if key[0] == stack and key in head.pythons
+        ]
         changes += [
             PackageChange(stack=stack, package=name, base=before.get(name), head=after.get(name))
             for name in sorted(before.keys() | after.keys())
-            if before.get(name) != after.get(name) or files[0].get(name) != files[1].get(name)
+            if before.get(name) != after.get(name)
+            or any(old.get(name) != new.get(name) for old, new in files)
         ]
     return tuple(changes)
+
+
+def relocked(base: Testbed, head: Testbed) -> list[str]:
+    """List the common stacks with another lock."""
+    common = sorted(base.stacks.keys() & head.stacks.keys())
+    return [name for name in common if base.stacks[name].digest != head.stacks[name].digest]

@@ -67,14 +67,10 @@ class Stack:
     def record(self) -> StackRecord:
         return StackRecord(name=self.name, digest=self.digest, packages=self.packages)
 
-    def files(self) -> dict[str, frozenset[str]]:
-        """Read the hashes of the files that each package may be installed from, by its name."""
-        return {
-            canonicalize_name(words[0].partition("==")[0]): frozenset(
-                word for word in words if word.startswith("--hash=")
-            )
-            for words in map(str.split, _lines(self.lock.read_text("utf-8")))
-        }
+    def names(self) -> frozenset[str]:
+        """Read the names of all packages, also of those for other platforms."""
+        lines = _lines(self.lock.read_text("utf-8"))
+        return frozenset(canonicalize_name(line.split()[0].partition("==")[0]) for line in lines)
 
 
 def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> Stack:
@@ -396,6 +392,22 @@ def environment_fault(stack: Stack, target: Path, version: str | None = None) ->
         )
         or None
     )
+
+
+def installed(program: Path) -> dict[str, frozenset[str]]:
+    """Read the files of each package in the environment of a program: name → lines of its RECORD.
+
+    Its metadata (requirements, where it came from) are left out, but not its entry points.
+    """
+    files: dict[str, frozenset[str]] = {}
+    for record in program.parent.parent.glob("lib/python*/site-packages/*.dist-info/RECORD"):
+        name, _, rest = record.parent.name.partition("-")
+        files[canonicalize_name(name)] = frozenset(
+            line
+            for line in record.read_text("utf-8").splitlines()
+            if f"-{rest}/" not in line or "/entry_points.txt," in line
+        )
+    return files
 
 
 def kept_place(digest: str, name: str) -> Path:

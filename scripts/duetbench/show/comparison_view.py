@@ -254,7 +254,9 @@ def side_texts(
     texts = []
     for side, name in ((base, "base"), (head, "head")):
         versions = dict.fromkeys(
-            f"{move.package} {getattr(move, name)}" for move in packages if getattr(move, name)
+            f"{move.package} {getattr(move, name)}"
+            for move in packages
+            if getattr(move, name) and move.base != move.head
         )
         detail = side.commit[:12] if side.commit and side.commit not in side.label else ""
         if side.kind == "stack":

@@ -83,7 +83,7 @@ def accept_command(
         return
     now, project = datetime.now(UTC), Project.here()
     stacks = (project.lock(name) for name in project.stacks)
-    locks = {lock.name: incoming.Lock(lock.digest, frozenset(lock.files())) for lock in stacks}
+    locks = {lock.name: incoming.Lock(lock.digest, lock.names()) for lock in stacks}
     checkout = incoming.Checkout(locks, project.units)
     if source is not None and plan is not None and candidates is None:
         if shard is not None:

@@ -141,7 +141,6 @@ def attribute(
     )
     imports = _imports(base, head, before[0], after[0]) if start else ()
     case = head.case
-    stacks = [{side.case.stack: side.testbed.stacks[side.case.stack]} for side in (base, head)]
     pythons = [side.testbed.interpreters[side.case.python] for side in (base, head)]
     versions = dict.fromkeys(f"{python.version}{python.suffix}" for python in pythons)
     digest = hashlib.sha256(f"{base.case.id} {case.id}".encode()).hexdigest()[:8]
@@ -155,9 +154,13 @@ def attribute(
         case=case.id,
         asked=asked,
         python=" → ".join(versions),
-        base=StackState(stack=base.case.stack, digest=stacks[0][base.case.stack].digest),
-        head=StackState(stack=case.stack, digest=stacks[1][case.stack].digest),
-        packages=matching.package_changes(*stacks),
+        base=StackState(stack=base.case.stack, digest=base.testbed.stacks[base.case.stack].digest),
+        head=StackState(stack=case.stack, digest=head.testbed.stacks[case.stack].digest),
+        packages=tuple(
+            move
+            for move in matching.package_changes(base.testbed, head.testbed)
+            if move.stack == case.stack
+        ),
         totals=None
         if isinstance(plain, str)
         else Totals(base=plain.base, head=plain.head, spread=plain.spread),
