@@ -1,9 +1,13 @@
 """An application that nobody has declared: copies of its repository, and a comparison of two."""
 
 import platform
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -198,6 +202,47 @@ def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
     assert found.connections is not None
     assert found.connections < most
     assert slow["response_p50"] / quick["response_p50"] == pytest.approx(1.5, abs=0.15)
+
+
+COMPUTES = """\
+async def find(path):
+    sum(range(500_000))
+    return path.encode()
+"""
+SPIN: Final = """\
+import os, sys
+os.sched_setaffinity(0, {int(sys.argv[1])})
+print(flush=True)
+while True: pass
+"""
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_handler_that_gets_no_core_does_not_wait(
+    shop: Path, project: Project, scope: Scope, tmp_path: Path, *, waits: bool
+) -> None:
+    """Three programs take the server's core from it; 20 ms of sleep are a wait all the same."""
+    text = WAITS.format(lock="contextlib.nullcontext()", seconds=0.02) if waits else COMPUTES
+    waiting = APP.replace("items.find", "await items.find")
+    commit(shop, "Async", **{"src/shop/main.py": waiting, "src/shop/items.py": text})
+    (pair,) = preparation.of_revisions(project, "HEAD~1", None, scope).pairs
+    run = duet.SideRun("head", [pair.head], [pair.case.load], tmp_path / "head.log")
+    core = max(pair.head.testbed.server_cores(pair.case))
+    with ExitStack() as stack:
+        run.start(aside=False)
+        stack.callback(run.serving.abandon)
+        run.meet()
+        run.serving.session.move((core,))
+        for _ in range(3):
+            argv = [sys.executable, "-c", SPIN, str(core)]
+            spin = stack.enter_context(subprocess.Popen(argv, stdout=subprocess.PIPE))
+            stack.callback(spin.kill)
+            assert spin.stdout is not None
+            spin.stdout.readline()  # it is on that core
+        run.verify()
+    assert run.waits is waits, (run.wait, run.work)
+    assert waits is (run.wait > 0.01)
 
 
 TURNS = """\

@@ -178,6 +178,16 @@ def threads(pid: int) -> list[int]:
         return []
 
 
+def runnable(pid: int) -> bool:
+    """Whether any thread of a process runs, or could if it got a core."""
+    for tid in threads(pid):
+        with suppress(*_GONE):
+            text = (PROC / str(pid) / "task" / str(tid) / "stat").read_text("utf-8", "replace")
+            if parse_stat(text).state == "R":
+                return True
+    return False
+
+
 def switches(pid: int) -> dict[int, tuple[int, int]]:
     """Read voluntary and involuntary context switches per live thread id."""
     counts: dict[int, tuple[int, int]] = {}

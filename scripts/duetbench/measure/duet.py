@@ -16,6 +16,8 @@ once more after the other has ended, and what it gained is added to both sides' 
 from __future__ import annotations
 
 import math
+import select
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +42,7 @@ from duetbench.core.protocol import (
     duet_load,
 )
 from duetbench.core.units import utc_now
-from duetbench.host import tree_usage
+from duetbench.host import proc, tree_usage
 from duetbench.measure import idle, launch, verify, warmup
 from duetbench.measure.launch import Observation
 from duetbench.measure.oha_results import Rows, longest
@@ -52,6 +54,8 @@ REPEATED: Final = 12
 """Requests that show how much of a waiting one is work: the first ones to a server are dearer."""
 
 _POLL_SECONDS: Final = 0.02
+_LOOKS: Final = 50  # at a server that seems to wait
+_LOOK_SECONDS: Final = 0.001  # between them, at least
 _OF_ANSWERS: Final = frozenset({FlagName.WRONG_STATUS, FlagName.WRONG_BODY, FlagName.WRONG_SIZE})
 """Failures of a single request. The server goes on with others."""
 
@@ -193,7 +197,33 @@ class SideRun:
             waited = min(waited, *(answer.waited for answer in answers))
             self.wait = waited - self.work
             if (self.work <= light and not self.waits) or not serving.testbed.target:
-                break
+                return
+        if self.waits:
+            self.wait = min(self.wait, self._asleep() * (self.wait + self.work))
+
+    def _asleep(self) -> float:
+        """Share of some requests' time in which no thread of the server could run; 1 if unknown.
+
+        Threads that a busy machine keeps from cores do not wait. How long they are kept tells less:
+        several may be at once.
+        """
+        serving, looks = self.serving, list[bool]()
+        pids = [process.pid for process in serving.session.members()]
+        pause, timeout = max(_LOOK_SECONDS, self.wait / _LOOKS), serving.case.load.timeout
+
+        def watch(connection: socket.socket) -> None:
+            ends = time.monotonic() + timeout
+            while time.monotonic() < ends and not select.select([connection], [], [], pause)[0]:
+                asleep = not any(map(proc.runnable, pids))
+                if not select.select([connection], [], [], 0)[0]:  # else it is not of this request
+                    looks.append(asleep)
+
+        for _ in range(REPEATED):
+            if len(looks) < _LOOKS / 2:
+                request, path = serving.request, serving.request.path
+                where = f"{request.method} {path}"
+                verify.ask(request, path, serving.port, where, timeout=timeout, watch=watch)
+        return sum(looks) / len(looks) if looks else 1.0
 
     @property
     def waits(self) -> bool:

@@ -8,10 +8,11 @@ import json
 import math
 import os
 import re
+import socket
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from typing import Final, NamedTuple, Self
 
@@ -209,11 +210,18 @@ class SpotChecks:
 
 
 def ask(
-    endpoint: Endpoint, path: str, port: int, where: str, *, timeout: float
+    endpoint: Endpoint,
+    path: str,
+    port: int,
+    where: str,
+    *,
+    timeout: float,
+    watch: Callable[[socket.socket], object] = bool,
 ) -> tuple[int, bytes]:
     """Send one request on a new connection and check its answer; LaunchError as `verify`.
 
     Return the body, and its bytes as sent. If there is no answer, the LaunchError has its cause.
+    `watch` is called after the request was sent.
     """
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
@@ -227,6 +235,7 @@ def ask(
             if body:
                 connection.putheader("content-length", str(len(body)))
             connection.endheaders(body)
+            watch(connection.sock)
             reply = connection.getresponse()
             sent = reply.read()
             # httpx decompresses the body.
