@@ -67,11 +67,6 @@ class Stack:
     def record(self) -> StackRecord:
         return StackRecord(name=self.name, digest=self.digest, packages=self.packages)
 
-    def names(self) -> frozenset[str]:
-        """Read the names of all packages, also of those for other platforms."""
-        lines = _lines(self.lock.read_text("utf-8"))
-        return frozenset(canonicalize_name(line.split()[0].partition("==")[0]) for line in lines)
-
 
 def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> Stack:
     """Read a lock for a version of Python; `home` as in `Stack`.

@@ -16,6 +16,7 @@ from duetbench.github.archives import Acceptance
 from duetbench.host import paths
 from duetbench.host.console import Console, errors
 from duetbench.host.signals import interruptible
+from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
@@ -82,8 +83,12 @@ def accept_command(
             _show(archives.fetch(github, run or github.context.run_id, fetch, target), "fetched")
         return
     now, project = datetime.now(UTC), Project.here()
-    stacks = (project.lock(name) for name in project.stacks)
-    locks = {lock.name: incoming.Lock(lock.digest, lock.names()) for lock in stacks}
+    locks = {
+        lock.name: incoming.Lock(
+            lock.digest, frozenset(stacks.versions(lock.lock.read_text("utf-8")))
+        )
+        for lock in map(project.lock, project.stacks)
+    }
     checkout = incoming.Checkout(locks, project.units)
     if source is not None and plan is not None and candidates is None:
         if shard is not None:
