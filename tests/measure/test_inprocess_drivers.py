@@ -1,8 +1,10 @@
 """The in-process drivers: what they hand to an application, and what they accept from it."""
 
 import asyncio
+import itertools
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from wsgiref.validate import validator
@@ -11,6 +13,7 @@ import pytest
 
 from duetbench.host import paths
 from duetbench.measure.inside import drivers
+from duetbench.measure.instructions.phases import UnfitError
 
 ROOT = paths.project_root()
 sys.path.append(str(ROOT))
@@ -107,6 +110,47 @@ def test_a_broken_asgi_answer_is_an_error(drive: Any, messages: tuple[Message, .
     for _ in range(2):
         with pytest.raises(drivers.ProtocolError, match=r"expected|before its answer"):
             driver()
+
+
+@pytest.mark.parametrize("interface", ["asgi", "wsgi"])
+def test_a_body_in_many_pieces_is_copied_once_and_one_without_end_ends(
+    drive: Any, interface: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many pieces take about as long as to join them; they may share a buffer."""
+    pieces: Any = [bytes(4_096)] * 4_000
+
+    def wsgi(_environ: Message, start: Any) -> Iterable[bytes]:
+        start("200 OK", [])
+        yield from pieces
+
+    async def asgi(_scope: Message, _receive: Any, send: Any) -> None:
+        await send(start())
+        for piece in pieces:
+            await send(body(piece, True))
+        await send(body())
+
+    request = drive(asgi) if interface == "asgi" else drivers.wsgi(wsgi, drivers.Ask("/"))
+
+    def seconds(work: Callable[[], Any]) -> float:
+        began = time.process_time()
+        work()
+        return time.process_time() - began
+
+    joining = min(seconds(lambda: b"".join(pieces)) for _ in range(3))
+    assert min(seconds(request) for _ in range(3)) < 200 * joining
+    buffer = bytearray(b"0")
+
+    def numbers() -> Iterator[bytearray]:
+        for number in b"123":
+            buffer[0] = number
+            yield buffer
+
+    pieces = numbers()
+    assert request()[2] == b"123"
+    monkeypatch.setattr(drivers, "LARGEST_ANSWER", 100_000)
+    pieces = itertools.repeat(bytes(10_000))
+    with pytest.raises(UnfitError, match=r"GET /: an answer without end: more than .* and 110 kB"):
+        request()
 
 
 def test_an_asgi_application_lives_before_its_first_request(drive: Any) -> None:

@@ -30,6 +30,12 @@ AT_START: Final = "at its start, "
 TOO_SMALL: Final = "the budget is too small for two"
 """Start of the note about a budget in which no case can be judged."""
 
+ENDLESS: Final = "an answer without end"
+"""In the reason of a request whose answer does not end, or never begins."""
+
+LARGEST_ANSWER: Final = 256_000_000
+"""Bytes of an answer from which on it counts as one without end."""
+
 ASCII: Final = str.maketrans(
     dict(zip("−▼▲✕×—µ·\u2019\u00a0●├┤─┼│┊◄►", "-v^xx-u*' o[]-+|:<>", strict=True))
     | {"…": "..", "→": "->", "±": "+/-", "≠": "!=", "≥": ">=", "≤": "<="}
@@ -47,6 +53,11 @@ _SEQUENCE: Final = re.compile(rf"\x1b\[[0-9;?]*[A-Za-z]|{_CONTROL.pattern}")
 _UNESCAPED: Final = re.compile(r"[\x7f-\x9f]|(?<=##)\[")
 _REPLACED: Final = frozenset({"Cc", "Cs", "Cn"})
 _REPLACEMENT: Final = "\ufffd"
+
+
+def endless(where: str, seconds: float, size: int) -> str:
+    """Say which answer has not ended, after how many seconds and bytes."""
+    return f"{where}: {ENDLESS}: more than {seconds:.2g} s and {size / 1000:,.0f} kB"
 
 
 def visible(text: str) -> str:

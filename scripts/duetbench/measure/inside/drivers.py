@@ -13,14 +13,19 @@ import asyncio
 import contextlib
 import io
 import itertools
+import math
 import os
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import unquote, unquote_to_bytes
+
+from duetbench.core.text import LARGEST_ANSWER, endless
+from duetbench.measure.instructions.phases import UnfitError
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -100,7 +105,8 @@ class AsgiDriver:
                 self.loop.run_until_complete(asyncio.wait([self._living]))
                 self.loop.close()
                 raise
-        scopes = [_scope(ask.method, path) for path in (ask.path, *ask.paths)]
+        paths = (ask.path, *ask.paths)
+        scopes = [(f"{ask.method} {path}", _scope(ask.method, path)) for path in paths]
         self._scopes = itertools.cycle(scopes)
         self._next: asyncio.Future[_Exchange] = self.loop.create_future()
         self.server = self.loop.create_task(self._serve())
@@ -147,7 +153,8 @@ class AsgiDriver:
         while True:
             exchange = await self._next
             self._next = self.loop.create_future()
-            scope = {**next(self._scopes), "headers": [*self._headers]}
+            exchange.body.where, plain = next(self._scopes)
+            scope = {**plain, "headers": [*self._headers]}
             if self._living is not None:
                 scope["state"] = self._state.copy()
             try:
@@ -198,17 +205,48 @@ def _scope(method: str, path: str) -> dict[str, Any]:
     }
 
 
+class Body:
+    """The body of an answer, in the pieces that the application sends."""
+
+    __slots__ = ("_began", "_pieces", "_size", "where")
+
+    latest: ClassVar[Body]  # of this process
+
+    def __init__(self, where: str = "") -> None:
+        self.where, self._size = where, 0
+        self._pieces: list[bytes] = []
+        self._began = time.monotonic()
+        Body.latest = self
+
+    def add(self, piece: bytes) -> None:
+        """Take a piece; UnfitError if the answer seems to have no end."""
+        self._size += len(piece)
+        if self._size > LARGEST_ANSWER:
+            raise UnfitError(self.endless())
+        self._pieces.append(bytes(piece))  # it may be a buffer that is used again
+
+    def endless(self, limit: float = math.inf) -> str:
+        """Say that it has not ended, at most `limit` s after its request."""
+        return endless(self.where, min(limit, time.monotonic() - self._began), self._size)
+
+    def whole(self) -> bytes:
+        return b"".join(self._pieces)
+
+    def __bool__(self) -> bool:
+        return self._size > 0
+
+
 class _Exchange:
     """One request and its answer."""
 
-    __slots__ = ("_asked", "_body", "_complete", "_gone", "_headers", "_sent", "_status", "failure")
+    __slots__ = ("_asked", "_complete", "_gone", "_headers", "_sent", "_status", "body", "failure")
 
     def __init__(self, sent: bytes) -> None:
         self.failure: BaseException | None = None
         self._sent = sent
         self._status: int | None = None
         self._headers: list[tuple[bytes, bytes]] = []
-        self._body = b""
+        self.body = Body()
         self._complete = False
         self._asked = False
         self._gone: asyncio.Event | None = None
@@ -231,7 +269,7 @@ class _Exchange:
             self._status = message["status"]
             self._headers = list(message.get("headers", ()))
         elif kind == "http.response.body" and self._status is not None and not self._complete:
-            self._body += message.get("body", b"")
+            self.body.add(message.get("body", b""))
             if not message.get("more_body", False):
                 self._complete = True
                 if self._gone is not None:
@@ -247,7 +285,7 @@ class _Exchange:
             raise self.failure
         if self._status is None or not self._complete:
             raise ProtocolError("the application returned before its answer was complete")
-        return self._status, self._headers, self._body
+        return self._status, self._headers, self.body.whole()
 
 
 def wsgi(app: WsgiApp, ask: Ask) -> Callable[[], WsgiAnswer]:
@@ -256,11 +294,13 @@ def wsgi(app: WsgiApp, ask: Ask) -> Callable[[], WsgiAnswer]:
     The callable sends one request and returns status, headers and body. It raises ProtocolError if
     the application breaks WSGI, or the exception that it lets escape.
     """
-    environs = itertools.cycle([_environ(ask, path) for path in (ask.path, *ask.paths)])
+    paths = (ask.path, *ask.paths)
+    environs = itertools.cycle([(f"{ask.method} {path}", _environ(ask, path)) for path in paths])
 
     def request() -> WsgiAnswer:
-        reply = _Reply()
-        environ = {**next(environs), "wsgi.input": io.BytesIO(ask.body), "wsgi.errors": sys.stderr}
+        where, plain = next(environs)
+        reply = _Reply(where)
+        environ = {**plain, "wsgi.input": io.BytesIO(ask.body), "wsgi.errors": sys.stderr}
         chunks = app(environ, reply.start)
         try:
             for chunk in chunks:
@@ -303,10 +343,10 @@ class _Reply:
 
     __slots__ = ("_body", "_headers", "_status")
 
-    def __init__(self) -> None:
+    def __init__(self, where: str) -> None:
         self._status: str | None = None
         self._headers: list[tuple[str, str]] = []
-        self._body = b""
+        self._body = Body(where)
 
     def start(
         self, status: str, headers: list[tuple[str, str]], exc_info: Any = None
@@ -325,10 +365,10 @@ class _Reply:
         """Take a piece of the body; ProtocolError if it comes before the status."""
         if chunk and self._status is None:
             raise ProtocolError("expected start_response before the body, found the body first")
-        self._body += chunk
+        self._body.add(chunk)
 
     def answer(self) -> WsgiAnswer:
         """Return the complete answer; ProtocolError if there is none."""
         if self._status is None:
             raise ProtocolError("the application returned without calling start_response")
-        return int(self._status[:3]), self._headers, self._body
+        return int(self._status[:3]), self._headers, self._body.whole()
