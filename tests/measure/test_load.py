@@ -268,6 +268,14 @@ def test_a_slow_server_leaves_timeouts(oha: Path) -> None:
     assert found.get("response_max", 0) < 1
 
 
+def test_answers_without_end_are_timeouts(oha: Path) -> None:
+    with serving(Answer(endless=0.01)) as server:
+        asked = closed(duration=0.3, timeout=1)
+        result = generate(oha, asked, server.url)
+    found = figures(result.rows, result.summary, asked)
+    assert (found["timeouts"], found.get("good", 0)) == (asked.connections, 0)
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [

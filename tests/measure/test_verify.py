@@ -8,6 +8,7 @@ import pytest
 from bench import eventually
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation
+from duetbench.measure import reading
 from duetbench.measure.verify import Answer as Found
 from duetbench.measure.verify import (
     SpotChecks,
@@ -17,6 +18,7 @@ from duetbench.measure.verify import (
     tells_error,
     verify,
 )
+from duetbench.measure.verify import ask as ask_once
 from tiny_http import Answer, serving
 
 SCHEMA = {
@@ -257,6 +259,28 @@ def test_every_answer_counts(answers: list[Answer], flag: FlagName) -> None:
         assert server.requests == len(answers)
     assert caught.value.flag is flag
     assert caught.value.detail.startswith("GET /x: ")
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("answer", "seconds", "words"),
+    [
+        (Answer(endless=0.01), 0.5, r"more than 0\.5 s and \d kB"),
+        (Answer(body=bytes(10_000), endless=0), 30, r"more than [\d.e-]+ s and 1\d\d kB"),
+        (Answer(delay=30), 0.5, r"more than 0\.5 s and 0 kB"),
+    ],
+)
+def test_an_answer_without_end_is_read_up_to_a_time_and_a_size(
+    answer: Answer, seconds: float, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "LARGEST_ANSWER", 100_000)
+    with serving(answer) as server:
+        for ask in (
+            lambda: verify(endpoint(), server.url, timeout=seconds),
+            lambda: ask_once(endpoint(), "/x", server.port, "GET /x", timeout=seconds),
+        ):
+            with pytest.raises(LaunchError, match=f"GET /x: an answer without end: {words}"):
+                ask()
 
 
 @pytest.mark.parametrize(

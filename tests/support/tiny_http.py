@@ -18,7 +18,8 @@ from duetbench.project.project import Project
 class Answer:
     """The answer to a request, after `delay` s; `serial`: one at a time, `chunked`: in two chunks.
 
-    Status 0 closes the connection instead.
+    Status 0 closes the connection instead. With `endless` the body comes again and again, with as
+    many seconds between.
     """
 
     status: int = 200
@@ -28,6 +29,7 @@ class Answer:
     serial: bool = False
     chunked: bool = False
     encoding: str = "identity"
+    endless: float | None = None
 
 
 Behaviour = Callable[[str, int], Answer | Awaitable[Answer]]
@@ -83,12 +85,18 @@ class TinyServer:
                     chunks = (body[:2], body[2:], b"")
                     body = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
                     size = "transfer-encoding: chunked"
+                if answer.endless is not None:
+                    body, size = b"", "transfer-encoding: chunked"
                 writer.write(
                     f"HTTP/1.1 {answer.status} X\r\ncontent-type: {answer.media}\r\n"
                     f"content-encoding: {answer.encoding}\r\n{size}\r\n\r\n".encode()
                     + body
                 )
                 await writer.drain()
+                while answer.endless is not None:
+                    writer.write(b"%x\r\n%b\r\n" % (len(answer.body), answer.body))
+                    await writer.drain()
+                    await asyncio.sleep(answer.endless)
         self._writers.discard(writer)
         writer.close()
 

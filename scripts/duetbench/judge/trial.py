@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Iterable
-from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from duetbench.core.errors import FlagName, LaunchError, UsageError
+from duetbench.core.errors import LaunchError, UsageError
 from duetbench.core.model import Case
 from duetbench.host import paths
 from duetbench.host.command import reason, scrub
@@ -54,21 +53,19 @@ def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> Trial:
     logs = paths.state_dir() / "logs"
     log = logs / f"trial-{uuid4().hex}.log"
     testbed = assembly.assemble(subject, declared, logs, narrator, generator=Path())
-    trial, pool = Trial([], []), ThreadPoolExecutor()
+    testbed, trial = replace(testbed, patience=_SECONDS), Trial([], [])
     try:
         with dependencies.watched(declared[0], testbed, log) as serving:
             if find:
-                _find(serving, pool, trial)
+                _find(serving, trial)
             for case in () if find else declared:
-                _send(serving, case, pool, trial)
+                _send(serving, case, trial)
     except LaunchError as error:
         raise UsageError(scrub(reason(error.detail))) from error
-    finally:
-        pool.shutdown(wait=False)
     return trial
 
 
-def _find(serving: Serving, pool: Executor, trial: Trial) -> None:
+def _find(serving: Serving, trial: Trial) -> None:
     """Try the application's paths, with those that it redirects to, the likeliest first."""
     case, known = serving.case, {"/", *serving.workers[0].routes}
     todo = likely(known)
@@ -77,17 +74,17 @@ def _find(serving: Serving, pool: Executor, trial: Trial) -> None:
         if trial.right and _rank(path) > _rank(trial.right[0]):
             break
         endpoint = case.endpoint.model_copy(update={"path": path})
-        problem = _send(serving, case.model_copy(update={"endpoint": endpoint}), pool, trial)
+        problem = _send(serving, case.model_copy(update={"endpoint": endpoint}), trial)
         if (elsewhere := _REDIRECT.search(problem)) and elsewhere[1] not in known:
             known.add(elsewhere[1])
             todo = likely([*todo, elsewhere[1]])
 
 
-def _send(serving: Serving, case: Case, pool: Executor, trial: Trial) -> str:
+def _send(serving: Serving, case: Case, trial: Trial) -> str:
     """Send a case's request to a server that runs; return what was wrong, or nothing."""
     serving.take(case)
     with serving.blamed():
-        _verify(serving, pool)
+        serving.verify(repeats=1)
     if not serving.flags:
         trial.right.append(f"{case.endpoint.method} {case.endpoint.path}")
         return ""
@@ -106,13 +103,3 @@ def _rank(path: str) -> int:
     file = re.search(r"\.\w+$", path)
     beside = file or words & {*_BESIDE.split()}
     return 2 if beside else int(bool(words & {*_FOR_OPERATORS.split()}))
-
-
-def _verify(serving: Serving, pool: Executor) -> None:
-    """Check an answer; LaunchError as `Serving.verify`, also if it does not end."""
-    try:
-        pool.submit(serving.verify, 1).result(_SECONDS)
-    except TimeoutError as error:
-        where = f"{serving.request.method} {serving.request.path}"
-        detail = f"{where}: expected an answer that ends within {_SECONDS:g} s, found none"
-        raise LaunchError(FlagName.TRANSPORT_ERRORS, detail) from error

@@ -1,7 +1,6 @@
 """Ask every worker of a server for its interpreter, packages and event loop."""
 
 import asyncio
-import ssl
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Frozen
 from duetbench.core.text import short
+from duetbench.measure import reading
 from duetbench.measure.entry.duetbench_entry import COLLECT, PATH
 from duetbench.store.files import first_problem
 
@@ -22,9 +22,7 @@ MAX_OPEN: Final = 128
 """Connections held open until all workers have answered. If workers share a socket, most go to one
 of them, and single connections could meet the same worker for ever."""
 
-NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""For clients of servers on this machine: it spares reading all root certificates, 20 ms each."""
-
+_ANSWER_SECONDS: Final = 60.0
 _PAUSE: Final = 0.02  # s after requests that met no new worker, which may need the cores to start
 
 
@@ -67,16 +65,13 @@ def probe(
     expected, batch = f"expected {workers_expected} workers", BATCH * workers_expected
 
     async def search() -> None:
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
         while len(workers) < workers_expected:
             async with AsyncExitStack() as clients:
                 for _ in range(max(1, MAX_OPEN // batch)):
                     if len(workers) >= workers_expected:
                         break
                     check()
-                    client = await clients.enter_async_context(
-                        httpx.AsyncClient(timeout=60, limits=limits, trust_env=False, verify=NO_TLS)
-                    )
+                    client = await clients.enter_async_context(reading.LocalClient(kept=None))
                     # Requests sent at once cannot share a connection, and the client keeps each.
                     answers = await asyncio.gather(*(_ask(client, url) for _ in range(batch)))
                     before = len(workers)
@@ -103,10 +98,11 @@ def probe(
     return tuple(workers[key] for key in sorted(workers))
 
 
-async def _ask(client: httpx.AsyncClient, url: str) -> Identity | str:
+async def _ask(client: reading.LocalClient, url: str) -> Identity | str:
     """The identity of the worker that answers, or the reason why none does."""
     try:
-        answer = await client.get(url)
+        request = client.build_request("GET", url)
+        answer, _ = await client.read(request, f"GET {url}", _ANSWER_SECONDS)
     except httpx.HTTPError as error:
         return f"{type(error).__name__} {error}".strip()
     if answer.status_code != httpx.codes.OK:

@@ -12,6 +12,7 @@ import psutil
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.host import tree_usage
+from duetbench.measure import reading
 from duetbench.measure.entry.duetbench_entry import PATH
 
 _ANSWER_SECONDS: Final = 10.0
@@ -46,7 +47,7 @@ class IdleConnections:
             connection = HTTPConnection("127.0.0.1", port, timeout=_ANSWER_SECONDS)
             try:
                 connection.request("GET", PATH)
-                connection.getresponse().read()
+                reading.receive(connection, f"GET {PATH}", _ANSWER_SECONDS)
                 if connection.sock is None:
                     raise ConnectionResetError("the server closed it after an answer")
             except (OSError, HTTPException) as error:

@@ -242,7 +242,7 @@ class Serving:
 
     def verify(self, repeats: int) -> None:
         """Check the answers of the idle server."""
-        timeout = self.case.load.timeout
+        timeout = min(self.case.load.timeout, self.testbed.patience)
         answers = verify.verify(self.request, self.base, repeats=repeats, timeout=timeout)
         # The fastest of all: a disturbed unit would set the ceiling too low.
         self.unit = min(self.unit, *(answer.seconds for answer in answers))

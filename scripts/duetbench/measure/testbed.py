@@ -8,6 +8,7 @@ the server's cores, does not count as noise, and ends with the launch.
 """
 
 import json
+import math
 import os
 import re
 import shlex
@@ -114,6 +115,8 @@ class Testbed:
     """Folders that a target is imported from, from the root of its copy; empty for experiments."""
     within: Path = Path()
     """The target's folder in its repository; launches copy the whole repository."""
+    patience: float = math.inf
+    """Most seconds for an answer of an idle server, beside the load's own limit."""
     light: dict[str, int | None] = field(default_factory=dict, compare=False)
     """Connections that leave cores idle, by case that waits (None: it computes): the first duet
     chooses them for all."""

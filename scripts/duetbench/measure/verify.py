@@ -24,7 +24,7 @@ from duetbench.core.model import Endpoint, Expectation
 from duetbench.core.protocol import SLOW_SECONDS, SPOT_SECONDS, SPOT_SHARE, advice
 from duetbench.core.text import short, to_bytes
 from duetbench.host.command import page_text
-from duetbench.measure.identity import NO_TLS
+from duetbench.measure import reading
 from duetbench.measure.validity import FLOOR_SLACK
 
 SERIAL_SHARE: Final = 0.75
@@ -77,18 +77,11 @@ def verify(
     paths = [first] * alone + (others if alone else [])
 
     async def ask() -> list[Answer]:
-        # No proxy from the environment: the server is on this machine.
-        async with httpx.AsyncClient(
-            base_url=base_url,
-            timeout=timeout,
-            limits=httpx.Limits(max_connections=None),
-            trust_env=False,
-            verify=NO_TLS,
-        ) as client:
+        async with reading.LocalClient(base_url) as client:
             client.headers.clear()  # see `_headers`
-            answers = [await _ask(client, endpoint, path) for path in paths]
+            answers = [await _ask(client, endpoint, path, timeout) for path in paths]
             if overlaps:
-                await _overlap(client, endpoint, answers)
+                await _overlap(client, endpoint, answers, timeout)
         return answers
 
     return asyncio.run(ask())
@@ -236,8 +229,7 @@ def ask(
                 connection.putheader("content-length", str(len(body)))
             connection.endheaders(body)
             watch(connection.sock)
-            reply = connection.getresponse()
-            sent = reply.read()
+            reply, sent = reading.receive(connection, where, timeout)
             # httpx decompresses the body.
             answer = httpx.Response(reply.status, headers=reply.getheaders(), content=sent)
     except (OSError, http.client.HTTPException, httpx.DecodingError) as error:
@@ -295,13 +287,15 @@ def _unanswered(where: str, error: Exception) -> LaunchError:
 
 
 def _excerpt(body: bytes) -> str:
-    text = body.decode(errors="replace")
-    if text.lstrip()[:1] == "<" and (page := page_text(text[:_PAGE])):
+    text = body[:_PAGE].decode(errors="replace")
+    if text.lstrip()[:1] == "<" and (page := page_text(text)):
         return repr(short(page, _EXCERPT_OF_PAGE))
     return repr(text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}…")
 
 
-async def _ask(client: httpx.AsyncClient, endpoint: Endpoint, path: str) -> Answer:
+async def _ask(
+    client: reading.LocalClient, endpoint: Endpoint, path: str, timeout: float
+) -> Answer:
     where, body = f"{endpoint.method} {path}", to_bytes(endpoint.body) or None
     began, core = time.perf_counter(), time.thread_time()
     try:
@@ -309,7 +303,7 @@ async def _ask(client: httpx.AsyncClient, endpoint: Endpoint, path: str) -> Answ
         request = client.build_request(endpoint.method, path, content=body, headers=headers)
         if not body:
             request.headers.pop("content-length", None)
-        answer = await client.send(request)
+        answer, size = await client.read(request, where, timeout)
     except httpx.HTTPError as error:
         raise _unanswered(where, error) from error
     seconds = time.perf_counter() - began
@@ -321,13 +315,14 @@ async def _ask(client: httpx.AsyncClient, endpoint: Endpoint, path: str) -> Answ
             f"{where}: too fast to be true: expected at least {endpoint.floor:g} s, "
             f"found {seconds:.6f} s; does the handler wait as declared?",
         )
-    size = answer.num_bytes_downloaded  # as received, like the generator's rows
     digest = hashlib.sha256(answer.content).digest()
     wrong = not endpoint.expect.tells_body and tells_error(answer.content)
     return Answer(seconds, size, path, digest, _excerpt(answer.content), wrong, waited)
 
 
-async def _overlap(client: httpx.AsyncClient, endpoint: Endpoint, answers: list[Answer]) -> None:
+async def _overlap(
+    client: reading.LocalClient, endpoint: Endpoint, answers: list[Answer], timeout: float
+) -> None:
     """Send the overlapping requests, and append their answers; LaunchError not_concurrent.
 
     A busy machine can slow a try down, but not make a serial server fast. So the best try counts,
@@ -339,7 +334,7 @@ async def _overlap(client: httpx.AsyncClient, endpoint: Endpoint, answers: list[
     first = time.perf_counter()
     while True:
         began = time.perf_counter()
-        together = (_ask(client, endpoint, endpoint.path) for _ in range(count))
+        together = (_ask(client, endpoint, endpoint.path, timeout) for _ in range(count))
         answers += await asyncio.gather(*together)
         totals.append(time.perf_counter() - began)
         single = min(answer.seconds for answer in answers)
