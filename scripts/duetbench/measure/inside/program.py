@@ -41,6 +41,10 @@ _WAITING = 0.2
 # Seconds of a request from which on `_FEWEST` are enough: it executes millions of instructions.
 _COMPUTING = 0.0005
 
+# Seconds for which a thread may keep others from running while it is found out whether one
+# computes all the time, and how often it has to be seen.
+_INTERVAL, _LOOKS = 0.05, 10
+
 Answer = tuple[int, list[Any], bytes]
 
 # Function calls per request up to which a phase has `_REQUESTS`: some simple requests. Under
@@ -103,9 +107,6 @@ def open_served(
     del fields["secrets"]
     ask = drivers.Ask(**fields, body=body)
     os.chdir(checkout.checkout())
-    # The application's threads switch only where one waits: otherwise the clock would decide how
-    # often they switch.
-    sys.setswitchinterval(60)
     # Importing it imports the application.
     import duetbench_entry as entry  # type: ignore[import-not-found]  # noqa: PLC0415
 
@@ -117,11 +118,26 @@ def open_served(
         request = drivers.asgi(app, ask, lifespan=True)
     else:
         request = drivers.wsgi(app, ask)
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(_INTERVAL)
+    computes = all(_waits_for_another() for _ in range(_LOOKS))
+    # The application's threads switch only where one waits: otherwise the clock would decide how
+    # often they switch. One that never waits would keep all others from running.
+    sys.setswitchinterval(usual if computes else 60)
+    if computes and check:
+        raise UnfitError("a thread of it computes while nothing is requested")
     paths = (ask.path, *ask.paths)
     for path in paths if check else ():
         if (given := request()[0]) != status:
             raise UnfitError(f"{ask.method} {path}: expected status {status}, found {given}")
     return request, paths
+
+
+def _waits_for_another() -> bool:
+    """Whether another thread computes on when this one has waited for a moment."""
+    began = time.perf_counter()
+    time.sleep(0.001)
+    return time.perf_counter() - began > _INTERVAL
 
 
 def _served() -> Unit:
