@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import eventually
 from duetbench.core.errors import SetupError
 from duetbench.host import command, console
 from duetbench.host.command import AT, last_words, page_text, reason
@@ -138,6 +139,16 @@ def test_a_brief_step_is_no_news(monkeypatch: pytest.MonkeyPatch) -> None:
         tick("anyio")
         tick("idna")
     assert stream.getvalue() == "packages: resolving them\npackages: done in 0 s\n"
+
+
+def test_long_silence_has_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    narrator = Narrator(Console(file=stream))
+    with narrator.when_long("still counted"):
+        pass
+    monkeypatch.setattr(console, "LONG_S", 0.0)
+    with narrator.when_long("still counted"):
+        eventually("a line", lambda: stream.getvalue() == "still counted\n")
 
 
 VAGUE = """error: Failed to build `lib==1.0`

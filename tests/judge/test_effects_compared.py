@@ -388,7 +388,11 @@ def test_what_may_start_slowly_is_waited_for(
 ) -> None:
     """The application may take 30 s to start."""
     monkeypatch.setattr(effects, "SECONDS", 0.01)
-    assert not effects.observe(pairs(ITEMS, f"{ITEMS}# the same\n")).reasons
+    both = pairs(ITEMS, f"{ITEMS}# the same\n")
+    assert not effects.observe(both).reasons
+    assert {*effects.observe(both, budget=0).reasons.values()} == {
+        "there was no time to observe it"
+    }
 
 
 @pytest.mark.parametrize(

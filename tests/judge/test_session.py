@@ -14,7 +14,7 @@ from comparing import SLOWER, busy
 from duetbench.core import units
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import Case, Effects, Flag, RequestEffect, Verdict
-from duetbench.core.text import TOO_SMALL
+from duetbench.core.text import TOO_SMALL, endless
 from duetbench.host.console import duration
 from duetbench.judge import session
 from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, differ
@@ -184,14 +184,20 @@ def test_a_budget_without_time_for_two_duets_is_not_spent_and_the_advised_one_do
     assert bool(again.cases[0].count) == (not uncounted)
 
 
-def test_a_case_that_cannot_be_measured_leaves_its_time_to_the_others(compare: Compare) -> None:
+@pytest.mark.parametrize(
+    ("failure", "duets"), [("one after another", 2), (endless("GET /x", 2, 3_000), 1)]
+)
+def test_a_case_that_cannot_be_measured_leaves_its_time_to_the_others(
+    compare: Compare, failure: str, duets: int
+) -> None:
     """Counts leave time for the first look of one case; the first one fails at once."""
     void, *others = (f"{kind}/e/py3.14" for kind in "abc")
-    found = compare(FakeInstruments(failing=frozenset({void})), (void, *others), 60.0)
+    fake = FakeInstruments(failing=frozenset({void}), failure=failure)
+    found = compare(fake, (void, *others), 60.0)
     judged = verdicts(found, "server_cpu_per_request")
     assert judged[void] is Verdict.NOT_COMPARABLE
     played = {case.case.id: len(case.duets) for case in found.cases}
-    assert played[void] == 2
+    assert played[void] == duets
     assert max(played[name] for name in others) >= 4
     assert found.wall_seconds <= 1.1 * 60.0
 
@@ -333,6 +339,13 @@ def test_what_counts_as_moved_is_what_matters_of_cpu(grown: float, moved: int) -
     """The relevance floor of CPU per request is 0.2 %."""
     counts = counted([busy("x/a/py3.14")], FakeInstruments({"x/a/py3.14": grown}))
     assert differ(counts.of("x/a/py3.14")) == moved
+
+
+def test_a_request_that_is_not_answered_is_not_counted(compare: Compare) -> None:
+    case, fake = names(1)[0], FakeInstruments()
+    reason = endless("GET /x", 2, 3_000)
+    (found,) = compare(fake, (case,), seen=Seen(reasons={case: reason})).cases
+    assert (fake.counted, found.no_count) == ([], reason)
 
 
 def test_what_would_take_too_long_is_not_counted() -> None:

@@ -1,5 +1,6 @@
 """What one request does: effects that are known from reading small applications."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Final
@@ -19,7 +20,7 @@ from duetbench.project import interpreters, target_python
 from duetbench.project.project import Project
 from duetbench.show import effects as words
 from duetbench.show.effects import announce
-from effects import WAYS, seen, source
+from effects import WAYS, look, seen, source
 
 DATABASE: Final = """
 import sqlite3
@@ -471,6 +472,53 @@ def test_what_differs_from_request_to_request_is_not_compared(way: str, tmp_path
     effects = compare(old, new)
     assert "sql" not in {effect.kind for effect in effects.differ}
     assert "in head" in effects.unsteady["sql"]
+
+
+SPIN = """
+import threading
+
+def spin():
+    while True: sum(range(100))
+
+threading.Thread(target=spin, daemon=True).start()
+"""
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("python", PYTHONS)
+def test_a_thread_that_computes_all_the_time_does_not_stop_requests(
+    python: str, tmp_path: Path
+) -> None:
+    (side,) = observe(tmp_path, "wsgi", python, SPIN, PLAIN)
+    assert [answer["status"] for answer in side.answers[0]][:2] == [200, 200]
+
+
+ENDLESS = """
+import asyncio
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    while True:
+        try:
+            MORE
+            await asyncio.sleep(0.01)
+        except BaseException:
+            pass
+"""
+PIECE = 'await send({"type": "http.response.body", "body": bytes(100), "more_body": True})'
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("python", ["3.14", "this"])
+def test_an_answer_without_end_is_given_up(python: str, tmp_path: Path) -> None:
+    """It comes in pieces for ever, or never begins; the application catches what it can."""
+    for text, size in ((PIECE, r"[1-9]\d*"), ("pass", "0")):
+        application = ENDLESS.replace("MORE", text)
+        found = look(tmp_path / "side", application, executable(python), "asgi", patience=1)
+        assert isinstance(found, str)
+        assert re.fullmatch(rf"GET /: an answer without end: more than 1 s and {size} kB", found)
 
 
 def test_a_path_of_a_launch_is_the_same_in_each(tmp_path: Path) -> None:

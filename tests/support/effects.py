@@ -47,6 +47,20 @@ def seen(
     folder: Path, text: str, python: Path, interface: Interface, seconds: float = 0.0
 ) -> Activity:
     """Observe requests for / to an application with this source, in a new process."""
+    found = look(folder, text, python, interface, seconds)
+    assert not isinstance(found, str), found
+    return found
+
+
+def look(
+    folder: Path,
+    text: str,
+    python: Path,
+    interface: Interface,
+    seconds: float = 0.0,
+    patience: float = 60,
+) -> Activity | str:
+    """Observe requests for /, or say why not; the first answer has `patience` s."""
     folder.mkdir(exist_ok=True)
     (folder / "shop.py").write_text(text)
     ask = {
@@ -70,6 +84,7 @@ def seen(
     client = SimpleNamespace(
         python=python, payload=[*safe, "-m", observation.PROGRAM], env=env, hide=str
     )
-    (found,) = observation.observe(client, ["served/x"], seconds=seconds, timeout=60).values()
-    assert not isinstance(found, str), found
+    (found,) = observation.observe(
+        client, ["served/x"], seconds=seconds, timeout=60, patience=patience
+    ).values()
     return found

@@ -53,7 +53,7 @@ class FakeInstruments:
 
     Attributes:
         slower: Growth of head's core time, by case (0.03 is 3 %).
-        failing: Cases whose head fails in every duet.
+        failing: Cases whose head fails in every duet, and `failure`, how.
         stop: Number of the duet in which SIGINT arrives.
         preparation: Seconds that preparing a launch of each side takes.
         uncounted: Why instructions are not counted.
@@ -61,6 +61,7 @@ class FakeInstruments:
 
     slower: Mapping[str, float] = field(default_factory=dict)
     failing: frozenset[str] = frozenset()
+    failure: str = "one after another"
     stop: int | None = None
     preparation: float = 0.0
     uncounted: str = ""
@@ -95,7 +96,7 @@ class FakeInstruments:
             raise InterruptedRun(signal.SIGINT)
         self.now += SECONDS
         if name in self.failing:
-            flag = Flag(name=FlagName.NOT_CONCURRENT, detail="one after another")
+            flag = Flag(name=FlagName.NOT_CONCURRENT, detail=self.failure)
             return make_duet(name, order, head_first=head_first, flags=(flag,))
         return self.draw(name, order, head_first, self.source)
 

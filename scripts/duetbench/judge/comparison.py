@@ -4,6 +4,7 @@
 between them decides what is worth measuring.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -47,6 +48,11 @@ IDLE: Final = (
     "(--all measures anyway)"
 )
 """The answer where neither requests nor servers run what differs."""
+
+_SHARE: Final = 1 / 8
+"""Share of a budget that an answer of an idle server may take."""
+
+_LEAST: Final = 5.0  # s that it may take of any budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +200,12 @@ def compare(
     extent.require_sense(contrast)
     with revisions.copies() as copies:
         logs = paths.state_dir() / "logs"
-        scope = Scope(extent.profile, extent.select, logs, reporter, copies)
+        patience = math.inf if extent.seconds is None else max(_LEAST, _SHARE * extent.seconds)
+        scope = Scope(extent.profile, extent.select, logs, reporter, copies, patience=patience)
         both = contrast.prepare(project, scope)
         reproduce = command(both.base.record, both.head.record, words or ()) if words else None
         question = replace(
-            _question(project, both, extent, first),
+            _question(project, both, extent, reporter, first),
             reproduce=(reproduce,) if reproduce else (),
             notes=notes if reproduce else (),
         )
@@ -215,7 +222,9 @@ def compare(
     return comparison
 
 
-def _question(project: Project, both: Sides, extent: Extent, first: effects.Early) -> Question:
+def _question(
+    project: Project, both: Sides, extent: Extent, reporter: Reporter, first: effects.Early
+) -> Question:
     """Choose what can differ, and find how much of the change the requests enter."""
     diff = affected.difference(both)
     touched = affected.find(both, diff, everything=extent.everything)
@@ -226,7 +235,8 @@ def _question(project: Project, both: Sides, extent: Extent, first: effects.Earl
         imported = () if touched.cross else live.imports(pairs)
         touched = replace(touched, pairs=pairs, notes=(*touched.notes, *imported))
         return Question(touched, (), extent.seconds, extent.seed, material, start=True)
-    seen = effects.observe(touched.pairs, first)
+    with reporter.when_long("what one request does: still observed"):
+        seen = effects.observe(touched.pairs, first, budget=extent.seconds)
     if extent.effects_only:
         return Question(touched, seen=seen, effects_only=True)
     executed = (pair.sides for pair in touched.pairs if not pair.executes_alike)

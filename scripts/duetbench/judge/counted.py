@@ -439,9 +439,10 @@ class Counts:
         self,
         count: Callable[[Sequence[BothSides], float, float], tuple[Instructions | str, ...]],
         sides: Mapping[str, BothSides],
+        excuses: Mapping[str, str] | None = None,
     ) -> None:
-        """Count base and head, by the case's id or the job's series."""
-        self._count, self._sides = count, sides
+        """Count base and head, by the case's id or the job's series, but for those with excuses."""
+        self._count, self._sides, self._excuses = count, sides, excuses or {}
         self._outcomes: dict[Hashable, Instructions | str] = {}
 
     def of(self, case: str) -> Instructions | None:
@@ -456,6 +457,8 @@ class Counts:
 
     def _excuse(self, case: str) -> str:
         """Return why a case is not counted; empty if it can be."""
+        if case in self._excuses:
+            return self._excuses[case]
         if self._sides[case][1].case.endpoint.takes > LONGEST:
             return f"it computes for {LONGEST:g} s or longer, which is too long for Valgrind"
         for side in self._sides[case]:

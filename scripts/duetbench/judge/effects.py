@@ -5,6 +5,7 @@ each side repeats its requests: what differs between those is not the change's. 
 perhaps as both use one file, both sides repeat their requests one after the other.
 """
 
+import math
 import re
 import time
 from collections import Counter, defaultdict
@@ -25,7 +26,7 @@ from duetbench.core.model import (
     Effects,
     RequestEffect,
 )
-from duetbench.core.text import short
+from duetbench.core.text import ENDLESS, short
 from duetbench.judge import answers, counted
 from duetbench.judge.pairs import Pair
 from duetbench.measure.effects import observation
@@ -38,6 +39,12 @@ SECONDS: Final = 60.0
 
 It is longer where the application may take longer to start.
 """
+
+SHARE: Final = 0.25
+"""Share of a budget in which all that requests do must be observed."""
+
+PATIENCE: Final = 10.0
+"""Most seconds that a first answer may take, beside the import; it may import more."""
 
 LONGEST: Final = 0.5
 """Declared seconds of a request from which it is not observed."""
@@ -88,14 +95,16 @@ def observe(
     pairs: Sequence[Pair],
     tell: Early = lambda _case, _effects: None,
     *,
+    budget: float | None = None,
     alone: bool = False,
 ) -> Seen:
     """Observe the requests of all pairs on both sides, those of equal code once.
 
     `tell` gets what differs at first sight, before memory is measured and anything is
     observed again. `alone`: both sides are the same, and what they do is described rather than
-    compared.
+    compared. It takes at most `SHARE` of a `budget`, s.
     """
+    ends = time.monotonic() + (math.inf if budget is None else SHARE * budget)
     groups: dict[Hashable, dict[Hashable, Pair]] = defaultdict(dict)
     outcomes: dict[Hashable, Outcome] = {}
     for pair in pairs:
@@ -108,7 +117,7 @@ def observe(
             groups[counted.surroundings(pair.head)].setdefault(code, pair)
     disturbances = []
     for group in groups.values():
-        found, apart = _observe([*group.values()], tell, alone)
+        found, apart = _observe([*group.values()], tell, alone, ends)
         outcomes |= zip(group, found, strict=True)
         disturbances.append(apart)
     codes = {pair.case.id: counted.code_of(pair.head) for pair in pairs}
@@ -122,17 +131,20 @@ def observe(
     )
 
 
-def _observe(pairs: Sequence[Pair], tell: Early, alone: bool) -> tuple[list[Outcome], bool]:
+def _observe(
+    pairs: Sequence[Pair], tell: Early, alone: bool, ends: float
+) -> tuple[list[Outcome], bool]:
     """Observe cases of one environment; also say whether the sides disturb each other."""
     began = time.monotonic()
     sight = _FirstSight(pairs, tell).of_sides
-    outcomes = _look(pairs, sight, at_once=True)
+    outcomes = _look(pairs, sight, ends, at_once=True)
     early = time.monotonic() < began + counted.EARLY * SECONDS
     spoiled = [index for index, both in enumerate(outcomes)
-               if (early if isinstance(both, str) else _varies(compare(*both)))]  # fmt: skip
+               if (early and ENDLESS not in both if isinstance(both, str)
+                   else _varies(compare(*both)))]  # fmt: skip
     apart = False
     if spoiled:
-        again = _look([pairs[index] for index in spoiled], sight, at_once=False)
+        again = _look([pairs[index] for index in spoiled], sight, ends, at_once=False)
         for index, both in zip(spoiled, again, strict=True):
             if not isinstance(both, str) and not _varies(compare(*both)):
                 outcomes[index], apart = both, True
@@ -143,9 +155,11 @@ def _observe(pairs: Sequence[Pair], tell: Early, alone: bool) -> tuple[list[Outc
     ], apart
 
 
-def _look(pairs: Sequence[Pair], tell: Sequence[Observer], *, at_once: bool) -> list[_Both | str]:
+def _look(
+    pairs: Sequence[Pair], tell: Sequence[Observer], ends: float, *, at_once: bool
+) -> list[_Both | str]:
     """Observe both sides, and again where they differ."""
-    outcomes = _attempt(pairs, min(_MEMORY, _MEMORIES / len(pairs)), tell, at_once)
+    outcomes = _attempt(pairs, min(_MEMORY, _MEMORIES / len(pairs)), tell, ends, at_once)
     firsts = {i: both for i, both in enumerate(outcomes) if not isinstance(both, str)}
     found = {index: compare(*both) for index, both in firsts.items()}
     doubtful = {
@@ -154,7 +168,7 @@ def _look(pairs: Sequence[Pair], tell: Sequence[Observer], *, at_once: bool) -> 
     if doubtful:
         # Memory is measured again where it differs: another process need not keep it.
         memory = any(e.leaks or e.repairs or _MEASURED & e.moved for e in doubtful.values())
-        again = _attempt([pairs[i] for i in doubtful], _MEMORY * memory, tell, at_once)
+        again = _attempt([pairs[i] for i in doubtful], _MEMORY * memory, tell, ends, at_once)
         for index, second in zip(doubtful, again, strict=True):
             if isinstance(second, str):
                 outcomes[index] = second
@@ -170,13 +184,13 @@ def _varies(effects: Effects) -> bool:
 
 
 def _attempt(
-    pairs: Sequence[Pair], memory: float, tell: Sequence[Observer], at_once: bool
+    pairs: Sequence[Pair], memory: float, tell: Sequence[Observer], ends: float, at_once: bool
 ) -> list[_Both | str]:
     """Observe both sides, each in a process of its own."""
     sides = zip(*(pair.sides for pair in pairs), strict=True)
     with ThreadPoolExecutor(1 + at_once) as pool:  # each thread waits for its own process
         try:
-            base, head = pool.map(_observe_side, sides, (memory, memory), tell)
+            base, head = pool.map(_observe_side, sides, (memory, memory), tell, (ends, ends))
         except CountError as error:
             return [short(str(error))] * len(pairs)
     return [b if isinstance(b, str) else h if isinstance(h, str) else (b, h)
@@ -184,16 +198,22 @@ def _attempt(
 
 
 def _observe_side(
-    side: Sequence[SideCase], memory: float, tell: Observer
+    side: Sequence[SideCase], memory: float, tell: Observer, ends: float
 ) -> Sequence[Activity | str]:
     """Observe the requests of one side's cases in a new process; may raise CountError.
 
     The memory of each is measured for about as many seconds; before that, `tell` gets what was
     seen.
     """
-    targets, timeout = [*map(counted.unit, side)], max(SECONDS, side[0].case.ready_timeout)
+    targets, load = [*map(counted.unit, side)], side[0].case.load
     with counted.program(side[0], observation.PROGRAM) as client:
-        seen = observation.observe(client, targets, seconds=memory, timeout=timeout, tell=tell)
+        timeout = min(max(SECONDS, side[0].case.ready_timeout), ends - time.monotonic())
+        patience = min(PATIENCE, load.timeout, timeout / 2)
+        if timeout <= 0:
+            raise CountError("there was no time to observe it")
+        seen = observation.observe(
+            client, targets, seconds=memory, timeout=timeout, patience=patience, tell=tell
+        )
     return [seen[target] for target in targets]
 
 

@@ -12,6 +12,7 @@ copies of two revisions; in all other comparisons the project is such a copy (se
 Each side has its own copy of the files.
 """
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -49,6 +50,7 @@ class Scope:
     Attributes:
         copies: The folder from `revisions.copies`, which must outlive the sides.
         loaded: Whether servers will be loaded, which needs a load generator.
+        patience: Most seconds for an answer of an idle server.
     """
 
     profile: Profile
@@ -57,6 +59,7 @@ class Scope:
     narrator: Narrator
     copies: Path
     loaded: bool = True
+    patience: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,6 +482,7 @@ def _side(
         subject, needed, scope.logs, scope.narrator,
         generator=generator, lock=part.lock, interpreter=interpreter,
     )  # fmt: skip
+    testbed = replace(testbed, patience=scope.patience)
     for python in testbed.interpreters.values():
         stacks.compile_code(subject.code, python)
     records = {

@@ -16,6 +16,7 @@ from duetbench.core import metrics
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS, Situation
 from duetbench.core.model import Case, Launch, LoadModel
+from duetbench.core.text import ENDLESS
 from duetbench.host.command import reason
 from duetbench.judge import growth, statistics
 from duetbench.judge.statistics import Logs
@@ -23,7 +24,9 @@ from duetbench.judge.wake_ups import Slope, at_equal_wake_ups, differences, kind
 from duetbench.store.comparison import SIDES, Curve, Duet, Growth, Price, SideName
 
 FAILURES: Final = 2
-"""Failed duets of one side after which its case is void: one failure may be an accident."""
+"""Failed duets of one side after which its case is void: one failure may be an accident.
+
+An answer without end is none: more of them would only take more time."""
 
 SHARE: Final = 0.8
 """Least share of the usable duets that must have a metric on both sides for it to be judged.
@@ -132,7 +135,11 @@ class CaseDuets:
         failures = {
             side: [f for duet in self.all for f in duet.failures(side)[:1]] for side in SIDES
         }
-        texts = {side: failures[side][0] for side in SIDES[::-1] if len(failures[side]) >= FAILURES}
+        texts = {
+            side: failed[0]
+            for side in SIDES[::-1]
+            if (failed := failures[side]) and (len(failed) >= FAILURES or ENDLESS in failed[0])
+        }
         self.void = join_reasons(texts)
 
     def _most(self, shows: Callable[[Duet], bool]) -> bool:

@@ -20,7 +20,7 @@ from duetbench.core import __version__, units
 from duetbench.core.errors import RecordError
 from duetbench.core.metrics import CPU, MATERIAL, Concern
 from duetbench.core.model import EffectKind, Missing
-from duetbench.core.text import TOO_SMALL, short
+from duetbench.core.text import ENDLESS, TOO_SMALL, short
 from duetbench.core.units import utc_now
 from duetbench.host.console import duration
 from duetbench.host.signals import InterruptedRun
@@ -175,7 +175,8 @@ class _Session:
         self.first = self.method.admitted
         inside = {name: job.sides for name, job in self.jobs.items()}
         served = {name: pair.sides for name, pair in candidates.items()}
-        self.counts = Counts(instruments.instructions, {**served, **inside})
+        endless = {case: why for case, why in question.seen.reasons.items() if ENDLESS in why}
+        self.counts = Counts(instruments.instructions, {**served, **inside}, endless)
         self._choose(self.seconds)
         self.notes: list[str] = []
         self.count_seconds = 0.0
@@ -390,7 +391,8 @@ class _Session:
             return began + min(share + prepared, most) - self.clock()
 
         patience = MOST_PATIENCE if self.question.counts_only else PATIENCE
-        self.counts.count(keys, left, self.reporter.note, self._tell, began + most, patience)
+        with self.reporter.when_long("instructions: still counted"):
+            self.counts.count(keys, left, self.reporter.note, self._tell, began + most, patience)
         self.count_seconds = self.clock() - began
         seconds = (self.ends - self.clock()) / (1 - COUNTING)
         self._choose(min(self.seconds, seconds))

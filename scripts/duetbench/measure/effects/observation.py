@@ -80,14 +80,16 @@ def observe(
     *,
     seconds: float,
     timeout: float,
+    patience: float = 0.0,
     tell: Callable[[str, Activity], object] = lambda _target, _activity: None,
 ) -> dict[str, Activity | str]:
     """Observe targets, or give each one's reason why not; CountError if nothing was observed.
 
     `client` is a `judge.counted.Program`. The memory of each target is measured for at most some
-    `seconds`; meanwhile `tell` gets what was seen before.
+    `seconds`; meanwhile `tell` gets what was seen before. `patience` are the seconds in which the
+    first answer to a path must have ended; 0: any.
     """
-    plan = {"targets": list(targets), "report": True}
+    plan = {"targets": list(targets), "report": True, inside.PATIENCE: patience}
     env = {**client.env, inside.SECONDS: f"{seconds:.2f}"}
     expected = {inside.EARLY.format(index): target for index, target in enumerate(targets)}
 

@@ -11,6 +11,7 @@ import gc
 import hashlib
 import json
 import os
+import signal
 import threading
 import time
 from collections import Counter
@@ -23,7 +24,7 @@ from duetbench.core.text import hider
 from duetbench.measure.effects import libraries, memory
 from duetbench.measure.effects.recorder import Event, Recorder, clocked
 from duetbench.measure.inside import checkout, program
-from duetbench.measure.inside.drivers import AsgiDriver
+from duetbench.measure.inside.drivers import AsgiDriver, Body
 from duetbench.measure.inside.program import Answer
 from duetbench.measure.instructions.phases import PLAN, Unit, run
 
@@ -32,6 +33,9 @@ ROUNDS = 4
 
 SECONDS = "DUETBENCH_EFFECTS_SECONDS"
 """Variable with the seconds that the memory of each target may take."""
+
+PATIENCE = "patience"
+"""Key of the plan with the seconds that the first answer to each path may take."""
 
 EARLY = "{}.early"
 """File beside the report with the target's index, which has the part without the memory."""
@@ -47,7 +51,7 @@ class _Round(NamedTuple):
     events: list[Event]
     calls: list[CodeType]
     resumed: list[CodeType]
-    answers: list[Answer]
+    answers: list[dict[str, Any]]
 
 
 def prepare(target: str) -> Unit:
@@ -58,22 +62,34 @@ def prepare(target: str) -> Unit:
 def _report(target: str) -> dict[str, Any]:
     """Record requests of a target, then measure their memory; the fields of an `Activity`."""
     plan = json.loads(Path(os.environ[PLAN]).read_text("utf-8"))
-    early = Path(plan["reports"], EARLY.format(plan["targets"].index(target))).absolute()
-    requests = _Requests(target)
+    index, folder = plan["targets"].index(target), Path(plan["reports"]).absolute()
+    early = folder / EARLY.format(index)
+    requests, patience = _Requests(target), plan.get(PATIENCE, 0.0)
+
+    def end(*_: object) -> None:
+        # No exception: the application could catch it.
+        reason = {"reason": Body.latest.endless(patience), "unfit": True}
+        (folder / f"{index}.json").write_text(json.dumps(reason), "utf-8")
+        os._exit(1)
+
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, patience * len(requests.paths))
     began = time.perf_counter()
     first = [event for event in requests.record().events if event[0] == "import"]
+    signal.setitimer(signal.ITIMER_REAL, 0)
     if requests.driver is not None:
         requests.driver.start_threads()
     slow = time.perf_counter() - began > _SLOW
     warm = 1 if slow else _WARM
-    alone = [requests.make() for _ in range(warm)]
+    alone = [requests.describe() for _ in range(warm)]
     enabled = gc.isenabled()
     gc.collect()
     gc.disable()  # a collection that begins now is one that the application asks for
     rounds = [requests.record() for _ in range(2 if slow else ROUNDS)]
     if enabled:
         gc.enable()
-    each = memory.seconds_of(lambda: alone.append(requests.make()), warm) / len(requests.paths)
+    each = memory.seconds_of(requests.make_each, warm) / len(requests.paths)
+    alone += [requests.describe() for _ in range(warm)]
     # What only the first round imports counts as if each did, so that it can be compared.
     imports = [("first import", text, place) for _, text, place in first]
     report: dict[str, Any] = {
@@ -117,9 +133,9 @@ class _Requests:
         self.driver = request if isinstance(request, AsgiDriver) else None
         self.recorder.waiting = self._waiting
 
-    def make(self) -> list[Answer]:
-        """Request each path once, and return the answers."""
-        return [self.make_one() for _ in self.paths]
+    def describe(self) -> list[dict[str, Any]]:
+        """Request each path once, and describe the answers, which may be long."""
+        return [_described(self.make_one()) for _ in self.paths]
 
     def make_each(self) -> None:
         """Request each path once, and keep none of the answers meanwhile."""
@@ -131,12 +147,12 @@ class _Requests:
         tasks, threads = len(self._tasks()), threading.active_count()
         self.recorder.on()
         try:
-            answers = self.make()
+            answers = [self.make_one() for _ in self.paths]
         finally:
             events, calls, resumed = self.recorder.off()
         events += [("tasks left", "", "")] * (len(self._tasks()) - tasks)
         events += [("threads left", "", "")] * (threading.active_count() - threads)
-        return _Round(events, calls, resumed, answers)
+        return _Round(events, calls, resumed, [*map(_described, answers)])
 
     def _tasks(self) -> set[asyncio.Task[Any]]:
         return asyncio.all_tasks(self.driver.loop) if self.driver else set()
@@ -161,8 +177,8 @@ class _Requests:
         return [(*name, calls[name]) for name in {*self.recorder.names(codes.values())}]
 
 
-def _by_path(rounds: Sequence[Sequence[Answer]]) -> list[list[dict[str, Any]]]:
-    return [[*map(_described, answers)] for answers in zip(*rounds, strict=True)]
+def _by_path(rounds: Sequence[Sequence[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
+    return [[*answers] for answers in zip(*rounds, strict=True)]
 
 
 def _described(answer: Answer) -> dict[str, Any]:
