@@ -176,11 +176,18 @@ def test_to_find_an_interface_leaves_nothing_behind(tmp_path: Path) -> None:
     assert {*root.parent.rglob("*")} == files
 
 
+SLEEP = "import atexit, threading, time\napp = lambda environ, start_response: []\n"
+
+
 @pytest.mark.usefixtures("state_home")
 @pytest.mark.parametrize(
     ("last", "words"),
     [
         ("app = lambda environ, start_response: []", None),
+        (f"{SLEEP}threading.Thread(target=time.sleep, args=(313,)).start()", None),
+        (f"{SLEEP}atexit.register(time.sleep, 313)", None),
+        ("import sys; sys.exit(3)", r"SystemExit: 3 \(\./web.py, line 6\)"),
+        ("import os; os._exit(7)", "an import that ends the process with exit code 7; it said: hi"),
         ("import os; os._exit(0)", "an import that ends the process with exit code 0; it said: hi"),
         ("input('who? ')", "EOFError"),
     ],

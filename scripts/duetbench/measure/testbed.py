@@ -26,7 +26,7 @@ from duetbench.core.errors import FlagName, LaunchError, NoApplicationError, Usa
 from duetbench.core.model import READY_SECONDS, Case, Commands, Endpoint, Interface, Machine
 from duetbench.core.text import HIDDEN, hider
 from duetbench.host import ports, proc
-from duetbench.host.command import AT, Tick, last_words, read_log
+from duetbench.host.command import AT, Tick, last_exception, last_words, read_log
 from duetbench.host.process_session import Session
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
@@ -395,8 +395,8 @@ def _import(python: Path, case: Case, workspace: Workspace, log: Path, tick: Tic
     if code == 0 and (answers := _ANSWER.findall(output)):
         return answers[-1]  # type: ignore[no-any-return]
     words = last_words(output).removeprefix(_NO_APPLICATION)
-    if code == 0:
-        words = f"an import that ends the process with exit code 0; it said: {words}"
+    if not last_exception(output):
+        words = f"an import that ends the process with exit code {code}; it said: {words}"
     raise NoApplicationError(f"{problem}: {words}", output)
 
 

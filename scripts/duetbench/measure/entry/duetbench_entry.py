@@ -24,6 +24,7 @@ import re
 import sys
 import sysconfig
 import time
+import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import Any
@@ -205,7 +206,13 @@ def _named() -> Any:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"\n{INTERFACE}={interface_of(_named())}\n")
+    # At once: an interpreter that ends would wait for the application's threads.
+    try:
+        os.write(1, f"\n{INTERFACE}={interface_of(_named())}\n".encode())
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
 elif APP in os.environ:
     if WATCHED in os.environ:
         sys.addaudithook(_watch)
