@@ -223,3 +223,27 @@ def test_a_broken_wsgi_answer_is_an_error() -> None:
     for app in (never, early, again):
         with pytest.raises(drivers.ProtocolError, match="start_response"):
             drivers.wsgi(app, drivers.Ask("/"))()
+
+
+@pytest.mark.parametrize("interface", ["asgi", "wsgi"])
+def test_a_later_answer_of_another_status_has_no_figure(drive: Any, interface: str) -> None:
+    """Of two paths in turn, the second is gone from its third request on."""
+    statuses = iter([204, 204, 204, 204, 204, 404])
+
+    async def asgi(_scope: Message, _receive: Any, send: Any) -> None:
+        await send(start(next(statuses)))
+        await send(body())
+
+    def wsgi(_environ: Message, start_response: Any) -> Iterable[bytes]:
+        start_response(f"{next(statuses)} ", [])
+        return []
+
+    ask = drivers.Ask("/", ("/items/7",), "DELETE", status=204)
+    request = drive(asgi, ask) if interface == "asgi" else drivers.wsgi(wsgi, ask)
+    for _ in range(5):
+        request()
+    with pytest.raises(UnfitError) as error:
+        request()
+    assert str(error.value) == (
+        "DELETE /items/7: expected status 204, found 404 for request 3 in a row"
+    )

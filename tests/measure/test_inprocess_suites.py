@@ -244,7 +244,7 @@ def test_a_commit_is_asked_for_what_it_declares(tmp_path: Path, copied: Path) ->
 
     done = attempt(copied, [bad], suites=copied)
     assert done.returncode != 0
-    assert "echo/two: expected {'status': 200" in done.stderr
+    assert "GET /bad: expected status 200, found" in done.stderr
     assert not (copied / "result.json").exists()
 
 

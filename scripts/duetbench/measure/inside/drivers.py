@@ -53,6 +53,7 @@ class Ask:
         path: With its query, percent-encoded.
         paths: Further paths: requests take all in turn.
         headers: By name; they extend or replace host and accept.
+        status: Of a right answer; None: any. Another one raises UnfitError.
     """
 
     path: str
@@ -60,12 +61,22 @@ class Ask:
     method: str = "GET"
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
+    status: int | None = None
 
     def all_headers(self) -> dict[str, str]:
         """All headers of the request, by lower-case names."""
         length = {"content-length": str(len(self.body))} if self.body else {}
         headers = {name.lower(): value for name, value in self.headers.items()}
         return {"host": _HOST, "accept": "*/*", **length, **headers}
+
+    def refuse(self, status: int, number: int) -> UnfitError:
+        """Say which request, by its number, was not answered with the right status."""
+        paths = (self.path, *self.paths)
+        turn, place = divmod(number - 1, len(paths))
+        which = f" for request {turn + 1} in a row" if turn else ""
+        return UnfitError(
+            f"{self.method} {paths[place]}: expected status {self.status}, found {status}{which}"
+        )
 
 
 def asgi(app: AsgiApp, ask: Ask, *, lifespan: bool = False) -> AsgiDriver:
@@ -85,7 +96,7 @@ class AsgiDriver:
     """
 
     def __init__(self, app: AsgiApp, ask: Ask, *, lifespan: bool) -> None:
-        self._app, self._body = app, ask.body
+        self._app, self._ask, self._body, self._right = app, ask, ask.body, ask.status
         self._headers = [
             (name.encode("latin-1"), value.encode("latin-1"))
             for name, value in ask.all_headers().items()
@@ -107,7 +118,7 @@ class AsgiDriver:
                 raise
         paths = (ask.path, *ask.paths)
         scopes = [(f"{ask.method} {path}", _scope(ask.method, path)) for path in paths]
-        self._scopes = itertools.cycle(scopes)
+        self._scopes = enumerate(itertools.cycle(scopes))
         self._next: asyncio.Future[_Exchange] = self.loop.create_future()
         self.server = self.loop.create_task(self._serve())
         self.loop.call_soon(self.loop.stop)
@@ -124,7 +135,10 @@ class AsgiDriver:
         exchange = _Exchange(self._body)
         self._next.set_result(exchange)
         self.loop.run_forever()
-        return exchange.answer()
+        answer = exchange.answer()
+        if self._right not in (None, answer[0]):
+            raise self._ask.refuse(answer[0], next(self._scopes)[0])
+        return answer
 
     def start_threads(self) -> None:
         """Start all threads of the loop's pool, if the application has used it.
@@ -153,7 +167,7 @@ class AsgiDriver:
         while True:
             exchange = await self._next
             self._next = self.loop.create_future()
-            exchange.body.where, plain = next(self._scopes)
+            _, (exchange.body.where, plain) = next(self._scopes)
             scope = {**plain, "headers": [*self._headers]}
             if self._living is not None:
                 scope["state"] = self._state.copy()
@@ -294,13 +308,14 @@ def wsgi(app: WsgiApp, ask: Ask) -> Callable[[], WsgiAnswer]:
     The callable sends one request and returns status, headers and body. It raises ProtocolError if
     the application breaks WSGI, or the exception that it lets escape.
     """
-    paths = (ask.path, *ask.paths)
-    environs = itertools.cycle([(f"{ask.method} {path}", _environ(ask, path)) for path in paths])
+    paths, right = (ask.path, *ask.paths), ask.status
+    plain = [(f"{ask.method} {path}", _environ(ask, path)) for path in paths]
+    environs = enumerate(itertools.cycle(plain), 1)
 
     def request() -> WsgiAnswer:
-        where, plain = next(environs)
+        number, (where, environ) = next(environs)
         reply = _Reply(where)
-        environ = {**plain, "wsgi.input": io.BytesIO(ask.body), "wsgi.errors": sys.stderr}
+        environ = {**environ, "wsgi.input": io.BytesIO(ask.body), "wsgi.errors": sys.stderr}
         chunks = app(environ, reply.start)
         try:
             for chunk in chunks:
@@ -308,7 +323,10 @@ def wsgi(app: WsgiApp, ask: Ask) -> Callable[[], WsgiAnswer]:
         finally:
             if hasattr(chunks, "close"):
                 chunks.close()
-        return reply.answer()
+        answer = reply.answer()
+        if right not in (None, answer[0]):
+            raise ask.refuse(answer[0], number)
+        return answer
 
     return request
 

@@ -75,7 +75,8 @@ def open_request(name: str) -> Request:
     app = checkout.load_app(endpoint.experiment, endpoint.app, endpoint.env)
     os.environ.update(endpoint.env)
     drive = drivers.asgi if endpoint.interface == "asgi" else drivers.wsgi
-    request: Request = drive(app, drivers.Ask(endpoint.path))
+    ask = drivers.Ask(endpoint.path, status=endpoint.expect.get("status", 200))
+    request: Request = drive(app, ask)
     check_answer(name, endpoint.expect, *request())
     return request
 
