@@ -188,6 +188,37 @@ def test_counts_name_the_commit_in_the_working_directory(
 
 @pytest.mark.long
 @pytest.mark.real
+@pytest.mark.parametrize("order", ["file first", "calls first"])
+def test_two_commits_that_do_different_things_are_both_named(
+    order: str, projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One opens a file, the other makes 600 calls, and one between them nothing."""
+    root = laid_out(projects, "bare", monkeypatch)
+    steps = {
+        "Read": "    with open(__file__):\n        pass\n",
+        "Nothing": "",
+        "Call": "    for _ in range(600):\n        one()\n",
+    }
+    source = (root / "bare.py").read_text("utf-8") + "\n\ndef one() -> None:\n    pass\n"
+    for subject, work in list(steps.items())[:: 1 if order == "file first" else -1]:
+        source = source.replace("    token = f", f"{work}    token = f") + f"\n# {subject}\n"
+        (root / "bare.py").write_text(source, "utf-8")
+        commit(root, subject)
+    done = bench(
+        "bisect", "HEAD~3", "HEAD", "--app", "bare:app", "--env", f"BARE_TOKEN={SECRET}",
+        "--path", "/nothing", "--expect-status", "401",
+    )  # fmt: skip
+    assert done.code == 0, done
+    named = [line for line in done.out.splitlines() if "→" in line]
+    for line, subject, what in zip(
+        named, ("Call", "Read"), ("function calls ", "files opened 0 → 1"), strict=True
+    ):
+        assert f" {subject}: " in line, done
+        assert what in line, done
+
+
+@pytest.mark.long
+@pytest.mark.real
 def test_the_tutorial_finds_what_it_says(
     projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

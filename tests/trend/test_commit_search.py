@@ -7,7 +7,7 @@ import pytest
 
 from comparing import CPU, SAME, comparison_of, judged_case
 from duetbench.core.errors import SetupError
-from duetbench.core.model import Effects, KeptMemory, RequestEffect, Verdict
+from duetbench.core.model import EffectKind, Effects, KeptMemory, RequestEffect, Verdict
 from duetbench.show.change import commit_lines
 from duetbench.store.change import Commit, CommitCause
 from duetbench.store.comparison import Comparison, Judgement
@@ -80,7 +80,10 @@ def test_what_no_look_decides_is_skipped_and_what_never_moved_has_no_cause() -> 
 
 
 def test_what_a_request_does_decides_first_and_exactly() -> None:
-    """Commits 7 and 31 send 4 and 15 statements more: 19 in all, of which 31 did 79 %."""
+    """Commits 7 and 31 send 4 and 15 statements more: 19 in all, of which 31 did 79 %.
+
+    What is left, 21 %, is searched as well.
+    """
     means: list[object] = []
     heard: list[str] = []
 
@@ -95,12 +98,58 @@ def test_what_a_request_does_decides_first_and_exactly() -> None:
     cause = commit_search.find(COMMITS, look, 600.0, heard.append)
     assert cause is not None
     assert set(means) == {"effects"}
-    assert len(means) <= 1 + 6
+    assert len(means) <= 1 + 6 + 5
     assert [commit.subject for commit in cause.commits] == ["change 31"]
     assert cause.trait.effect == (2, 21)
     lines = commit_lines(cause, "a", "b")
     assert lines[0].endswith(f"change 31: {CASE}: SQL statements 6 → 21")
     assert lines[1] == "that is 79% of the change; other commits did the rest"
+    assert lines[2].endswith(f"change 7: {CASE}: SQL statements 2 → 6")
+
+
+@pytest.mark.parametrize(("statement", "calls"), [(3, 8), (8, 3), (5, 5)])
+def test_the_largest_change_of_any_kind_is_searched_first(statement: int, calls: int) -> None:
+    """6,000 calls more of 109 are a larger change than a first statement, with 30 calls."""
+    looks: list[str] = []
+
+    def look(commit: str, _how: commit_search.Means) -> Comparison:
+        looks.append(commit)
+        sql, more = (int(commit, 16) >= place for place in (statement, calls))
+        figures: dict[EffectKind, int] = {"sql": sql, "function": 109 + 30 * sql + 6000 * more}
+        bases: dict[EffectKind, int] = {"sql": 0, "function": 109}
+        differ = [RequestEffect(kind=kind, text="", base=bases[kind], head=figures[kind])
+                  for kind in figures if figures[kind] != bases[kind]]  # fmt: skip
+        totals: dict[EffectKind, tuple[float, float]] = {
+            kind: (bases[kind], figures[kind]) for kind in figures
+        }
+        seen = Effects(differ=tuple(differ), totals=totals)
+        return comparison_of(judged_case(CASE, SAME, effects=seen))
+
+    cause = commit_search.find(COMMITS[:10], look, 600.0, lambda _: None)
+    lines = commit_lines(cause, "a", "b")
+    before = 109 + 30 * (statement < calls)
+    first = f"change {calls}: {CASE}: function calls {before} → {before + 6000:,}"
+    if statement == calls:
+        assert lines[0].endswith(f"{CASE}: function calls 109 → 6,139, SQL statements 0 → 1")
+    else:
+        assert lines[0].endswith(first)
+        assert lines[1].endswith(f"change {statement}: {CASE}: SQL statements 0 → 1")
+    assert len(lines) == 2 + (statement != calls)  # with what to do next
+    assert len(looks) == len({*looks})
+
+
+def test_two_commits_that_do_half_each_are_both_named() -> None:
+    def look(commit: str, _how: commit_search.Means) -> Comparison:
+        total = sum(int(commit, 16) >= place for place in (4, 23))
+        effect = RequestEffect(kind="sql", text="SELECT ?", base=0, head=total)
+        seen = Effects(differ=(effect,) * (total > 0), totals={"sql": (0, total)})
+        return comparison_of(judged_case(CASE, SAME, effects=seen))
+
+    cause = commit_search.find(COMMITS, look, 600.0, lambda _: None)
+    assert cause is not None
+    named = [commit.subject for each in (cause, *cause.others) for commit in each.commits]
+    assert sorted(named) == ["change 23", "change 4"]
+    assert {round(each.share, 2) for each in (cause, *cause.others)} == {0.5}
 
 
 @pytest.mark.parametrize(("most", "says"), [(315.0, False), (400.0, True)])

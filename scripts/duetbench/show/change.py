@@ -1,7 +1,7 @@
 """A change in words, the commands that measure it again, and the code behind it."""
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -124,26 +124,34 @@ def commit_lines(cause: CommitCause | None, good: str, bad: str) -> tuple[str, .
     """Describe the result of a search among commits, one sentence per line."""
     if cause is None:
         return (f"between {good} and {bad} nothing was detected that a commit could have done",)
-    trait = cause.trait
-    if cause.effect is not None:
-        what = effects.change(trait.metric, *cause.effect)
-    else:
-        ratio = trait.ratio ** min(cause.share, 1)
-        what = f"{formats.percent(ratio)} {formats.series_title(trait.metric)}"
-    what = f"{trait.case}: {what}"
-    names = [f"{commit.id[:10]} {commit.subject}" for commit in cause.commits]
-    if len(names) == 1:
-        lines = [f"{names[0]}: {what}"]
-    else:
-        lines = [f"one of {len(names)} commits: {what}", *(f"  {name}" for name in names)]
-    if not cause.is_all:
-        lines.append(f"that is {cause.share:.0%} of the change; other commits did the rest")
-    lines += [f"skipped: {commit.id[:10]}: {reason}" for commit, reason in cause.skipped]
+    causes = (cause, *cause.others)
+    lines = [line for each in causes for line in _named(each)]
+    skipped = {commit.id: reason for each in causes for commit, reason in each.skipped}
+    lines += [f"skipped: {commit[:10]}: {reason}" for commit, reason in skipped.items()]
     last = cause.commits[-1].id[:10]
-    if len(names) == 1 and cause.commits[0].merge:
+    if len(cause.commits) == 1 and cause.commits[0].merge:
         lines.append(f"it merges a branch; its commits: duetbench bisect {last}^1 {last}^2")
     lines.append(f"next: duetbench why {last}~1 {last}")
     return tuple(lines)
+
+
+def _named(cause: CommitCause) -> Iterator[str]:
+    """Name commits, with what they changed, and whether others changed it as well."""
+    if cause.effect is not None:
+        both = ((cause.trait.metric, cause.effect), *((t.metric, t.effect) for t in cause.also))
+        what = ", ".join(effects.change(kind, *ends) for kind, ends in both if ends)
+    else:
+        ratio = cause.trait.ratio ** min(cause.share, 1)
+        what = f"{formats.percent(ratio)} {formats.series_title(cause.trait.metric)}"
+    what = f"{cause.trait.case}: {what}"
+    names = [f"{commit.id[:10]} {commit.subject}" for commit in cause.commits]
+    if len(names) == 1:
+        yield f"{names[0]}: {what}"
+    else:
+        yield f"one of {len(names)} commits: {what}"
+        yield from (f"  {name}" for name in names)
+    if not cause.is_all:
+        yield f"that is {cause.share:.0%} of the change; other commits did the rest"
 
 
 def share_effect(share: Share) -> str:

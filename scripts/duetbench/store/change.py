@@ -292,6 +292,17 @@ class Trait(Frozen):
         default=None, description="Of an effect: how often a request has it, GOOD and BAD."
     )
 
+    @property
+    def rest(self) -> float:
+        """Share of the change that may be an error, or too little to search for."""
+        return 0.4 if self.metric == KEPT else 0.2  # kept bytes are rough
+
+    def between(self, before: float, after: float) -> "Trait":
+        """Return an effect with what it is at two shares of the change."""
+        good, bad = self.effect or (0.0, 0.0)
+        ends = tuple(max(0.0, good + share * (bad - good)) for share in (before, after))
+        return self.model_copy(update={"effect": ends})
+
 
 class CommitCause(Frozen):
     """The commit behind a change, or several that could not be told apart."""
@@ -301,18 +312,20 @@ class CommitCause(Frozen):
     share: float = Field(description="How much of the change these commits do; 1: all of it.")
     measured: tuple[tuple[Commit, float], ...] = Field(description="Each with its own share.")
     skipped: tuple[tuple[Commit, str], ...] = Field(description="Each with the reason.")
+    also: tuple[Trait, ...] = Field(
+        default=(), description="Other effects that they changed: before and after them."
+    )
+    others: tuple["CommitCause", ...] = Field(
+        default=(), description="What other commits changed, the largest change first."
+    )
 
     @property
     def effect(self) -> tuple[float, float] | None:
         """How often a request has the effect before these commits and after them."""
-        if self.trait.effect is None:
-            return None
-        good, bad = self.trait.effect
         after = dict(self.measured)[self.commits[-1]]
-        before, now = (good + share * (bad - good) for share in (after - self.share, after))
-        return before, now
+        return self.trait.effect and self.trait.between(after - self.share, after).effect
 
     @property
     def is_all(self) -> bool:
-        """Whether surely no other commit has a fifth of the change or more."""
-        return self.share > (0.6 if self.trait.metric == KEPT else 0.8)  # kept bytes are rough
+        """Whether surely no other commit has more of the change than may be an error."""
+        return self.share > 1 - self.trait.rest

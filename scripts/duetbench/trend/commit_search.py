@@ -1,8 +1,9 @@
 """Which commit did it: a search over a repository's own commits, by what shows it soonest.
 
-Every look compares GOOD with a commit. What a request does is exact and takes seconds. Where GOOD
-and BAD do the same, counts of instructions decide: rough ones, if these tell the change well.
-Where both execute the same, duets decide.
+Every look compares GOOD with a commit. What a request does is exact and takes seconds: the largest
+difference is searched first, then what the commits found so far leave of any. Where GOOD and BAD do
+the same, counts of instructions decide: rough ones, if these tell the change well. Where both
+execute the same, duets decide.
 """
 
 import math
@@ -98,6 +99,8 @@ def find(
 ) -> CommitCause | None:
     """Find the commit behind the largest change between GOOD and the last of some commits.
 
+    Of what a request does, it names others as well.
+
     Args:
         commits: All after GOOD, oldest first; the last is BAD.
         look: Compares GOOD with one of them.
@@ -112,9 +115,11 @@ def find(
         DuetbenchError: GOOD and BAD themselves cannot be compared.
     """
     each = seconds / (3 + math.ceil(math.log2(len(commits))))
-    means: Means = each if loaded else "effects"
-    trait = None if loaded else _effect(look(commits[-1].id, means))
-    if trait is None and not loaded:
+    means: Means = each
+    trait = None
+    if not loaded:
+        if found := _find_effects(commits, look, say):
+            return found
         say("a request does the same at both ends: counts of instructions decide")
         for means in COUNTS:
             counted = look(commits[-1].id, means)
@@ -131,12 +136,69 @@ def find(
         trait = _trait(look(commits[-1].id, 2 * each))
     if trait is None:
         return None
+    return _narrow(commits, trait, look, means, say, {-1: 0.0, len(commits) - 1: 1.0})
+
+
+def _find_effects(
+    commits: Sequence[Commit], look: Look, say: Callable[[str], None]
+) -> CommitCause | None:
+    """Find all commits that changed what a request does; None: it does the same at both ends."""
+    seen: dict[str, Comparison | DuetbenchError] = {}
+
+    def once(commit: str, means: Means) -> Comparison:
+        if commit not in seen:
+            try:
+                seen[commit] = look(commit, means)
+            except DuetbenchError as problem:
+                seen[commit] = problem
+        if isinstance(found := seen[commit], DuetbenchError):
+            raise found
+        return found
+
+    def share(trait: Trait, place: int) -> float:
+        known = _share(trait, once(commits[place].id, "effects")) if place >= 0 else _NONE
+        return known.estimate if known else math.nan
+
+    traits = [*_effects(once(commits[-1].id, "effects"))]
+    gaps, causes = [(-1, len(commits) - 1)], list[CommitCause]()
+    while True:
+        parts = [(abs(share(trait, gap[1]) - share(trait, gap[0])), trait, gap)
+                 for trait in traits for gap in gaps]  # fmt: skip
+        left = [part for part in parts if part[0] >= part[1].rest]
+        if not left:
+            break
+        _, trait, gap = max(left, key=lambda part: part[0] * _size(part[1]))
+        known = {place: share(trait, place) for place in gap}
+        cause = _narrow(commits, trait, once, "effects", say, known)
+        before, after = commits.index(cause.commits[0]) - 1, commits.index(cause.commits[-1])
+        also = [
+            other.between(share(other, before), share(other, after))
+            for other in traits
+            if other.case == trait.case
+            and other.metric != trait.metric
+            and abs(share(other, after) - share(other, before)) >= other.rest
+        ]
+        causes.append(cause.model_copy(update={"also": tuple(also)}))
+        gaps.remove(gap)
+        gaps += [(gap[0], before), (after, gap[1])]
+    return causes[0].model_copy(update={"others": tuple(causes[1:])}) if causes else None
+
+
+def _narrow(
+    commits: Sequence[Commit],
+    trait: Trait,
+    look: Look,
+    means: Means,
+    say: Callable[[str], None],
+    shares: dict[int, float],
+) -> CommitCause:
+    """Find which commits did most of a change between two places, whose shares of it are known."""
+    good, bad = sorted(shares)
+    low, high = shares[good], shares[bad]
     what = METRICS[trait.metric].noun if trait.metric in METRICS else trait.metric
-    what = "what a request does" if trait.effect else what
-    say(f"{len(commits)} commits: which of them changed {what} at {trait.case}?")
-    shares: dict[int, float] = {-1: 0.0, len(commits) - 1: 1.0}
+    what = f"what a request does ({what})" if trait.effect else what
+    say(f"{bad - good} commits: which of them changed {what} at {trait.case}?")
     skipped: dict[int, str] = {}
-    good, bad = -1, len(commits) - 1
     while places := [at for at in range(good + 1, bad) if at not in skipped]:
         at = min(places, key=lambda place: abs(2 * place - good - bad))
         try:
@@ -156,7 +218,8 @@ def find(
             say(f"{name}: skipped ({reason})")
             continue
         shares[at] = share.estimate
-        good, bad = (good, at) if share.estimate > 0.5 else (at, bad)
+        nearer = abs(share.estimate - high) < abs(share.estimate - low)
+        good, bad = (good, at) if nearer else (at, bad)
         part = f"{share.estimate:.0%}".replace("-0%", "0%")
         say(f"{name}: {'as BAD' if bad == at else 'as GOOD'} ({part} of the change)")
     return CommitCause(
@@ -168,8 +231,8 @@ def find(
     )
 
 
-def _effect(comparison: Comparison) -> Trait | None:
-    """The most telling effect that differs, and its case; None: a request does the same."""
+def _effects(comparison: Comparison) -> Iterator[Trait]:
+    """Yield what a request does otherwise, the most telling kind first."""
     for kind in (KEPT, *TELLING):
         for case in comparison.cases:
             effects = case.effects
@@ -179,8 +242,13 @@ def _effect(comparison: Comparison) -> Trait | None:
                 continue
             old, new = (effects.figure(kind, side) for side in (0, 1))
             if old is not None and new is not None and old != new:
-                return Trait(case=case.case.id, metric=kind, effect=(old, new))
-    return None
+                yield Trait(case=case.case.id, metric=kind, effect=(old, new))
+
+
+def _size(trait: Trait) -> float:
+    """How large a change of an effect is: its logarithm, as if a request had it once more."""
+    good, bad = trait.effect or (0.0, 0.0)
+    return abs(math.log((bad + 1) / (good + 1)))
 
 
 def _trait(comparison: Comparison) -> Trait | None:
@@ -223,7 +291,10 @@ def _share(trait: Trait, comparison: Comparison) -> Interval | None:
 
 def _is_open(share: Interval | None) -> bool:
     """Whether nothing tells if a commit has most of the change."""
-    return share is None or bool(share.ends and share.ends[0] <= 0.5 <= share.ends[1])
+    if share is None or not share.ends:
+        return share is None
+    low, high = share.ends
+    return low <= 0.5 <= high and low < high  # an exact half is known
 
 
 def _rows(case: CaseComparison) -> Iterator[tuple[str, Judgement]]:
