@@ -106,6 +106,7 @@ SQL = RequestEffect(
     base=0,
     head=20,
 )
+FOR_EACH = "for each of the first 200 requests (shop/main.py:12)"
 LEAK = KeptMemory(course="constant", bytes=2_100, place="shop/main.py:12", requests=200)
 NOTHING = KeptMemory(course="none", requests=200)
 
@@ -123,7 +124,7 @@ def test_a_report_says_answers_first_then_leaks_then_effects() -> None:
     view = make_view(comparison)
     parts = (
         "does different work: head answers 0 rows instead of 20",
-        "▼ leaks: x/a/py3.14 keeps 2.1 kB for every request (shop/main.py:12)",
+        f"▼ may leak: x/a/py3.14 keeps 2.1 kB {FOR_EACH}",
         "sends 21 SQL statements instead of 2",
         "= no change: x/a/py3.14; a change of 0.81 % or more in CPU per request would have been",
     )
@@ -398,9 +399,9 @@ def test_what_may_start_slowly_is_waited_for(
 @pytest.mark.parametrize(
     ("base", "head", "words"),
     [
-        (LEAK, LEAK, "both keep memory: head keeps 2.1 kB for every request (shop/main.py:12)"),
-        (None, LEAK, "head keeps 2.1 kB for every request (shop/main.py:12): there was no time"),
-        (LEAK, None, "base keeps 2.1 kB for every request (shop/main.py:12): there was no time"),
+        (LEAK, LEAK, f"both keep memory: head keeps 2.1 kB {FOR_EACH}"),
+        (None, LEAK, f"head keeps 2.1 kB {FOR_EACH}: there was no time"),
+        (LEAK, None, f"base keeps 2.1 kB {FOR_EACH}: there was no time"),
         (NOTHING, NOTHING, ""),
     ],
 )
@@ -438,14 +439,14 @@ def test_a_leak_that_head_repairs_is_told_with_its_line() -> None:
         judged_case("x/a/py3.14", SAME, effects=Effects(kept_base=LEAK, kept_head=NOTHING))
     )
     view = make_view(comparison)
-    says = "▲ better: x/a/py3.14 keeps nothing; before 2.1 kB for every request (shop/main.py:12)"
+    says = f"▲ better: x/a/py3.14 keeps nothing; before 2.1 kB {FOR_EACH}"
     assert view.headline.startswith(says)
     (section,) = (part for part in view.sections if part.title == "What one request does")
     assert section.rows == [["memory kept after it", "2.1 kB", "0 kB", "shop/main.py:12"]]
     assert exit_code(comparison) == 0
     found = Effects(kept_base=LEAK, kept_head=LEAK.model_copy(update={"bytes": 100}))
     headline = make_view(comparison_of(judged_case("x/a/py3.14", SLOWER, effects=found))).headline
-    less = "keeps 0.10 kB; before 2.1 kB for every request (shop/main.py:12)"
+    less = f"keeps 0.10 kB; before 2.1 kB {FOR_EACH}"
     assert headline == f"▼ slower: x/a/py3.14 needs 2.1 % more CPU per request and {less}"
 
 

@@ -12,8 +12,9 @@ import pytest
 
 from bench import Bench
 from comparing import CPU, busy, comparison_of, duet, judged_case
-from duetbench.core.model import Verdict
+from duetbench.core.model import Effects, KeptMemory, Verdict
 from duetbench.judge import growth
+from duetbench.judge.effects import Seen
 from duetbench.judge.samples import CaseDuets, without_prevented
 from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.measure.testbed import SideCase
@@ -259,6 +260,56 @@ def test_a_comparison_soaks_what_it_suspects_once(
     assert leaks is (course == "constant")
     assert (exit_code(found) == 1) is (leaks and both and side == "head")
     assert Comparison.model_validate_json(found.model_dump_json()) == found
+
+
+NONE = KeptMemory(course="none", requests=3_000)
+KEPT = KeptMemory(course="constant", bytes=500, place="app.py:15", requests=3_000)
+FILLS = curve(lambda n: 4_000 * np.minimum(n, 25_000))
+
+
+@pytest.mark.parametrize(
+    ("load", "course", "loaded"),
+    [
+        (None, "constant", False),  # nothing but requests in process
+        (growth.of_curve(LEAK), "constant", True),
+        (growth.of_curve(NOTHING), "fills", True),
+        (growth.of_curve(FILLS), "fills", True),
+        (growth.of_curve(curve(lambda n: 8e6 * (n > 45_000))), "constant", False),
+        (growth.of_curve(Curve(problem="it died")), "constant", False),
+        (duets([450, 500, 550, 500], "head").growth["head"], "constant", True),
+        (duets([10, 20, 0, 10], "head").growth["head"], "fills", True),
+        (duets([0, 500, -300, 600], "head").growth["head"], "constant", False),
+        (duets([10, 20, 0, 10], "head", requests=2_000).growth["head"], "constant", False),
+    ],
+)
+def test_whoever_saw_more_requests_decides_on_a_leak(
+    load: Growth | None, course: str, loaded: bool
+) -> None:
+    """500 B for each of 3,000 requests in process; soaks have 50,000, duets 5,000, or 2,000."""
+    decided = growth.decide(KEPT, load, 4)
+    assert decided is not None
+    assert (decided.course, decided.loaded, decided.place) == (course, loaded, "app.py:15")
+    if load and loaded:
+        assert decided.requests == (50_000 if load.curve else 5_000)
+
+
+@pytest.mark.parametrize(
+    ("ends", "says"),
+    [
+        (LEAK, "▼ leaks: x/a/py3.14 keeps 0.50 kB for each of the first 50,000 requests"),
+        (FILLS, "x/a/py3.14 fills a cache (app.py:15)"),
+        (Curve(problem="it died"), "▼ may leak: x/a/py3.14 keeps 0.50 kB for each of the first 3"),
+    ],
+)
+def test_a_report_does_not_contradict_its_load(
+    ends: Curve, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
+    seen = Seen({CASE.id: Effects(kept_base=NONE, kept_head=KEPT)})
+    found = compared_by(Leaking(ends=ends), [CASE], tmp_path, 120.0, seen=seen)
+    headline = make_view(found).headline
+    assert says in headline
+    assert headline.count("leak") == says.count("leak")
 
 
 def test_of_two_leaks_head_is_to_blame_for_what_is_more() -> None:

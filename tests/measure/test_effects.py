@@ -245,6 +245,22 @@ def test_a_table_that_grows_once_is_no_leak(removes: bool, course: str) -> None:
     assert (found["bytes"] > 16) is (not removes)
 
 
+@pytest.mark.parametrize(("room", "course"), [(100, "none"), (2_000, "fills"), (10**6, "constant")])
+def test_a_cache_that_is_full_soon_is_no_leak(room: int, course: str) -> None:
+    # 4 × 400 rounds are measured first, then 6 × 500 see whether it still grows.
+    pages: dict[int, bytes] = {}
+
+    def make() -> None:
+        pages[len(pages) and next(reversed(pages)) + 1] = bytes(4_000)
+        if len(pages) > room:
+            del pages[next(iter(pages))]
+
+    found = memory.kept(make, 1, 5.0, str)  # so that any machine has time for all rounds
+    assert found is not None
+    assert found["course"] == course
+    assert (found["requests"] > 3_000) is (course == "constant")
+
+
 @pytest.mark.parametrize(
     ("first", "second", "each"),
     [

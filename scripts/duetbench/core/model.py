@@ -464,12 +464,13 @@ class KeptMemory(Frozen):
     """Memory that is still there after a request."""
 
     course: Keeping = Field(
-        description="constant: every request keeps as much. fills: less and less, or in a cache "
-        "that has a limit. none: less than 16 bytes per request."
+        description="constant: every request keeps as much. fills: less and less, in a cache that "
+        "has a limit, or none under load. none: less than 16 bytes per request."
     )
     bytes: Amount = Field(default=0.0, description="Per request.")
     place: str = Field(default="", description="The line that allocated most of it, or a cache.")
-    requests: int = Field(ge=0, description="Requests that it was measured over.")
+    requests: int = Field(ge=0, description="The first ones, over which it was measured.")
+    loaded: bool = Field(default=False, description="Whether a load decided on its course.")
 
 
 class AnswerDifference(Frozen):

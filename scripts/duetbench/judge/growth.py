@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from duetbench.core.model import KeptMemory
 from duetbench.core.units import student
 from duetbench.measure.oha_results import Floats, per_answer
 from duetbench.store.comparison import SIDES, Course, Curve, Duet, Growth, SideName
@@ -111,6 +112,26 @@ def _course(memory: Floats, grown: Floats, steps: Floats, whole: float) -> Cours
         return "decaying"
     lasting = end[1] > floor and end[0] >= _LASTING * begin[0]
     return "constant" if lasting else "undecided"
+
+
+def decide(kept: KeptMemory | None, growth: Growth | None, duets: int) -> KeptMemory | None:
+    """Decide by load whether requests in process, which were fewer, showed a leak.
+
+    A cache keeps as much for each until it is full. What load neither shows nor refutes stays
+    open, such as a few bytes that scatter covers.
+    """
+    if kept is None or kept.course != "constant" or growth is None:
+        return kept
+    requests = growth.requests // max(1, duets)
+    if growth.curve:
+        requests = max(growth.curve.requests, default=0)
+    shows, refutes = growth.low > kept.bytes / 2, growth.high < kept.bytes / 2
+    if growth.curve and growth.course != "none":
+        shows, refutes = growth.course == "constant", growth.course in {"decaying", "saw-tooth"}
+    if requests <= kept.requests or not (shows or refutes):
+        return kept
+    course = "constant" if shows else "fills"
+    return kept.model_copy(update={"course": course, "requests": requests, "loaded": True})
 
 
 def leak(growths: Mapping[SideName, Growth]) -> str:

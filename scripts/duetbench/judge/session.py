@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 from duetbench.core import __version__, units
 from duetbench.core.errors import RecordError
 from duetbench.core.metrics import CPU, MATERIAL, Concern
-from duetbench.core.model import EffectKind, Missing
+from duetbench.core.model import EffectKind, Effects, Missing
 from duetbench.core.text import ENDLESS, TOO_SMALL, short
 from duetbench.core.units import utc_now
 from duetbench.host.console import duration
@@ -314,6 +314,16 @@ class _Session:
         memory = pair.duets.growth[name]
         self.reporter.note(f"{name} alone: {memory.course}, {memory.words} per request")
 
+    def _effects(self, pair: Pair) -> Effects | None:
+        """What a request does, and what load says of the memory that it keeps."""
+        found, grown = self.question.seen.effects.get(pair.case.id), pair.duets.growth
+        if found is None:
+            return None
+        kept = found.kept_base, found.kept_head
+        decided = (growth.decide(memory, grown.get(side), len(pair.duets.all))
+                   for side, memory in zip(SIDES, kept, strict=True))  # fmt: skip
+        return found.model_copy(update=dict(zip(("kept_base", "kept_head"), decided, strict=True)))
+
     def note(self, sentence: str) -> None:
         self.notes.append(sentence)
         self.reporter.note(sentence)
@@ -355,7 +365,7 @@ class _Session:
                 count=tally and set_material(counted.judge(tally), method),
                 request=self._of_request(pair),
                 no_count="" if tally or self._uncounted(pair) else str(self.counts.outcome(name)),
-                effects=self.question.seen.effects.get(name),
+                effects=self._effects(pair),
                 growth=pair.duets.growth,
                 absolute_base=pair.duets.means("base"),
                 absolute_head=pair.duets.means("head"),

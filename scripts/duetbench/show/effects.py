@@ -74,6 +74,7 @@ INSIDE: Final = {_WORDS[kind][0] for kind in ("library exception", "young collec
 """Titles of rows that explain what was measured, rather than say what a request does."""
 
 LEAKS: Final = "▼ leaks"
+SUSPECTS: Final = "▼ may leak"
 BETTER: Final = "▲ better"
 LEAST: Final = "≠ effects"
 """Marks of what differs exactly."""
@@ -83,8 +84,8 @@ def news(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """Yield what differs with its mark, in the order of importance: answers, memory, effects."""
     yield from (("✗ over the limit", text) for text in excess(comparison))
     cases = [*_cases(comparison)]
-    for mark, say in (("≠ other answers", _answers), (LEAKS, _leak), (BETTER, _repair),
-                      (LEAST, _lead)):  # fmt: skip
+    for mark, say in (("≠ other answers", _answers), (LEAKS, _leak), (SUSPECTS, _suspicion),
+                      (BETTER, _repair), (LEAST, _lead), (LEAST, _fill)):  # fmt: skip
         told = [(name, text) for name, effects in cases if (text := say(effects))]
         if told:
             more = f"; so do {len(told) - 1} other cases" if told[2:] else ""
@@ -120,7 +121,20 @@ def _answers(effects: Effects) -> str:
 
 def _leak(effects: Effects) -> str:
     kept = effects.kept_head
-    return _keeps(kept) if effects.leaks and kept else ""
+    return _keeps(kept) if effects.leaks and kept and kept.loaded else ""
+
+
+def _suspicion(effects: Effects) -> str:
+    """Describe what few requests keep, which no load has shown."""
+    kept = effects.kept_head
+    return _keeps(kept) if effects.leaks and kept and not kept.loaded else ""
+
+
+def _fill(effects: Effects) -> str:
+    """Name the cache that only head fills."""
+    base, head = effects.kept_base, effects.kept_head
+    fills = head and head.course == "fills" and head.place and not (base and base.course == "fills")
+    return f"fills a cache ({head.place})" if head and fills else ""
 
 
 def _repair(effects: Effects) -> str:
@@ -173,7 +187,8 @@ def first(case: Case, effects: Effects) -> str:
 
 def announce(case: Case, effects: Effects) -> Iterator[str]:
     """Say before any load what differs, or that nothing does: a sentence, and a line per row."""
-    says = [text for say in (_answers, _leak, _repair, _lead) if (text := say(effects))]
+    said = (say(effects) for say in (_answers, _leak, _suspicion, _repair, _lead, _fill))
+    says = [*filter(None, said)]
     name, took = case_names.of(case).what, f"seen in {units.significant(effects.seconds, 2)} s"
     doubtful = [f"  {text}" for text in doubts(effects)]
     if not says:
@@ -348,4 +363,5 @@ def _bytes(number: float) -> str:
 
 
 def _keeps(kept: KeptMemory) -> str:
-    return f"keeps {_size(kept)} for every request" + f" ({kept.place})" * bool(kept.place)
+    what = f"keeps {_size(kept)} for each of the first {kept.requests:,} requests"
+    return what + f" ({kept.place})" * bool(kept.place)

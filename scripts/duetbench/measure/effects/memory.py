@@ -25,6 +25,8 @@ _LONGER = 6.0  # times the planned seconds that the fewest requests may take
 _PATIENCE = 3.0  # times as long as expected it may take beside other work
 _LOOKS = 5  # rounds in the close look
 _WINDOW, _WINDOWS = 100, 6  # objects kept between two looks, and looks at what is tidied at times
+_CACHED = 500  # rounds between two looks, if there is time, in which 3,000 entries fill a cache
+_HELD = 1e6  # bytes at one place, which are more than what a library tidies now and then
 _OFF = 0.07  # by which the number of kept blocks of a size may be off
 _STEADY = 0.85  # least ratio of the blocks of the first half of the rounds to those of the second
 _LATER = 300  # objects kept in the time in which 200, tidied now and then, are tidied
@@ -82,8 +84,13 @@ def kept(
     largest = max(lasting, key=lambda place: lasting[place].size_diff)
     tables = {p: c.size_diff / (2 * n) for p, c in lasting.items() if c.count_diff <= 1}
     counts = {p: c.count_diff / (2 * n) for p, c in lasting.items() if p not in tables}
-    if largest in counts and not _stay(make, seconds, counts[largest]):
-        return nothing
+    if largest in counts:
+        if not (rounds := _stay(make, seconds, counts[largest])):
+            if lasting[largest].size_diff >= _HELD:
+                place = _line(_look(make, largest[-1]), file)
+                nothing |= {"course": "fills", "place": place}
+            return nothing
+        nothing["requests"] = (2 * n + rounds) * paths
     places, of_sizes = _weigh(make, seconds, counts) if counts else ([], 0.0)
     if tables and _MANY * n * seconds_of(make, 1) <= _LONGER * seconds:
         places += _growing(make, _MANY * n, tables)
@@ -133,14 +140,15 @@ def _snapshots(
         tracemalloc.stop()
 
 
-def _stay(make: Callable[[], object], seconds: float, objects: float) -> bool:
-    """Whether many more rounds keep at least half of as many objects each.
+def _stay(make: Callable[[], object], seconds: float, objects: float) -> int:
+    """Count the many more rounds that keep at least half of as many objects each; 0: they do not.
 
     Some is given back now and then: sqlite3 forgets closed cursors, 200 at a time, and those of
     earlier requests among them. So growth counts from the lowest point on, which may come later.
     """
     affordable = max(1, int(_LONGER * seconds / seconds_of(make, 1)))
     window = min(affordable, math.ceil(_WINDOW / objects))
+    window = max(window, min(_CACHED, affordable // _WINDOWS))
     gc.collect()
     blocks = [sys.getallocatedblocks()]
     for _ in range(affordable // window):
@@ -150,12 +158,13 @@ def _stay(make: Callable[[], object], seconds: float, objects: float) -> bool:
         blocks.append(sys.getallocatedblocks())
         rises = [after - before for before, after in itertools.pairwise(blocks)]
         if len(rises) > 1 and max(rises[-2:]) < objects * window / 4:
-            return False
+            return 0
         low = max(index for index, number in enumerate(blocks) if number == min(blocks))
         windows = len(blocks) - 1 - low
         if windows == _WINDOWS:
             break
-    return windows > 0 and blocks[-1] - blocks[low] >= objects * window * windows / 2
+    stays = windows > 0 and blocks[-1] - blocks[low] >= objects * window * windows / 2
+    return stays * window * (len(blocks) - 1)
 
 
 def _growing(

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from duetbench.core.text import to_bytes
-from duetbench.measure.instructions.phases import SLOW, Unit, run
+from duetbench.measure.instructions.phases import SLOW, UnfitError, Unit, run
 
 # A JSON file with the request to a served application: the fields of an `Ask`, the status of a
 # right answer, and the texts that nobody may see, with their names.
