@@ -97,8 +97,8 @@ def test_what_a_request_does_decides_first_and_exactly() -> None:
 
     cause = commit_search.find(COMMITS, look, 600.0, heard.append)
     assert cause is not None
-    assert set(means) == {"effects"}
-    assert len(means) <= 1 + 6 + 5
+    assert set(means) == {"effects", "rough"}
+    assert len(means) <= 1 + 6 + 5 + 1
     assert [commit.subject for commit in cause.commits] == ["change 31"]
     assert cause.trait.effect == (2, 21)
     lines = commit_lines(cause, "a", "b")
@@ -110,10 +110,10 @@ def test_what_a_request_does_decides_first_and_exactly() -> None:
 @pytest.mark.parametrize(("statement", "calls"), [(3, 8), (8, 3), (5, 5)])
 def test_the_largest_change_of_any_kind_is_searched_first(statement: int, calls: int) -> None:
     """6,000 calls more of 109 are a larger change than a first statement, with 30 calls."""
-    looks: list[str] = []
+    looks: list[tuple[str, commit_search.Means]] = []
 
-    def look(commit: str, _how: commit_search.Means) -> Comparison:
-        looks.append(commit)
+    def look(commit: str, how: commit_search.Means) -> Comparison:
+        looks.append((commit, how))
         sql, more = (int(commit, 16) >= place for place in (statement, calls))
         figures: dict[EffectKind, int] = {"sql": sql, "function": 109 + 30 * sql + 6000 * more}
         bases: dict[EffectKind, int] = {"sql": 0, "function": 109}
@@ -136,6 +136,32 @@ def test_the_largest_change_of_any_kind_is_searched_first(statement: int, calls:
         assert lines[1].endswith(f"change {statement}: {CASE}: SQL statements 0 → 1")
     assert len(lines) == 2 + (statement != calls)  # with what to do next
     assert len(looks) == len({*looks})
+
+
+@pytest.mark.parametrize(("work", "named"), [(3.0, ["change 9", "change 4"]), (1.0, ["change 4"])])
+def test_what_another_commit_executes_more_is_searched_as_well(
+    work: float, named: list[str]
+) -> None:
+    """Commit 4 sends a statement, with 40 % more instructions; 9 computes three times as much."""
+
+    def look(commit: str, how: commit_search.Means) -> Comparison:
+        sql, more = (int(commit, 16) >= place for place in (4, 9))
+        ratio = (1.4 if sql else 1.0) * (work if more else 1.0)
+        verdict = Verdict.SLOWER if ratio > 1 else Verdict.NO_CHANGE
+        low, high = ratio * 0.97, ratio * 1.03
+        count = Judgement(metric="instructions", verdict=verdict, ratio=ratio, low=low, high=high)
+        effect = RequestEffect(kind="sql", text="SELECT ?", base=0, head=sql)
+        seen = Effects(differ=(effect,) * sql, totals={"sql": (0, sql)})
+        if how == "effects":
+            return comparison_of(judged_case(CASE, SAME, effects=seen))
+        return comparison_of(judged_case(CASE, SAME, count=count))
+
+    cause = commit_search.find(COMMITS[:20], look, 600.0, lambda _: None)
+    assert cause is not None
+    found = [commit.subject for each in (cause, *cause.others) for commit in each.commits]
+    assert found == named
+    said = commit_lines(cause, "a", "b")
+    assert any("change 9: " in line and "3.00× instr" in line for line in said) is (work > 1)
 
 
 def test_two_commits_that_do_half_each_are_both_named() -> None:

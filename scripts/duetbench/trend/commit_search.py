@@ -142,45 +142,59 @@ def find(
 def _find_effects(
     commits: Sequence[Commit], look: Look, say: Callable[[str], None]
 ) -> CommitCause | None:
-    """Find all commits that changed what a request does; None: it does the same at both ends."""
-    seen: dict[str, Comparison | DuetbenchError] = {}
+    """Find all commits that changed what a request does; None: it does the same at both ends.
+
+    If these explain less than half of what it executes more, it is another commit's: counts decide.
+    """
+    seen: dict[tuple[str, Means], Comparison | DuetbenchError] = {}
 
     def once(commit: str, means: Means) -> Comparison:
-        if commit not in seen:
+        if (commit, means) not in seen:
             try:
-                seen[commit] = look(commit, means)
+                seen[commit, means] = look(commit, means)
             except DuetbenchError as problem:
-                seen[commit] = problem
-        if isinstance(found := seen[commit], DuetbenchError):
+                seen[commit, means] = problem
+        if isinstance(found := seen[commit, means], DuetbenchError):
             raise found
         return found
 
     def share(trait: Trait, place: int) -> float:
-        known = _share(trait, once(commits[place].id, "effects")) if place >= 0 else _NONE
+        means: Means = "effects" if trait.effect else "rough"
+        known = _share(trait, once(commits[place].id, means)) if place >= 0 else _NONE
         return known.estimate if known else math.nan
 
     traits = [*_effects(once(commits[-1].id, "effects"))]
-    gaps, causes = [(-1, len(commits) - 1)], list[CommitCause]()
+    gaps, causes, counted = [(-1, len(commits) - 1)], list[CommitCause](), not traits
     while True:
         parts = [(abs(share(trait, gap[1]) - share(trait, gap[0])), trait, gap)
-                 for trait in traits for gap in gaps]  # fmt: skip
-        left = [part for part in parts if part[0] >= part[1].rest]
+                 for trait in traits for gap in gaps if gap[0] < gap[1]]  # fmt: skip
+        left = [part for part in parts if part[0] >= (part[1].rest if part[1].effect else 0.5)]
+        if not left and not counted:
+            counted = True
+            whole = once(commits[-1].id, "rough")
+            executed = _trait(whole)
+            known = _share(executed, whole) if executed else None
+            if executed and known and known.ends and known.ends[0] > WELL:
+                traits.append(executed)
+            continue
         if not left:
             break
         _, trait, gap = max(left, key=lambda part: part[0] * _size(part[1]))
-        known = {place: share(trait, place) for place in gap}
-        cause = _narrow(commits, trait, once, "effects", say, known)
+        shares = {place: share(trait, place) for place in gap}
+        means: Means = "effects" if trait.effect else "rough"
+        cause = _narrow(commits, trait, once, means, say, shares)
         before, after = commits.index(cause.commits[0]) - 1, commits.index(cause.commits[-1])
         also = [
             other.between(share(other, before), share(other, after))
             for other in traits
-            if other.case == trait.case
+            if (other.case == trait.case and trait.effect and other.effect)
             and other.metric != trait.metric
             and abs(share(other, after) - share(other, before)) >= other.rest
         ]
         causes.append(cause.model_copy(update={"also": tuple(also)}))
         gaps.remove(gap)
         gaps += [(gap[0], before), (after, gap[1])]
+    causes.sort(key=lambda cause: -abs(cause.share) * _size(cause.trait))
     return causes[0].model_copy(update={"others": tuple(causes[1:])}) if causes else None
 
 
@@ -195,6 +209,7 @@ def _narrow(
     """Find which commits did most of a change between two places, whose shares of it are known."""
     good, bad = sorted(shares)
     low, high = shares[good], shares[bad]
+    half = (low + high) / 2
     what = METRICS[trait.metric].noun if trait.metric in METRICS else trait.metric
     what = f"what a request does ({what})" if trait.effect else what
     say(f"{bad - good} commits: which of them changed {what} at {trait.case}?")
@@ -204,12 +219,12 @@ def _narrow(
         try:
             share = _share(trait, comparison := look(commits[at].id, means))
             # Other work may have left a count no time; a full one that is open stays so.
-            if (means in COUNTS and share is None) or (means == "rough" and _is_open(share)):
+            if (means in COUNTS and share is None) or (means == "rough" and _is_open(share, half)):
                 share = _share(trait, comparison := look(commits[at].id, "counts"))
             reason = "" if share else _reason(comparison, trait.case)
         except DuetbenchError as problem:
             share, reason = None, str(problem)
-        if share and share.ends and _is_open(share):
+        if share and share.ends and _is_open(share, half):
             low, high = share.ends
             share, reason = None, f"undecided: {low:.0%} to {high:.0%} of the change"
         name = f"{commits[at].id[:10]} {commits[at].subject}"
@@ -218,7 +233,7 @@ def _narrow(
             say(f"{name}: skipped ({reason})")
             continue
         shares[at] = share.estimate
-        nearer = abs(share.estimate - high) < abs(share.estimate - low)
+        nearer = (share.estimate > half) is (high > low)
         good, bad = (good, at) if nearer else (at, bad)
         part = f"{share.estimate:.0%}".replace("-0%", "0%")
         say(f"{name}: {'as BAD' if bad == at else 'as GOOD'} ({part} of the change)")
@@ -246,8 +261,8 @@ def _effects(comparison: Comparison) -> Iterator[Trait]:
 
 
 def _size(trait: Trait) -> float:
-    """How large a change of an effect is: its logarithm, as if a request had it once more."""
-    good, bad = trait.effect or (0.0, 0.0)
+    """How large a change is: its logarithm; of an effect, as if a request had it once more."""
+    good, bad = trait.effect or (0.0, trait.ratio - 1)
     return abs(math.log((bad + 1) / (good + 1)))
 
 
@@ -289,12 +304,12 @@ def _share(trait: Trait, comparison: Comparison) -> Interval | None:
     return Interval(math.log(ratio.estimate) / whole, low, high)
 
 
-def _is_open(share: Interval | None) -> bool:
-    """Whether nothing tells if a commit has most of the change."""
+def _is_open(share: Interval | None, half: float) -> bool:
+    """Whether nothing tells if a commit has more than half of the change."""
     if share is None or not share.ends:
         return share is None
     low, high = share.ends
-    return low <= 0.5 <= high and low < high  # an exact half is known
+    return low <= half <= high and low < high  # an exact half is known
 
 
 def _rows(case: CaseComparison) -> Iterator[tuple[str, Judgement]]:
