@@ -119,15 +119,14 @@ def _answers(effects: Effects) -> str:
     return f"does different work: {path}{first.what}"
 
 
-def _leak(effects: Effects) -> str:
+def _leak(effects: Effects, *, loaded: bool = True) -> str:
     kept = effects.kept_head
-    return _keeps(kept) if effects.leaks and kept and kept.loaded else ""
+    return _keeps(kept) if effects.leaks and kept and kept.loaded is loaded else ""
 
 
 def _suspicion(effects: Effects) -> str:
     """Describe what few requests keep, which no load has shown."""
-    kept = effects.kept_head
-    return _keeps(kept) if effects.leaks and kept and not kept.loaded else ""
+    return _leak(effects, loaded=False)
 
 
 def _fill(effects: Effects) -> str:
