@@ -10,17 +10,36 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
 Locals = Mapping[str, Any]
 Words = Callable[[Locals], "str | None"]
 
-_LITERAL = re.compile(r"'(?:[^']|'')*'|(?<![\w$\"])\d[\w.]*|\$\d+|%\(\w+\)s|%s|(?<!:):\w+")
-_SAVEPOINT = re.compile(r"(?i)((?:savepoint|rollback to)\s+)\S+")
+_STRING = r"{0}(?:[^{0}\\]|{0}{0}|\\[^{0}])*{0}(?!{0})"  # no backslash before its end: is it part?
+_TOKEN = re.compile(
+    r"(?P<space>\s+)|(?P<remark>--(?=\s|\Z)[^\n]*)|(?P<block>/\*)"
+    r"|(?P<line>--|\#(?!>))|(?P<arrow>\#)|(?P<bracket>\[)|(?P<oracle>n?q')"
+    rf"|(?P<value>(?:[benx]|u&)?{_STRING.format(chr(39))}"
+    r"|\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?\$(?P=tag)\$"
+    r"|\d(?:e[+-]|[\w.])*|\?\d*|\$\w+(?!\w*\$)|%s|%\(\w+\)s|(?<!:):\w+)"
+    rf"|(?P<name>{_STRING.format(chr(34))}|`(?:[^`]|``)*`(?!`))|(?P<word>[^\W\d][\w$]*)"
+    r"|(?P<end>[\"'`$])|(?P<sign>.)",
+    re.IGNORECASE | re.DOTALL,
+)
+_NESTED = re.compile(r"(/\*)|\*/")
+_PLAIN = re.compile(r"[^\W\d][\w$]{0,62}")
+_DOT = re.compile(r"\s*\.\s*[^\W\d]|\s*\.\s*[*\"`\[]")
+_INTO = re.compile(r"(?i)INTO\s+{0}(?:\s*\.\s*{0})*\s*(?=\()".format(r"[\w\"`$]+"))
+_ASSIGNED, _LISTED = re.compile(r"\s*=(?!=)"), re.compile(r"\s*[,)]")
+_BEGINNINGS = {"DELETE", "INSERT", "SELECT", "TABLE", "UPDATE", "VALUES", "WITH"}
+_CLAUSES = {*_BEGINNINGS, "FROM", "GROUP", "HAVING", "LIMIT", "ON", "ORDER", "RETURNING", "SET",
+            "UNION", "VALUE", "WHERE"}  # fmt: skip
+_BEFORE_VALUES = {("PRAGMA", "="), ("PRAGMA", "("), ("SET", "="), ("SET", "TO")}
+_BEFORE_NAMES = {".", "AS", "INTO", "JOIN", "TABLE", "UPDATE"}
+_SAVEPOINT = re.compile(r"(?i)((?:savepoint|rollback to|^release) +)(?!savepoint\b)\S+")
 _LIST = re.compile(r"\(\s*\?(?:\s*,\s*\?)*\s*\)(?:\s*,\s*\(\s*\?(?:\s*,\s*\?)*\s*\))*")
-_REMARK = re.compile(r"/\*.*?\*/|--[^\n]*", re.S)
 _SPACE = re.compile(r"\s+")
 _TRANSACTION = re.compile(r"(?i)(begin|commit|rollback|savepoint|release|start transaction|end)\b")
 _RANDOM = re.compile(r"tmp\w{8}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|\d+")
@@ -32,12 +51,106 @@ _LOOKED_AT = 10_000  # characters of a statement: the rest are values
 
 def statement(text: object) -> tuple[str, str] | None:
     """Return the kind and the text of a statement, with `?` instead of values; None if empty."""
-    words = _REMARK.sub(" ", _text(text)[:_LOOKED_AT])
-    words = _LITERAL.sub("?", _SAVEPOINT.sub(r"\1?", words))
-    words = _SPACE.sub(" ", _LIST.sub("(?)", words)).strip(" ;")[:_LONGEST]
+    words = _SPACE.sub(" ", "".join(_Scan(_text(text)[:_LOOKED_AT]).parts()))
+    words = _LIST.sub("(?)", words).strip(" ;")[:_LONGEST]
     if not words:
         return None
-    return ("transaction" if _TRANSACTION.match(words) else "sql"), words
+    if _TRANSACTION.match(words):
+        return "transaction", _SAVEPOINT.sub(r"\1?", words)
+    return "sql", words
+
+
+class _Scan:
+    """Reads a statement from left to right, and leaves out its values and remarks.
+
+    Databases differ: where one reads a remark or a name, another goes on with values. Both are
+    followed to where the first ends; if something of the other's goes on there, or anything has no
+    end, the text ends. What is in double quotes is a name or a value: it is shown where it is a
+    name to every database.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._first = self._before = self._last = ""  # words in capitals, or signs
+        self._scopes = ["("]  # of the statement and each open parenthesis: its clause, if known
+        self._columns = -1  # where a list of columns begins
+
+    def parts(self) -> Iterator[str]:
+        text, at, quiet = self._text, 0, 0
+        fences: list[int] = []  # where the other reading of what began before ends
+        while token := _TOKEN.match(text, at):
+            kind, end = str(token.lastgroup), token.end()
+            reach = _reach(kind, token)
+            if kind == "block" and reach < 0:
+                return
+            if kind == "block":  # MySQL executes one with `!`, and PostgreSQL nests them
+                end = end + 1 if text[end : end + 1] == "!" else text.index("*/", end) + 2
+            if kind in {"block", "line"}:
+                quiet = max(quiet, reach)
+            crosses = kind != "space" and any(at < fence < reach for fence in fences)
+            shown = " " if at < quiet else self._shown(kind, token)
+            if crosses or kind in {"oracle", "end"} or shown is None:
+                yield "?"
+                return
+            yield shown
+            fences += [reach] * (reach > end)
+            at = end
+
+    def _shown(self, kind: str, token: re.Match[str]) -> str | None:
+        """Return what is shown of a token; None: a value that nothing marks begins here."""
+        if kind in {"space", "remark"}:
+            return " "
+        shown, word, last = token[0], token[0].upper(), self._last
+        if (self._first, last) in _BEFORE_VALUES or last == "IDENTIFIED":
+            return None
+        if last in {"", ";"}:
+            self._first, self._scopes = word, ["("]
+        if kind == "value" or (word == "NULL" and last in {"(", ",", "="}):
+            shown = word = "?"
+        elif kind == "name":
+            known = shown[0] == "`" or self._names(token.end())
+            shown, word = shown if known and _PLAIN.fullmatch(shown[1:-1]) else "?", "name"
+        elif word == "(":
+            listed = token.start() == self._columns or last in {"CONFLICT", "USING"}
+            self._scopes.append("COLUMNS" if listed else "(")
+        elif word == ")":
+            self._scopes[1:] = self._scopes[1:-1]
+        elif word == "INTO" and (list_ := _INTO.match(self._text, token.start())):
+            self._columns = list_.end()
+        elif (word in _CLAUSES and self._scopes[-1] not in {"(", "COLUMNS"}) or (
+            word in _BEGINNINGS and last in {"", ";", "("}
+        ):
+            self._scopes[-1] = word
+        self._before, self._last = last, word
+        return shown
+
+    def _names(self, end: int) -> bool:
+        """Whether what is in double quotes, and ends there, can only be a name."""
+        last, scope = self._last, self._scopes[-1]
+        return bool(
+            last in _BEFORE_NAMES
+            or _DOT.match(self._text, end)
+            or (last == "FROM" == scope and self._before != "DISTINCT")
+            or (last in {"SET", ","} and scope == "SET" and _ASSIGNED.match(self._text, end))
+            or (last in {"(", ","} and scope == "COLUMNS" and _LISTED.match(self._text, end))
+        )
+
+
+def _reach(kind: str, token: re.Match[str]) -> int:
+    """Return where a token ends to the database that reads most; -1: nowhere."""
+    text, at, end = token.string, token.start(), token.end()
+    if kind == "block":
+        depth = 0
+        for mark in _NESTED.finditer(text, at):
+            depth += 1 if mark[1] else -1
+            if not depth:
+                return mark.end()
+        end = text.find("*/", end)
+        return end + 2 if end > 0 else -1
+    if kind in {"line", "arrow"}:
+        end = text.find("\n", at)
+        return end if end > 0 else len(text)
+    return max(end, text.find("]", at)) if kind == "bracket" else end
 
 
 def plain(name: object) -> str:

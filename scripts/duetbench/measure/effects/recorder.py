@@ -184,7 +184,8 @@ class Recorder:
 
     def _executed(self, text: str) -> None:
         """Take what sqlite3 reports; a call of one statement reports more than that."""
-        if not self._recording or (words := statement(text)) is None:
+        # To SQLite a backslash is a character like any other, also at the end of a value.
+        if not self._recording or (words := statement(text.replace("\\", "/"))) is None:
             return
         if words[0] == "sql":
             method, sent = self._sending.get(threading.get_ident(), ("", []))

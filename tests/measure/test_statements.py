@@ -1,0 +1,154 @@
+"""Texts of SQL statements: never with a value, and still readable."""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pytest
+
+from duetbench.measure.effects.libraries import statement
+
+MARK: Final = "ж"
+"""A letter that each value has, and nothing else."""
+
+# Of each database: how values are written, with the replacements in them; and what it reads as a
+# name, an operator or a remark, though another reads something else.
+_PLAIN: Final = ("'{}'", {"'": "''"})
+_DOUBLE: Final = ('"{}"', {'"': '""'})
+_BACKSLASH: Final = {"\\": "\\\\", "'": "\\'", '"': '\\"'}
+DIALECTS: Final[Mapping[str, tuple[Sequence[tuple[str, Mapping[str, str]]], Sequence[str]]]] = {
+    "SQLite": (
+        [_PLAIN, _DOUBLE],
+        ["[it's]", "[a -- b]", '[a "b]', "[/*]", "`it's`", '"a"."b"', "$x", ":y", "/* /* */"],
+    ),
+    "PostgreSQL": (
+        [_PLAIN, ("N'{}'", {"'": "''"}), ("E'{}'", _BACKSLASH), ("$${}$$", {"$": ""}),
+         ("$t${}$t$", {"$": ""})],
+        ["#", "#>", "#- ", '"it\'s"', "x::int", "--don't\n", "/* a /* ' */ b */", "a['b]c']"],
+    ),
+    "MySQL": (
+        [("'{}'", _BACKSLASH), ('"{}"', _BACKSLASH), ("_utf8'{}'", {"\\": "\\\\", "'": "''"})],
+        ["# don't\n", "#> it's\n", "5--1", "`it's`", "/* /* ' */", "/*! 1 */", "/*!'*/' */"],
+    ),
+    "Oracle": ([_PLAIN, ("q'[{}]'", {"]": ""}), ("nq'!{}!'", {"!": ""})], ['"a"', "--it's\n"]),
+}  # fmt: skip
+PIECES: Final = [
+    *"'\"`\\#[]!$.(),;\n ax1",
+    "--",
+    "-- ",
+    "/*",
+    "*/",
+    "$$",
+    "$t$",
+    "''",
+    "FROM",
+    "*/'",
+]
+PLACES: Final = [
+    "SELECT {0}, {1} NOISE FROM t", "SELECT a NOISE FROM t WHERE b = {0} AND NOISE c LIKE {1}",
+    "INSERT INTO t (a, NOISE b) VALUES ({0}, {1}), ({2}, NOISE {0})", "INSERT INTO t VALUES({0})",
+    "INSERT INTO t (SELECT {0}, {1} FROM u WHERE a IN ({2}, NOISE {0}))",
+    "UPDATE t SET a = {0}, b = f({1}, {2}) NOISE WHERE c = {0} ORDER BY a, {1}",
+    "SELECT TRIM(BOTH {0} FROM {1}), a NOISE IS DISTINCT FROM {2} FROM t GROUP BY {0}, {1}",
+    "SELECT a FROM t JOIN u ON {0} = b NOISE ORDER BY a, {1} LIMIT 1", "SET a = {0}, b = {1}",
+    "NOISE SELECT CAST({0} AS text), NOISE {1} AS b", "PRAGMA key = {0}", "PRAGMA key({0})",
+    "ALTER USER a IDENTIFIED BY {0} REPLACE {1}", "PREPARE s FROM {0}", "{0}; SELECT {1}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_nothing_of_a_value_is_shown_whatever_is_around_it(dialect: str) -> None:
+    quotes, noise = DIALECTS[dialect]
+    rng = random.Random(dialect)
+
+    def write() -> str:
+        form, replaced = rng.choice(quotes)
+        pieces = [*rng.choices(PIECES, k=rng.randrange(7)), MARK, *rng.choices(PIECES, k=3)]
+        if rng.random() < 0.4:
+            pieces = [MARK]  # as a plain name is
+        return form.format("".join(replaced.get(sign, sign) for sign in "".join(pieces)))
+
+    for _ in range(4_000):
+        place = rng.choice(PLACES).format(write(), write(), write())
+        first, *rest = place.split("NOISE")
+        text = first + "".join(f"{rng.choice(noise)} {part}" for part in rest)
+        for end in {len(text), *rng.choices(range(len(text)), k=5)}:
+            found = statement(text[:end])
+            assert found is None or MARK not in found[1], (text[:end], found)
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        # Django
+        (
+            'SELECT "u"."id", "u"."a" AS "b" FROM "u" INNER JOIN "o" ON ("u"."id" = "o"."u_id")',
+            'SELECT "u"."id", "u"."a" AS "b" FROM "u" INNER JOIN "o" ON ("u"."id" = "o"."u_id")',
+        ),
+        (
+            """SELECT 1 WHERE UPPER("u"."a") LIKE UPPER('%a%') ESCAPE '/' AND U0."id" IN (1, 2)""",
+            'SELECT ? WHERE UPPER("u"."a") LIKE UPPER(?) ESCAPE ? AND U0."id" IN (?)',
+        ),
+        (
+            """INSERT INTO "o" ("b", "c") VALUES (1, 'x'), (2, NULL) RETURNING "o"."b", id""",
+            'INSERT INTO "o" ("b", "c") VALUES (?) RETURNING "o"."b", id',
+        ),
+        (
+            'INSERT INTO "o" ("a") SELECT 1 ON CONFLICT("b") DO UPDATE SET "a" = EXCLUDED."a"',
+            'INSERT INTO "o" ("a") SELECT ? ON CONFLICT("b") DO UPDATE SET "a" = EXCLUDED."a"',
+        ),
+        (
+            """UPDATE "o" SET "note" = 'x', "paid" = 1 WHERE "o"."id" = %s""",
+            'UPDATE "o" SET "note" = ?, "paid" = ? WHERE "o"."id" = ?',
+        ),
+        (
+            'SELECT COUNT(*) FROM (SELECT DISTINCT "t"."id" AS "col1" FROM "t") subquery',
+            'SELECT COUNT(*) FROM (SELECT DISTINCT "t"."id" AS "col1" FROM "t") subquery',
+        ),
+        ('DELETE FROM "t" WHERE "t"."id" IN (1)', 'DELETE FROM "t" WHERE "t"."id" IN (?)'),
+        ("SELECT `t`.`i` FROM `t` WHERE `t`.`a` = 1", "SELECT `t`.`i` FROM `t` WHERE `t`.`a` = ?"),
+        # SQLAlchemy
+        (
+            'SELECT "user".id, "user".name AS user_name \nFROM "user" \nWHERE "user".id = :id_1',
+            'SELECT "user".id, "user".name AS user_name FROM "user" WHERE "user".id = ?',
+        ),
+        (
+            'INSERT INTO "order" (id, "user") VALUES (%(id)s, $2::INTEGER) RETURNING "order".id',
+            'INSERT INTO "order" (id, "user") VALUES (?, ?::INTEGER) RETURNING "order".id',
+        ),
+        ("SELECT data #> $1 FROM t", "SELECT data #> ? FROM t"),
+        ("SELECT a[1] FROM t -- a remark", "SELECT a[?] FROM t"),
+        # Others
+        ("select 1e-5, .5, 0xff, 'a' 'b', ?1", "select ?, .?, ?, ? ?, ?"),
+        ("/* app */ select 1 # it is\n, 2", "select ? , ?"),
+        ("select 5--1\n, 'x'", "select ? , ?"),
+        ("SELECT a WHERE b IS NULL AND c = NULL", "SELECT a WHERE b IS NULL AND c = ?"),
+        ('SELECT "a" FROM "t" ORDER BY "b"', 'SELECT ? FROM "t" ORDER BY ?'),
+        ("VALUES ('it\\'s', 'x')", "VALUES (?"),
+        ("ALTER USER x IDENTIFIED BY secret", "ALTER USER x IDENTIFIED ?"),
+        ("PRAGMA key = secret", "PRAGMA key = ?"),
+        ("PRAGMA foreign_keys", "PRAGMA foreign_keys"),
+        ("SET LOCAL app.tenant TO secret", "SET LOCAL app.tenant TO ?"),
+        ("SELECT 'cut he", "SELECT ?"),
+    ],
+)  # fmt: skip
+def test_a_statement_stays_readable(sent: str, shown: str) -> None:
+    assert statement(sent) == ("sql", shown)
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ('SAVEPOINT "s12_x1"', "SAVEPOINT ?"),
+        ("ROLLBACK TO SAVEPOINT s1", "ROLLBACK TO SAVEPOINT ?"),
+        ("RELEASE s1", "RELEASE ?"),
+        ("ROLLBACK TO s1;", "ROLLBACK TO ?"),
+        ("BEGIN IMMEDIATE", "BEGIN IMMEDIATE"),
+    ],
+)
+def test_names_of_savepoints_are_not_shown(sent: str, shown: str) -> None:
+    assert statement(sent) == ("transaction", shown)
+
+
+def test_a_remark_is_no_statement() -> None:
+    assert statement("-- select 1") is statement("/* select") is statement(" ; ") is None
