@@ -203,6 +203,16 @@ def activity(*places: str) -> Activity:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_of_wrong_answers_nothing_is_said_but_that(alone: bool) -> None:
+    """A real server may do something else than what is observed."""
+    seen = activity("get, a.py:9")
+    right, wrong = (replace(seen, alone=seen.answers, status=status) for status in (200, 404))
+    reason = effects._finish(wrong, wrong, 1.0, alone=alone)
+    assert reason == "an observed answer has status 200, expected 404"
+    assert not isinstance(effects._finish(right, right, 1.0, alone=alone), str)
+
+
 @pytest.mark.parametrize(
     ("base", "head", "place"),
     [

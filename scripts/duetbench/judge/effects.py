@@ -246,6 +246,9 @@ def _finish(base: Activity, head: Activity, seconds: float, *, alone: bool) -> O
                 what = side.hide(difference[0])
                 return f"{name} answers something else while it is observed: {what}"
     effects = describe(base.with_(head)) if alone else compare(base, head)
+    wrong = {str(replies[0]["status"]) for replies in head.answers} - {str(head.status)}
+    if head.status and wrong and not effects.answers:
+        return f"an observed answer has status {min(wrong)}, expected {head.status}"
     hidden = [d.model_copy(update={"what": short(head.hide(base.hide(d.what)), 200)})
               for d in effects.answers]  # fmt: skip
     update = {"answers": tuple(hidden), "seconds": seconds}

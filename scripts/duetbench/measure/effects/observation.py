@@ -32,6 +32,7 @@ class Activity:
         peaks: Bytes that a round needed at most.
         young: Collections of young garbage, and the requests with them; None: no time.
         kept: What requests keep; None: no time.
+        status: Which right answers have; 0: any.
         answers: Of each path, recorded; `alone`: the same without recording.
         seconds: Of a request.
         hide: Removes private values from a text.
@@ -48,6 +49,7 @@ class Activity:
     alone: Sequence[Sequence[Reply]]
     unseen: Sequence[str]
     seconds: float
+    status: int = 0
     hide: Callable[[str], str] = str
 
     @property
