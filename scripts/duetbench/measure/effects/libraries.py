@@ -172,7 +172,9 @@ def _request(method: object, host: object) -> str:
 
 def _record(variables: Locals) -> str:
     record = variables["record"]
-    return f"{record.levelname} {record.name}: {plain(_text(record.msg)[:80])}"
+    # Only the logging of the application may turn anything else into text: that can do anything.
+    text = hide(record.msg) if isinstance(record.msg, str) else f"<{type(record.msg).__qualname__}>"
+    return f"{record.levelname} {record.name}: {plain(text[:80])}"
 
 
 def _task(variables: Locals) -> str:
