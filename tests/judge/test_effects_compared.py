@@ -530,6 +530,8 @@ def test_more_statements_than_declared_fail(
 
 
 def test_statements_that_nobody_saw_are_undecided() -> None:
-    for seen in (None, Effects(unsteady={"sql": "1 to 3 in head"})):
+    unsteady = Effects(unsteady={"sql": "1 to 3 in head"})
+    unseen = Effects(unseen=("statements of apsw",), totals={"sql": (2, 2)})
+    for seen in (None, unsteady, unseen):
         comparison = comparison_of(judged_case("x/a/py3.14", SAME, effects=seen))
         assert (exit_code(comparison), exit_code(comparison, sql=True)) == (0, 3)

@@ -448,6 +448,7 @@ def test_the_count_of_some_of_many_paths_is_not_that_of_the_request(
     ("effects", "headline"),
     [
         (Effects(), "= no change: one request does the same on both sides"),
+        (Effects(unseen=("calls of grpc",)), "= no change: one request shows no difference"),
         (
             Effects(
                 differ=(RequestEffect(kind="exception", text="KeyError", base=0.0, head=6.0),),

@@ -414,15 +414,31 @@ def test_what_is_not_seen_and_not_measured_is_said(
 @pytest.mark.real
 @pytest.mark.parametrize("python", ["3.14", "this"])
 def test_a_connection_that_reports_no_statements_is_said(python: str, tmp_path: Path) -> None:
-    before = "import sqlite3\nclass Own(sqlite3.Connection):\n"
-    before += "    def __init__(self, *names, **more): super().__init__(*names, **more)\n"
-    connect = "sqlite3.connect(':memory:', factory=Own)"
-    opens = connect, "sqlite3.Connection(':memory:')", "Own(':memory:')"
-    works = (f"{text}.execute('select 1')" for text in opens)
+    before = (
+        "import sqlite3\nclass Own(sqlite3.Connection):\n"
+        "    def __init__(self, *names, **more): super().__init__(*names, **more)\n"
+        "class Opener:\n    open = sqlite3.connect\n"
+        "traced = sqlite3.connect(':memory:', check_same_thread=False)\n"
+        "traced.set_trace_callback(len)\n"
+    )
+    factory = "sqlite3.connect(':memory:', factory=Own)"
+    seen_ones = factory, "Opener().open(':memory:')"
+    others = "sqlite3.Connection(':memory:')", "Own(':memory:')", "traced"
+    works = (f"{text}.execute('select 1')" for text in (*seen_ones, *others))
     sides = observe(tmp_path, "wsgi", python, before, *works)
-    said = "statements of sqlite3.Connection(), unlike connect()"
-    assert [said in side.unseen for side in sides] == [False, True, True]
-    assert [describe(side).totals.get("sql") for side in sides] == [(0, 1), None, None]
+    said = [[text for text in side.unseen if "statements of sqlite3" in text] for side in sides]
+    assert [len(texts) for texts in said] == [0, 0, 1, 1, 1]
+    assert [describe(side).totals["sql"] for side in sides] == [(0, 1)] * 5
+
+
+@pytest.mark.real
+def test_what_is_logged_is_not_turned_into_text_to_see_it(tmp_path: Path) -> None:
+    before = f"{DATABASE}\nimport logging\nlog = logging.getLogger('shop')\nlog.setLevel(20)\n"
+    before += "log.handlers, log.propagate = [logging.NullHandler()], False\n"
+    before += "class Lazy:\n    def __str__(self): return str(db.execute('select 1'))"
+    (side,) = observe(tmp_path, "wsgi", "3.14", before, "log.info(Lazy())")
+    found = {effect.kind: effect.text for effect in describe(side).differ}
+    assert (found["log"], found.get("sql")) == ("INFO shop: <Lazy>", None)
 
 
 @pytest.mark.real
@@ -451,6 +467,7 @@ def test_what_one_side_does_is_described_without_another(tmp_path: Path) -> None
     (side,) = observe(tmp_path, "wsgi", "3.14", before, work, seconds=2)
     effects = describe(side)
     assert (effects.totals["sql"], effects.answers, effects.leaks) == ((0, 20), (), False)
+    assert side.status == 200  # as the request expects
     first, *lines = words.describe(judged_case("x/a/py3.14", SAME).case, effects)
     assert " answers 2 bytes (seen in 0 s)" in first
     found = {line[:30].strip(): line[30:].strip() for line in lines}

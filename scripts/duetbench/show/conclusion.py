@@ -28,6 +28,8 @@ from duetbench.store.comparison import (
 UNDECIDED: Final = 3
 """Something was not judged or not decided; see `errors.EXIT_CODES`."""
 
+_UNSEEN: Final = "statements of "  # what of `Effects.unseen` a request may send as SQL
+
 Group = Literal[
     "worse", "better", "slight", "broken", "undecided", "unjudged", "unchanged", "unawaited"
 ]
@@ -297,7 +299,7 @@ def exit_code(
     judge the same change; nor does a tail. With `counts`, or without duets, only instructions and
     failures decide. An answer with another status or content type is broken; with `same`, any other
     answer. A request that does more than a declared limit always fails. With `sql`, beside answers
-    and that, only SQL statements decide: more than base sends.
+    and that, only SQL statements decide: more than base sends; not if some were not seen.
     """
     if (code := _code_of_effects(comparison, same=same, sql=sql)) is not None:
         return code
@@ -350,7 +352,8 @@ def _code_of_effects(comparison: Comparison, *, same: bool, sql: bool) -> int | 
     known = [(base, head) for base, head in sent if base is not None and head is not None]
     if any(head > base for base, head in known):
         return 1
-    return 0 if len(known) == len(comparison.cases) else UNDECIDED
+    unseen = any(text.startswith(_UNSEEN) for found in observed for text in found.unseen)
+    return UNDECIDED if unseen or len(known) < len(comparison.cases) else 0
 
 
 _LABELS: Final = 3  # functions named

@@ -191,8 +191,7 @@ def announce(case: Case, effects: Effects) -> Iterator[str]:
     name, took = case_names.of(case).what, f"seen in {units.significant(effects.seconds, 2)} s"
     doubtful = [f"  {text}" for text in doubts(effects)]
     if not says:
-        what = "shows no difference" if doubtful else "does the same on both sides"
-        yield f"{name} {what} ({took}): {same(effects)}"
+        yield f"{name} {alike(effects)} ({took}): {same(effects)}"
         yield from doubtful
         return
     # What differs at first sight has been said: what follows is the table of it.
@@ -256,6 +255,12 @@ def beside(effects: Effects, title: str) -> str:
 def _signed(*effects: RequestEffect) -> str:
     """Write how much more often all of these happen: `+20`, `−1`."""
     return f"{sum(effect.head - effect.base for effect in effects):+g}".replace("-", "−")
+
+
+def alike(*seen: Effects | None) -> str:
+    """Say that nothing differs, or that nothing is seen to differ."""
+    doubtful = any(text for effects in seen if effects for text in doubts(effects))
+    return "shows no difference" if doubtful else "does the same on both sides"
 
 
 def same(effects: Effects) -> str:

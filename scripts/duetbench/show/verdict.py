@@ -224,7 +224,8 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> tuple[str, str,
     below = _join(left) if moved and any(text for _, text in left) else ""
     parts += left * (not below)
     if not parts and comparison.cases and all(map(_only_observed, comparison.cases)):
-        parts = [(formats.SAME, "one request does the same on both sides")]
+        what = effects.alike(*(case.effects for case in comparison.cases))
+        parts = [(formats.SAME, f"one request {what}")]
     (mark, sentence), *others = parts or [("?", "not judged")]
     if comparison.cross:
         sentence = f"{comparison.head.label} in place of {comparison.base.label}: {sentence}"

@@ -252,8 +252,11 @@ SEND_ONE = "execute", "executemany"
 SEND = *SEND_ONE, "executescript"
 """Methods of sqlite3 that send statements; those that send one may report more: they count once."""
 
-UNSEEN = (
-    "apsw", "asyncmy", "clickhouse_driver", "cx_Oracle", "duckdb", "grpc", "ibm_db", "pycurl",
-    "pymongo", "pymssql", "pyodbc",
-)  # fmt: skip
-"""Packages that talk to others, and whose calls nothing here sees."""
+UNSEEN = {
+    "statements": (
+        "apsw", "asyncmy", "clickhouse_driver", "cx_Oracle", "duckdb", "ibm_db", "pymssql",
+        "pyodbc",
+    ),
+    "calls": ("grpc", "pycurl", "pymongo"),
+}  # fmt: skip
+"""Packages that talk to others, by what nothing here sees of them."""

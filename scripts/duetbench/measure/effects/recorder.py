@@ -19,7 +19,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import BuiltinMethodType, CodeType, FrameType, MethodDescriptorType
+from types import BuiltinMethodType, CodeType, FrameType, MethodDescriptorType, MethodType
 from typing import Any
 
 from duetbench.measure.effects import libraries
@@ -65,7 +65,8 @@ class Recorder:
         # By thread, the method of sqlite3 that sends, and what was reported of it.
         self._sending: dict[int, tuple[str, list[str]]] = {}
         self._sqlite: tuple[type, ...] = ()
-        self._untraced = False  # whether sqlite3 has a connection that reports nothing
+        self._silent: set[int] = set()  # threads that send statements of which none is reported
+        self._untraced = False  # whether sqlite3 has sent some that were not
         self._audited: dict[str, Callable[..., object]] = {
             "open": self._open,
             "socket.connect": self._connect,
@@ -88,9 +89,12 @@ class Recorder:
     @property
     def unseen(self) -> list[str]:
         """What nothing here sees of this process."""
-        loaded = [f"calls of {name}" for name in libraries.UNSEEN if name in sys.modules]
+        unseen = libraries.UNSEEN.items()
+        loaded = [f"{what} of {name}" for what, names in unseen for name in names
+                  if name in sys.modules]  # fmt: skip
         loaded += ["transactions of psycopg2"] * ("psycopg2" in sys.modules)
-        loaded += ["statements of sqlite3.Connection(), unlike connect()"] * self._untraced
+        own = "statements of sqlite3, of connections by Connection() or with a trace of their own"
+        loaded += [own] * self._untraced
         if self._monitoring:
             return loaded
         rows = "that executemany of aiosqlite is one statement (from Python 3.12 on)"
@@ -162,21 +166,16 @@ class Recorder:
         except ImportError:
             return
         self._sqlite = sqlite3.Connection, sqlite3.Cursor
-        original = sqlite3.connect
 
-        def connect(*arguments: Any, **named: Any) -> Any:
+        def connect(original: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
             connection = original(*arguments, **named)
             connection.set_trace_callback(self._executed)
             return connection
 
-        def audit(event: str, _: object) -> None:
-            frame = sys._getframe(1) if event == "sqlite3.connect" else None
-            while frame is not None and frame.f_code is not connect.__code__:
-                frame = frame.f_back
-                self._untraced |= frame is None
-
-        sqlite3.connect = sqlite3.dbapi2.connect = functools.wraps(original)(connect)
-        sys.addaudithook(audit)
+        original = sqlite3.connect
+        # A method: as an attribute of a class, a function would get its objects.
+        traced = MethodType(functools.wraps(original)(connect), original)
+        sqlite3.connect = sqlite3.dbapi2.connect = traced
 
     def _statement(self, text: object, frame: FrameType) -> None:
         if words := statement(text):
@@ -184,6 +183,7 @@ class Recorder:
 
     def _executed(self, text: str) -> None:
         """Take what sqlite3 reports; a call of one statement reports more than that."""
+        self._silent.discard(threading.get_ident())
         # To SQLite a backslash is a character like any other, also at the end of a value.
         if not self._recording or (words := statement(text.replace("\\", "/"))) is None:
             return
@@ -266,7 +266,10 @@ class Recorder:
 
     def _call(self, _code: CodeType, _offset: int, function: object, first: object) -> None:
         if method := self._sends(function, first):
-            self._sending[threading.get_ident()] = method, []
+            thread = threading.get_ident()
+            self._sending[thread] = method, []
+            if method != "executemany":  # which sends nothing if there are no rows
+                self._silent.add(thread)
 
     def _sent(self, _code: CodeType, _offset: int, function: object, first: object) -> None:
         if self._sends(function, first):
@@ -282,6 +285,9 @@ class Recorder:
         return name if isinstance(getattr(function, "__self__", first), self._sqlite) else ""
 
     def _return(self, code: CodeType, offset: int, function: object, first: object) -> None:
+        if self._sends(function, first) and threading.get_ident() in self._silent:
+            self._untraced = True
+            self._add("sql", "a statement that sqlite3 does not report", sys._getframe(1))
         self._sent(code, offset, function, first)
         if id(function) in self._compiled and (text := getattr(first, "query", None)):
             self._statement(text, sys._getframe(1))
