@@ -432,6 +432,23 @@ def test_a_connection_that_reports_no_statements_is_said(python: str, tmp_path: 
 
 
 @pytest.mark.real
+def test_what_django_sends_for_its_own_log_is_no_statement_of_the_application(
+    tmp_path: Path,
+) -> None:
+    before = (
+        "import sys, types\ndef _quote_params_for_last_executed_query(params):\n"
+        "    db.execute('select quote(?)', params)\n"
+        "settings = types.SimpleNamespace(configured=True, DEBUG=True)\n"
+        "sys.modules['django.conf'] = types.SimpleNamespace(settings=settings)\n"
+    )
+    work = "db.execute('select 1')\n_quote_params_for_last_executed_query([1])"
+    (side,) = observe(tmp_path, "wsgi", "3.14", f"{DATABASE}{before}", work)
+    (sql,) = (effect for effect in describe(side).differ if effect.kind == "sql")
+    assert (sql.text, sql.head) == ("select ?", 1)
+    assert side.unseen == ["Django without DEBUG, which logs each query and so raises all figures"]
+
+
+@pytest.mark.real
 def test_what_is_logged_is_not_turned_into_text_to_see_it(tmp_path: Path) -> None:
     before = f"{DATABASE}\nimport logging\nlog = logging.getLogger('shop')\nlog.setLevel(20)\n"
     before += "log.handlers, log.propagate = [logging.NullHandler()], False\n"

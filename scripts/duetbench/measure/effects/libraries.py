@@ -252,6 +252,9 @@ SEND_ONE = "execute", "executemany"
 SEND = *SEND_ONE, "executescript"
 """Methods of sqlite3 that send statements; those that send one may report more: they count once."""
 
+LOGGED = "_quote_params_for_last_executed_query"
+"""Function of Django that sends a statement to SQLite for its own log of statements, with DEBUG."""
+
 UNSEEN = {
     "statements": (
         "apsw", "asyncmy", "clickhouse_driver", "cx_Oracle", "duckdb", "ibm_db", "pymssql",

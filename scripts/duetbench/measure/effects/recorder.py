@@ -95,6 +95,8 @@ class Recorder:
         loaded += ["transactions of psycopg2"] * ("psycopg2" in sys.modules)
         own = "statements of sqlite3, of connections by Connection() or with a trace of their own"
         loaded += [own] * self._untraced
+        if all(_attribute("django.conf", f"settings.{name}") for name in ("configured", "DEBUG")):
+            loaded.append("Django without DEBUG, which logs each query and so raises all figures")
         if self._monitoring:
             return loaded
         rows = "that executemany of aiosqlite is one statement (from Python 3.12 on)"
@@ -184,6 +186,8 @@ class Recorder:
     def _executed(self, text: str) -> None:
         """Take what sqlite3 reports; a call of one statement reports more than that."""
         self._silent.discard(threading.get_ident())
+        if sys._getframe(1).f_code.co_name == libraries.LOGGED:
+            return
         # To SQLite a backslash is a character like any other, also at the end of a value.
         if not self._recording or (words := statement(text.replace("\\", "/"))) is None:
             return
