@@ -432,6 +432,16 @@ def test_a_connection_that_reports_no_statements_is_said(python: str, tmp_path: 
 
 
 @pytest.mark.real
+def test_an_application_may_use_tools_of_monitoring_itself(tmp_path: Path) -> None:
+    take = "import sys\nfor tool in {}: sys.monitoring.use_tool_id(tool, 'own')"
+    again = "sys.monitoring.free_tool_id(3)\nsys.monitoring.use_tool_id(3, 'own')\nopen(__file__)"
+    (side,) = observe(tmp_path, "wsgi", "3.14", take.format("(0, 1, 2, 3, 4)"), again)
+    assert describe(side).totals["read"] == (0, 1)
+    with pytest.raises(AssertionError, match="takes all tools"):
+        seen(tmp_path, source(PLAIN, "wsgi", take.format("range(6)")), executable("3.14"), "wsgi")
+
+
+@pytest.mark.real
 def test_what_django_sends_for_its_own_log_is_no_statement_of_the_application(
     tmp_path: Path,
 ) -> None:

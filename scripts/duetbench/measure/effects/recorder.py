@@ -24,6 +24,7 @@ from typing import Any
 
 from duetbench.measure.effects import libraries
 from duetbench.measure.effects.libraries import plain, statement
+from duetbench.measure.instructions.phases import take_tool
 
 _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
 _IMPORT = "<frozen importlib"
@@ -111,8 +112,7 @@ class Recorder:
             sys.setprofile(self._profile)
             return
         events = monitoring.events
-        self._tool = next(tool for tool in (4, 3, 2) if monitoring.get_tool(tool) is None)
-        monitoring.use_tool_id(self._tool, "duetbench")
+        self._tool = take_tool()
         callbacks = {
             events.PY_START: self._start,
             events.PY_RESUME: self._resume,

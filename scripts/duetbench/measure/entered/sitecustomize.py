@@ -43,7 +43,7 @@ def _enter(code: CodeType, _offset: int) -> object:
 _monitoring: Any = getattr(sys, "monitoring", None)
 
 if _monitoring is not None and FOLDER in os.environ:
-    _tool = next(tool for tool in (4, 3, 2) if _monitoring.get_tool(tool) is None)
+    _tool = next(tool for tool in (5, 4, 3, 2) if _monitoring.get_tool(tool) is None)
     _monitoring.use_tool_id(_tool, "duetbench")
     _monitoring.register_callback(_tool, _monitoring.events.PY_START, _enter)
     _monitoring.set_events(_tool, _monitoring.events.PY_START)

@@ -20,7 +20,6 @@ _LONG: Final = 100_000
 """Nanoseconds from which on the core's clock is asked too, which takes long: the other one goes on
 while the process waits."""
 
-_TOOL: Final = "duetbench"
 _BATCHES: Final = 5
 _EMPTY: Final = 200
 """Calls of a function that does nothing, in each batch of them."""
@@ -41,11 +40,11 @@ Row = tuple[int, CodeType | None, int, int]
 """A chain: the place of its caller's row, the function, entries, and own ns."""
 
 
-def measure(call: Callable[[], object]) -> list[Row]:  # noqa: PLR0915 - methods are slower
+def measure(call: Callable[[], object], tool: Callable[[], int]) -> list[Row]:  # noqa: PLR0915 - methods are slower
     """Call it once in this thread, and give every chain that it is in.
 
-    Callers come first, beginning with the root, whose caller is -1. The other row without a
-    function is the collector's.
+    `tool` takes one of `sys.monitoring`, from 3.12 on. Callers come first, beginning with the root,
+    whose caller is -1. The other row without a function is the collector's.
     """
     clock, core, thread = time.perf_counter_ns, time.thread_time_ns, threading.get_ident
     root, here = _Node(None, None), thread()
@@ -128,7 +127,7 @@ def measure(call: Callable[[], object]) -> list[Row]:  # noqa: PLR0915 - methods
         return took[0] / _EMPTY, took[1] / _EMPTY, took[2] / _EMPTY
 
     plain = min(calls() for _ in range(_BATCHES))[0]
-    stop = _listen(enter, leave, handle)
+    stop = _listen(tool, enter, leave, handle)
     gc.callbacks.append(collected)
     try:
         batches = [calls() for _ in range(_BATCHES)]
@@ -166,7 +165,10 @@ def _rows(root: _Node, inner: float, outer: float) -> list[Row]:
 
 
 def _listen(
-    enter: Callable[..., None], leave: Callable[..., None], handle: Callable[..., None]
+    take_tool: Callable[[], int],
+    enter: Callable[..., None],
+    leave: Callable[..., None],
+    handle: Callable[..., None],
 ) -> Callable[[], object]:
     """Have the interpreter report every entry and exit, or before 3.12 also calls of C functions.
 
@@ -176,10 +178,9 @@ def _listen(
         sys.setprofile(handle)
         return lambda: sys.setprofile(None)
     monitoring: Any = sys.monitoring
-    events, tool = monitoring.events, monitoring.PROFILER_ID
+    events, tool = monitoring.events, take_tool()
     entries = events.PY_START, events.PY_RESUME, events.PY_THROW
     exits = events.PY_RETURN, events.PY_YIELD, events.PY_UNWIND
-    monitoring.use_tool_id(tool, _TOOL)
     for callback, several in ((enter, entries), (leave, exits)):
         for event in several:
             monitoring.register_callback(tool, event, callback)

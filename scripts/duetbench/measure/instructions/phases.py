@@ -35,7 +35,6 @@ PLAN: Final = "DUETBENCH_ICOUNT_PLAN"
 LIBRARY: Final = "fixed_random.so"
 
 _PR_SET_PDEATHSIG: Final = 1  # prctl(2)
-_TOOL: Final = "duetbench"
 _OF_PLACES: Final = 0x10 | 0x8000000
 """Flags of the place of a function: nested in another one, or in a class."""
 
@@ -183,7 +182,7 @@ def _observed(unit: Unit) -> dict[str, Any]:
         raise UnfitError("entries are counted from CPython 3.12 on")
     _warm(unit, _repeat)
     monitoring: Any = sys.monitoring
-    events, tool = monitoring.events, monitoring.PROFILER_ID
+    events, tool = monitoring.events, take_tool()
     codes: dict[int, CodeType] = {}  # by id: hashing a code object goes through all its constants
     entries: Counter[int] = Counter()
 
@@ -192,7 +191,6 @@ def _observed(unit: Unit) -> dict[str, Any]:
         entries[id(code)] += 1
 
     entered = events.PY_START, events.PY_RESUME, events.PY_THROW
-    monitoring.use_tool_id(tool, _TOOL)
     try:
         for event in entered:
             monitoring.register_callback(tool, event, enter)
@@ -214,6 +212,16 @@ def _observed(unit: Unit) -> dict[str, Any]:
         if code.co_filename != __file__
     ]
     return {"n": unit.n, "functions": functions}
+
+
+def take_tool() -> int:
+    """Take the tool of `sys.monitoring` that applications take least; UnfitError: there is none."""
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
+    for tool in (5, 4, 3, 2):
+        if monitoring.get_tool(tool) is None:
+            monitoring.use_tool_id(tool, "duetbench")
+            return tool
+    raise UnfitError("the application takes all tools of sys.monitoring, which duetbench needs")
 
 
 def _digest(code: CodeType) -> str:
@@ -256,7 +264,7 @@ def _timed(unit: Unit) -> dict[str, Any]:
     places: dict[int, int] = {}
     functions: list[list[Any]] = []
     chains = []
-    for caller, code, entries, own in own_time.measure(unit.call):
+    for caller, code, entries, own in own_time.measure(unit.call, take_tool):
         place = places.setdefault(id(code), len(functions))
         if place == len(functions):
             functions.append(_described(code))
