@@ -85,6 +85,8 @@ def test_the_figure_is_the_difference_of_the_phases() -> None:
 def test_what_gives_no_figure_says_why(counted: tuple[int, ...], reason: str) -> None:
     found = counting.figure(parts(9, 400, *counted), 10, len(counted) // 2)
     assert found == NoCount(reason)
+    found = counting.figure(parts(9, 9, 400, *counted), 10, len(counted) // 2)
+    assert found == NoCount("the application calls getppid itself, which marks what is counted")
 
 
 def test_marks_that_valgrind_did_not_see_are_noticed() -> None:

@@ -1,5 +1,6 @@
 """Where run files live, and that nothing that was saved is ever lost."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -136,3 +137,9 @@ def test_a_full_disk_leaves_what_was_saved(tmp_path: Path) -> None:
         (disk / BALLAST).unlink()
         assert files.read(Run, saved) == small
         assert run_files.finalise(disk, large).exists()
+
+
+def test_the_advice_about_a_folder_is_for_errors_of_a_file() -> None:
+    error = OSError(errno.EINVAL, "Invalid argument")
+    assert "folder" not in files.remedy(error)
+    assert "folder" in files.remedy(OSError(errno.EINVAL, "Invalid argument", "results"))

@@ -44,7 +44,8 @@ REMEDIES: Final = {
     errno.EIO: "check the disk",
     errno.EACCES: "no permission: make the folder writable for you",
     errno.EPERM: "no permission: make the folder writable for you",
-    errno.EROFS: "the file system is read-only: remount it, or use another checkout",
+    errno.EROFS: "the file system is read-only: remount it, or use another checkout; "
+    "XDG_CACHE_HOME and XDG_STATE_HOME move duetbench's own folders",
 }
 """What to do if no file can be written; other errors are of a single one."""
 _OF_ONE: Final = {errno.ENAMETOOLONG: "choose a shorter name"}
@@ -298,7 +299,9 @@ def require_room(folder: Path) -> None:
 def remedy(problem: OSError) -> str:
     """What to do if a file cannot be written."""
     known = {**REMEDIES, **_OF_ONE}
-    return known.get(problem.errno or 0, "check whether the folder is writable")
+    folder = "check whether the folder is writable"
+    other = folder if problem.filename else "try again, and report it if that does not help"
+    return known.get(problem.errno or 0, other)
 
 
 def only_match(candidates: Mapping[str, Path], name: str) -> Path | None:

@@ -341,11 +341,10 @@ def perform(
             raise CountError(error.detail) from error
         said = read_log(folder / "log")
         if code != 0:
-            how = f"exit code {code}" if code is not None else f"no end within {timeout:g} s"
-            raise CountError(
-                f"{python} … {payload[-1]}: expected to observe the entered functions, found "
-                f"{how}: {said.strip()[-counting.LAST_WORDS :]}"
-            )
+            late = f"did not end within {timeout:g} s"
+            how = late if code is None else f"ended with exit code {code}"
+            words = said.strip()[-counting.LAST_WORDS :] or "none"
+            raise CountError(f"the application's process {how}; its last words: {words}")
         reports = (folder / f"{index}.json" for index in range(len(plan["targets"])))
         return [*map(counting.report_of, reports)], said
 
