@@ -442,6 +442,18 @@ def test_an_application_may_use_tools_of_monitoring_itself(tmp_path: Path) -> No
 
 
 @pytest.mark.real
+def test_an_application_may_replace_what_a_report_is_written_with(tmp_path: Path) -> None:
+    before = (
+        "import builtins, io, json, os, sys\n"
+        "def refuse(*_, **__): raise PermissionError\n"
+        "builtins.open = io.open = json.dumps = os.open = os.write = os._exit = refuse\n"
+        "sys.stdout.close()\nos.closerange(3, 64)\nos.chdir('/')"
+    )
+    (side,) = observe(tmp_path, "wsgi", "3.14", before, "sys.stderr.close()")
+    assert describe(side).length == 2
+
+
+@pytest.mark.real
 def test_what_django_sends_for_its_own_log_is_no_statement_of_the_application(
     tmp_path: Path,
 ) -> None:

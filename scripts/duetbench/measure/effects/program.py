@@ -26,7 +26,7 @@ from duetbench.measure.effects.recorder import Event, Recorder, clocked
 from duetbench.measure.inside import checkout, program
 from duetbench.measure.inside.drivers import AsgiDriver, Body
 from duetbench.measure.inside.program import Answer
-from duetbench.measure.instructions.phases import PLAN, Unit, run
+from duetbench.measure.instructions.phases import PLAN, Unit, run, write
 
 ROUNDS = 4
 """Times that each path is requested and recorded: what differs between them is not steady."""
@@ -107,7 +107,7 @@ def _report(target: str) -> dict[str, Any]:
         "seconds": each,
     }
     part = early.with_suffix(".part")
-    part.write_text(json.dumps(report), "utf-8")
+    write(part, report)
     part.replace(early)
     budget = float(os.environ.get(SECONDS, "1"))
     if each * len(requests.paths) <= budget / _COLLECTED:

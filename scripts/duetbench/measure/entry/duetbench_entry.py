@@ -17,7 +17,6 @@ import gc
 import importlib
 import importlib.metadata
 import inspect
-import json
 import os
 import platform
 import re
@@ -26,6 +25,7 @@ import sysconfig
 import time
 import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
+from json import dumps  # as it is before the application is imported, which may replace it
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +179,7 @@ def in_front_of(application: Any, interface: str) -> Callable[..., Any]:
 
     def wsgi(environ: MutableMapping[str, Any], start_response: Any) -> Any:
         if environ.get("PATH_INFO") == PATH:
-            body = json.dumps(identity(environ.get("QUERY_STRING", ""))).encode()
+            body = dumps(identity(environ.get("QUERY_STRING", ""))).encode()
             length = str(len(body))
             start_response(
                 "200 OK", [("content-type", "application/json"), ("content-length", length)]
@@ -195,7 +195,7 @@ def in_front_of(application: Any, interface: str) -> Callable[..., Any]:
 
 
 async def _answer(send: Send, query: str) -> None:
-    body = json.dumps(identity(query)).encode()
+    body = dumps(identity(query)).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
@@ -206,13 +206,17 @@ def _named() -> Any:
 
 
 if __name__ == "__main__":
+    # The application may replace both, and close the file above the descriptor.
+    write, leave = os.write, os._exit
     # At once: an interpreter that ends would wait for the application's threads.
     try:
-        os.write(1, f"\n{INTERFACE}={interface_of(_named())}\n".encode())
-        os._exit(0)
+        write(1, f"
+{INTERFACE}={interface_of(_named())}
+".encode())
+        leave(0)
     except BaseException:
         traceback.print_exc()
-        os._exit(1)
+        leave(1)
 elif APP in os.environ:
     if WATCHED in os.environ:
         sys.addaudithook(_watch)

@@ -34,6 +34,9 @@ BEGIN: Final = "duetbench: the unit begins"
 PLAN: Final = "DUETBENCH_ICOUNT_PLAN"
 LIBRARY: Final = "fixed_random.so"
 
+# As they are before an application is imported, which may replace them.
+_ENCODE, _OPEN, _WRITE, _CLOSE, _EXIT = json.dumps, os.open, os.write, os.close, os._exit
+
 _PR_SET_PDEATHSIG: Final = 1  # prctl(2)
 _OF_PLACES: Final = 0x10 | 0x8000000
 """Flags of the place of a function: nested in another one, or in a class."""
@@ -102,9 +105,9 @@ def run(prepare: Callable[[str], Unit], preload: Callable[[], object] | None = N
     plan = json.loads(Path(os.environ[PLAN]).read_text("utf-8"))
     if preload is not None:
         preload()
-    parent, tie = os.getpid(), _tie()
+    parent, tie, folder = os.getpid(), _tie(), Path(plan["reports"]).absolute()
     for index, target in enumerate(plan["targets"]):
-        report = Path(plan["reports"]) / f"{index}.json"
+        report = folder / f"{index}.json"
         sys.stdout.flush()
         sys.stderr.flush()
         child = os.fork()
@@ -118,7 +121,7 @@ def run(prepare: Callable[[str], Unit], preload: Callable[[], object] | None = N
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if not report.exists():
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
-            _write(report, {"reason": f"its process ended with {how}", "unfit": False})
+            write(report, {"reason": f"its process ended with {how}", "unfit": False})
 
 
 def _tie() -> Callable[[], object]:
@@ -136,7 +139,7 @@ def _work(
     prepare: Callable[[str], Unit], target: str, plan: dict[str, Any], parent: int, report: Path
 ) -> NoReturn:
     content: Any
-    code, here = 1, os.open(".", os.O_RDONLY)  # the target's code may change the directory
+    code = 1
     try:
         unit = prepare(target)
         if "observe" in plan:
@@ -153,23 +156,23 @@ def _work(
             content = {}
         else:
             content = _phases(unit, plan, parent)
-        os.fchdir(here)
-        _write(report, content)
+        write(report, content)
         code = 0
     except BaseException as error:  # the target's own code may raise anything
-        traceback.print_exc()
         unfit = isinstance(error, UnfitError)
         reason = (
             str(error)
             if isinstance(error, UnfitError | SlowError)
             else f"{type(error).__name__}: {error}"
         )
-        os.fchdir(here)
-        _write(report, {"reason": reason, "unfit": unfit})
+        write(report, {"reason": reason, "unfit": unfit})
+        traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:  # they may be closed
+            _EXIT(code)
 
 
 def _observed(unit: Unit) -> dict[str, Any]:
@@ -494,5 +497,10 @@ def _repeat(call: Callable[[], object], times: int) -> None:
         call()
 
 
-def _write(report: Path, content: dict[str, Any]) -> None:
-    report.write_text(json.dumps(content), "utf-8")
+def write(report: Path, content: dict[str, Any]) -> None:
+    """Write a report, whatever the application has done to functions and descriptors."""
+    descriptor = _OPEN(str(report), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    data = memoryview(_ENCODE(content).encode())
+    while data:
+        data = data[_WRITE(descriptor, data) :]
+    _CLOSE(descriptor)
