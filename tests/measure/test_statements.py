@@ -52,7 +52,11 @@ PLACES: Final = [
     "SELECT TRIM(BOTH {0} FROM {1}), a NOISE IS DISTINCT FROM {2} FROM t GROUP BY {0}, {1}",
     "SELECT a FROM t JOIN u ON {0} = b NOISE ORDER BY a, {1} LIMIT 1", "SET a = {0}, b = {1}",
     "NOISE SELECT CAST({0} AS text), NOISE {1} AS b", "PRAGMA key = {0}", "PRAGMA key({0})",
-    "ALTER USER a IDENTIFIED BY {0} REPLACE {1}", "PREPARE s FROM {0}", "{0}; SELECT {1}",
+    "ALTER USER a IDENTIFIED BY {0} REPLACE {1}", "PREPARE s FROM {0}", "VACUUM INTO {0}",
+    "INSERT INTO t SET a = {0}, b = {1} ON DUPLICATE KEY UPDATE a = {0}, b = IF(c, {1}, {2})",
+    "CREATE TABLE t (a text DEFAULT {0} CHECK (a IN ({1}, {2})))", "ATTACH {0} AS a",
+    "WITH x AS (SELECT {0} NOISE) SELECT CASE a WHEN {1} THEN {2} END FROM json_each({0})",
+    "{0}; SELECT {1}",
 ]  # fmt: skip
 
 

@@ -17,7 +17,8 @@ from typing import Any
 Locals = Mapping[str, Any]
 Words = Callable[[Locals], "str | None"]
 
-_STRING = r"{0}(?:[^{0}\\]|{0}{0}|\\[^{0}])*{0}(?!{0})"  # no backslash before its end: is it part?
+_STRING = r"{0}(?:[^{0}\\]|{0}{0}|\\[^{0}])*{0}(?!{0})"
+"""No backslash before its end: databases differ in whether the string goes on there."""
 _TOKEN = re.compile(
     r"(?P<space>\s+)|(?P<remark>--(?=\s|\Z)[^\n]*)|(?P<block>/\*)"
     r"|(?P<line>--|\#(?!>))|(?P<arrow>\#)|(?P<bracket>\[)|(?P<oracle>n?q')"
@@ -127,10 +128,12 @@ class _Scan:
     def _names(self, end: int) -> bool:
         """Whether what is in double quotes, and ends there, can only be a name."""
         last, scope = self._last, self._scopes[-1]
+        if (self._before, last) in {("DISTINCT", "FROM"), ("VACUUM", "INTO")}:
+            return False
         return bool(
             last in _BEFORE_NAMES
             or _DOT.match(self._text, end)
-            or (last == "FROM" == scope and self._before != "DISTINCT")
+            or last == "FROM" == scope
             or (last in {"SET", ","} and scope == "SET" and _ASSIGNED.match(self._text, end))
             or (last in {"(", ","} and scope == "COLUMNS" and _LISTED.match(self._text, end))
         )
