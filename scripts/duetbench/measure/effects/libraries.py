@@ -261,7 +261,7 @@ LOGGED = "_quote_params_for_last_executed_query"
 UNSEEN = {
     "statements": (
         "apsw", "asyncmy", "clickhouse_driver", "cx_Oracle", "duckdb", "ibm_db", "pymssql",
-        "pyodbc",
+        "pyodbc", "pysqlite3", "sqlcipher3",
     ),
     "calls": ("grpc", "pycurl", "pymongo"),
 }  # fmt: skip
