@@ -210,9 +210,7 @@ if __name__ == "__main__":
     write, leave = os.write, os._exit
     # At once: an interpreter that ends would wait for the application's threads.
     try:
-        write(1, f"
-{INTERFACE}={interface_of(_named())}
-".encode())
+        write(1, f"\n{INTERFACE}={interface_of(_named())}\n".encode())
         leave(0)
     except BaseException:
         traceback.print_exc()
