@@ -241,15 +241,17 @@ def test_code_is_the_same_where_it_is_executed_as_such(
 
 def test_metadata_are_the_same_but_for_version_and_requirements(tmp_path: Path) -> None:
     base, head = tmp_path / "base", tmp_path / "head"
-    write_all(base, {"pyproject.toml": '[project]\nname = "a"\nversion = "1"\n'})
     for text, expected in (
         ('[project]\nname = "a"\nversion = "2"\n', True),
         ('[project]\nname = "a"\ndependencies = ["b>2"]\n[dependency-groups]\nx = ["b"]\n', True),
+        ('[project]\nname = "a"\nversion = "1"\nrequires-python = ">3"\n', True),
         ('[project]\nname = "a"\nversion = "2"\nscripts = {b = "b:c"}\n', False),
         ('[project]\nname = "a"\nversion = "1"\n[tool.hatch]\nx = 1\n', False),
     ):
-        write_all(head, {"pyproject.toml": text})
-        assert affected.same_code("pyproject.toml", base, head) is expected
+        for path in ("pyproject.toml", "lib/pyproject.toml"):
+            write_all(base, {path: '[project]\nname = "a"\nversion = "1"\n'})
+            write_all(head, {path: text})
+            assert affected.same_code(path, base, head) is expected
     for root in (base, head):
         write_all(root, {"pyproject.toml": "[broken\n"})
     assert not affected.same_code("pyproject.toml", base, head)

@@ -330,8 +330,8 @@ def same_code(path: str, base: Path, head: Path) -> bool:
     what many at once enter (a queue, a retry, an exhausted pool). A file that cannot be read, or is
     not Python, counts as different.
     """
-    if path == "pyproject.toml":
-        before, after = (paths.other_keys(root) for root in (base, head))
+    if PurePosixPath(path).name == "pyproject.toml":
+        before, after = (paths.other_keys((root / path).parent) for root in (base, head))
         return "project" in before and _executed(before) == _executed(after)
     if not path.endswith(".py"):
         return False
@@ -365,6 +365,6 @@ def _is_version(value: object) -> bool:
 
 def _executed(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """Leave out the version, and the requirements: the packages that they lead to are compared."""
-    left_out = {"version", "dependencies", "optional-dependencies"}
+    left_out = {"version", "requires-python", "dependencies", "optional-dependencies"}
     project = {k: v for k, v in metadata.get("project", {}).items() if k not in left_out}
     return {**metadata, "project": project, "dependency-groups": {}}
