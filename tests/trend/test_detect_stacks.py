@@ -13,7 +13,7 @@ import rich.console
 
 from bench import Bench
 from detecting import CPU, MACHINE, moved_at, run_of
-from duetbench.core.errors import HistoryError, SetupError
+from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.host.console import Narrator
 from duetbench.host.git import Remote
 from duetbench.host.signals import InterruptedRun
@@ -364,6 +364,9 @@ QUIETLY: Final = Reporter(rich.console.Console(quiet=True))
 def test_a_search_that_was_stopped_goes_on(four: tuple[str, str], tmp_path: Path) -> None:
     """From the duet in which it was: what was played is not played again."""
     root = tmp_path / "tiny"
+    same = mixed_locks.of_locks(Project(root), DEPENDENT, four[0], four[0])
+    with pytest.raises(UsageError, match="same versions"):
+        mixed_locks.find(Project(root), same, QUIETLY, 600.0, 1, making(Ratios(None)))
     sought = mixed_locks.of_locks(Project(root), DEPENDENT, *four)
     played: list[Ratios] = []
     for stop in (7, None):

@@ -178,7 +178,7 @@ def find(
     For a target, `project` is a copy prepared for it.
 
     Raises:
-        UsageError: The case or benchmark is no longer declared.
+        UsageError: The case or benchmark is no longer declared, or no package moved.
         SetupError: The stacks cannot be installed or measured.
         InterruptedRun: A signal stopped the search.
     """
@@ -186,6 +186,8 @@ def find(
         ends = time.monotonic() + seconds
         mixed = MixedLocks(subject, task, reporter, copies, ends, seed, make)
         moves, row = mixed.moves, mixed.row
+        if not moves:
+            raise UsageError("both locks have the same versions: there is nothing to search")
         if not row:
             reason = "the case loads none of them"
             if any(move.base is None or move.head is None for move in moves):
