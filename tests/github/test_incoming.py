@@ -233,7 +233,7 @@ ATTACKS: Final[dict[str, tuple[Attack, str]]] = {
     "a ratio beyond reason": (of_point(ratio=1e4), "less than or equal to 1000"),
     # asv's figures that are more.
     "figures of another commit": (asv(commit_hash="0" * 40), "expected it at asv/"),
-    "figures that cannot be": (asv(durations={"x": math.inf}), "less than or equal to 10000000000"),
+    "figures that cannot be": (asv(durations={"x": math.inf}), "should be a finite number"),
     "results without figures": (
         asv(results={"gil.Cpu.time_tasks": "x"}),
         "results.gil.Cpu.time_tasks: Input should be a valid list",

@@ -341,7 +341,7 @@ def perform(
             raise CountError(error.detail) from error
         said = read_log(folder / "log")
         if code != 0:
-            late = f"did not end within {timeout:g} s"
+            late = f"did not end within {timeout:.3g} s"
             how = late if code is None else f"ended with exit code {code}"
             words = said.strip()[-counting.LAST_WORDS :] or "none"
             raise CountError(f"the application's process {how}; its last words: {words}")
