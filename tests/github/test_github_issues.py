@@ -257,4 +257,4 @@ def test_an_issue_always_fits() -> None:
     assert len(title) <= 200
     assert title.endswith(", and 2000 more")
     assert len(body) <= 60_000
-    assert body.count(" and 2992 more\n") == 2
+    assert body.count(" and 1992 more\n") == 2
