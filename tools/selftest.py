@@ -42,14 +42,13 @@ import duetbench
 from duetbench import Contrast, Extent
 from duetbench.core import units
 from duetbench.core.errors import BusyError
-from duetbench.core.metrics import CPU, WITNESSES, WORK, row
+from duetbench.core.metrics import CPU, row
 from duetbench.core.model import Verdict
 from duetbench.core.units import student
 from duetbench.host import machine
 from duetbench.host.console import Console
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.statistics import Logs
-from duetbench.judge.wake_ups import at_equal_wake_ups
 from duetbench.store.comparison import METHOD_VERSION, Judgement
 
 ROOT: Final = Path(__file__).parents[1]
@@ -71,12 +70,8 @@ BY: Final = {
     "`duetbench compare`": None,
     "instructions": "",
     "CPU per request": CPU,
-    "work per request": WORK,
 }
 """What finds a change: whatever a headline names, or one metric. That of counts has no name."""
-
-BESIDE: Final = frozenset(WITNESSES) - {WORK}
-"""What no headline names. A slower handler may truly move it."""
 
 OTHERS: Final = frozenset({"memory", "start"})
 """What a metric is about that a slower handler does not move."""
@@ -230,7 +225,6 @@ class Tries:
         found = {
             "right" if one.verdict == right and row(one.metric).concern not in OTHERS else "wrong"
             for one in rows
-            if one.metric not in BESIDE
         }
         return sorted(found)
 
@@ -238,7 +232,7 @@ class Tries:
 def said(comparison: duetbench.Comparison) -> Iterator[Judgement]:
     """All judgements of a comparison."""
     for case in comparison.cases:
-        yield from (*case.judgements, *case.witnesses, *([case.count] if case.count else ()))
+        yield from (*case.judgements, *([case.count] if case.count else ()))
 
 
 def verdict_of(comparison: duetbench.Comparison, metric: str | None) -> str:
@@ -257,11 +251,9 @@ def size_of(comparison: duetbench.Comparison, metric: str | None) -> tuple[float
 
 
 def logs(comparison: duetbench.Comparison, metric: str | None) -> Iterator[Logs]:
-    """Log ratios of CPU or work, head over base, of the usable duets of each case."""
+    """Log ratios of a metric, head over base, of the usable duets of each case."""
     for case in comparison.cases:
         duets = [duet for duet in case.duets if duet.usable]
-        if metric == WORK and case.wake_up:
-            duets = [at_equal_wake_ups(duet, case.wake_up.seconds) for duet in duets]
         both = [(d.base.get(metric or ""), d.head.get(metric or "")) for d in duets]
         yield np.array([math.log(head / base) for base, head in both if base and head])
 
@@ -358,14 +350,14 @@ def compare_with(
 
 
 def calibrate(root: Path, options: argparse.Namespace) -> Tries:
-    """What many assignments add to a request's work, and to its instructions."""
+    """What many assignments add to a request's CPU, and to its instructions."""
     case = options.case[0]
     made = [one for _, one in compare_with(root, options, LONG, [case], CALIBRATING)]
-    sizes = [[sign * size_of(one, by)[0] for sign, one in made] for by in (WORK, CPU, "")]
-    work, cpu, counted = ([log for log in many if math.isfinite(log)] for many in sizes)
-    grown = math.expm1(fmean(work or cpu or [0.0]))
+    sizes = [[sign * size_of(one, by)[0] for sign, one in made] for by in (CPU, "")]
+    cpu, counted = ([log for log in many if math.isfinite(log)] for many in sizes)
+    grown = math.expm1(fmean(cpu or [0.0]))
     if grown <= 0:
-        raise SystemExit(f"{LONG} assignments: expected more work per request, found {grown:+.1%}")
+        raise SystemExit(f"{LONG} assignments: expected more CPU per request, found {grown:+.1%}")
     return Tries(grown, f"`{case}`", math.expm1(fmean(counted or [math.nan])), made=made)
 
 

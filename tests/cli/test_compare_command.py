@@ -11,7 +11,6 @@ from bench import Bench, Done
 from comparing import OPEN, comparison_of, judged_case
 from duetbench.cli.options import budget_seconds
 from duetbench.core.errors import DeclarationError, UsageError
-from duetbench.core.metrics import WORK
 from duetbench.core.model import Missing, Verdict
 from duetbench.judge import counted, session
 from duetbench.judge.session import Question, empty_comparison
@@ -86,17 +85,15 @@ def test_exit_codes_say_how_it_ended(
     [(1.03, 0.0, 1), (1.01, 0.0, 0), (1 / 1.03, 0.0, 0), (1.0, 0.03, 3), (None, 0.0, 3)],
 )
 def test_instructions_alone_can_be_the_gate(ratio: float | None, scatter: float, code: int) -> None:
-    """Whatever duets say, work or all cases as one; 2 % is material. Without a sure count: 3."""
+    """Whatever duets say, or all cases as one; 2 % is material. Without a sure count: 3."""
     count = ratio and counted.judge(
         Instructions(base=3e5, head=3e5 * ratio, spread=scatter, scatter=scatter)
     )
     slow = Judgement(metric=CPU, verdict=Verdict.SLOWER, duets=8)
     size: dict[str, Any] = {"verdict": Verdict.SLOWER, "ratio": 1.03, "low": 1.02, "high": 1.04}
-    work = judged_case("one/a", OPEN, witnesses=(Judgement(metric=WORK, **size),), count=count)
     together = Event(metric=CPU, cases=("one/a", "one/b"), **size)
     for found in (
         comparison_of(judged_case("one/a", slow, count=count), untouched=0),
-        comparison_of(work, untouched=0),
         comparison_of(judged_case("one/a", OPEN, count=count), untouched=0, event=together),
     ):
         assert exit_code(found, counts=True) == code

@@ -252,7 +252,7 @@ def test_a_budget_that_the_commands_before_take_is_not_spent(
     )  # fmt: skip
     assert done.code == 3, done
     assert re.search(
-        r"too small for two duets: one takes about 1\d s, \d+ s of them for the commands of "
+        r"too small for three duets: one takes about 1\d s, \d+ s of them for the commands of "
         r"--before; a first answer takes about .* s: set --budget \w+",
         done.out,
     ), done

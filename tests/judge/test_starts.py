@@ -20,8 +20,8 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Starts
 from duetbench.judge.pairs import Pair, Sides, starting
 from duetbench.judge.repetition import command, rebuilt
+from duetbench.judge.rule import judge
 from duetbench.judge.samples import CaseDuets, Mode
-from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.judge.session import Question
 from duetbench.judge.why import attribute
 from duetbench.measure import start
@@ -260,9 +260,8 @@ def test_a_start_has_what_its_import_takes(state_home: Path, tmp_path: Path) -> 
         assert many["start_time"] >= 0.6 + 0.3
         assert many["start_time"] > few["start_time"]
     for duets, verdict in zip(starts, (Verdict.SLOWER, Verdict.FASTER), strict=True):
-        test = SequentialTest({"app": duets})
-        test.close()
-        assert {one.metric: one.verdict for one in judge(test)["app"]}["import_time"] is verdict
+        judged = {one.metric: one.verdict for one in judge({"app": duets})["app"]}
+        assert judged["import_time"] is verdict
     pairs = []
     for name in ("one", "two"):
         one = slow.case.model_copy(update={"id": name})

@@ -5,10 +5,8 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, Final
 
-import numpy as np
 import pytest
 
 from bench import Bench, ask_often, declared, eventually, failures_of, shortened, swap
@@ -17,13 +15,12 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
 from duetbench.core.protocol import below_saturation, bound_queue, duet_load
 from duetbench.host import counters, ports, tree_usage
-from duetbench.host.machine import CoreTimes
 from duetbench.host.process_session import Session
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.samples import CaseDuets, choose_metrics
-from duetbench.measure import duet, launch, oha, oha_results
+from duetbench.measure import duet, oha
 from duetbench.measure.assembly import assemble
-from duetbench.measure.testbed import SideCase, server_of
+from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Project
 from duetbench.store.comparison import SIDES, Duet, SideName
 from synthetic import make_case
@@ -163,7 +160,6 @@ def test_a_case_with_a_rate(play: Play) -> None:
     case = shortened(declared("pydantic-v1-v2/current/py3.14/u200"), 200, duration=1.5)
     (found,) = play((case, case))
     unfailed(found, case)
-    assert found.drift is None
 
 
 @pytest.mark.real
@@ -286,7 +282,7 @@ def test_a_liar_is_caught_on_its_side(
 
 @pytest.mark.real
 def test_endpoints_of_one_server_in_turn(bench: Bench, play: Play) -> None:
-    """Flags, figures and drift are each one's own; of a side that gets quicker no ratio lasts."""
+    """Flags and figures are each one's own; of a side that gets quicker no ratio lasts."""
     truthful, quicken = (
         declared(f"badapps/{name}", root=bench.root) for name in ("truthful", "quicken")
     )
@@ -299,14 +295,10 @@ def test_endpoints_of_one_server_in_turn(bench: Bench, play: Play) -> None:
     # 54 times 30 ms are more than 1.6 s.
     most = 54 * truthful.load.connections
     assert max(base["requests"], head["requests"]) <= most
-    assert alike.drift is not None
-    assert abs(alike.drift) < 0.4  # other tests share the cores
     # After 0.7 s, which is nearly all of the first half, it waits no more.
     for found, sign in ((moved, 1), (swapped_, -1)):
         slow, quick = unfailed(found, quicken)[::sign]
         assert slow["requests"] <= most < quick["requests"]
-        assert found.drift is not None
-        assert sign * found.drift > 0.5
         flagged = [FlagName.NOT_STEADY in {f.name for f in found.flags(side)} for side in SIDES]
         assert flagged[::sign] == [False, True]
         assert not found.usable
@@ -386,65 +378,3 @@ def test_a_load_of_waits_leaves_half_of_the_cores(
     light = below_saturation(load, busy, cores, slots)
     assert (light and light.connections) == few
     assert below_saturation(load.model_copy(update={"rate": 9.0}), busy, cores, slots) is None
-
-
-def test_the_longest_times_are_those_that_a_p99_is_made_of() -> None:
-    """Of 20 answers 5 % are one; 1,500 and more are no few."""
-    load = make_case("e/x").load
-    rows = answers(*[1.0] * 19, 3.0)
-    rows.scheduled = 0
-    assert oha_results.longest(rows, load, status=200) == (3.0,)
-    assert oha_results.longest(answers(*[1.0] * 1_500), load, status=200) == ()
-    assert oha_results.longest(rows, load, status=404) == ()
-
-
-def test_endpoints_of_one_application_share_a_server() -> None:
-    """Whatever a server is started with tells servers apart; what it is asked does not."""
-    case = make_case("e/x", env={"A": "1", "B": "2"})
-    load = case.load.model_copy(update={"connections": 16})
-    other = make_case("e/y", env={"B": "2", "A": "1"}, load=load, slots=2, ceiling=None)
-    assert server_of(case) == server_of(other)
-    app = case.endpoint.model_copy(update={"app": "module:other"})
-    changes: tuple[dict[str, Any], ...] = (
-        {"experiment": "f"}, {"stack": "old"}, {"python": "3.14t"}, {"server": "granian"},
-        {"endpoint": app}, {"loop": "uvloop"}, {"workers": 2}, {"threads": 2},
-        {"cores": "shared"}, {"env": {"A": "1"}},
-    )  # fmt: skip
-    for change in changes:
-        assert server_of(case.model_copy(update=change)) != server_of(case), change
-
-
-def test_the_other_side_is_no_noise_of_the_host() -> None:
-    """1.7: 0.5 + 0.2 + 0.06 this side, 0.45 + 0.25 + 0.04 the other, 0.1 harness: 0.1 of others."""
-    level = tree_usage.Level(1, 1, 1)
-    seen = SimpleNamespace(
-        generation=SimpleNamespace(
-            summary=SimpleNamespace(seconds=2.0), client_cores=0.2, began=None
-        ),
-        usage=tree_usage.Usage(1.0, 2.0, 0, 0),
-        host=CoreTimes(total=20.0, busy=17.0, steal=0.0, at=10.0, harness=1.0),
-        memory=tree_usage.Memory(level, level, level, 1),
-        checks=SimpleNamespace(sent=0),
-        commands=0.06,
-    )
-    beside = launch.Neighbour(server=0.45, client=0.25, commands=0.04)
-    assert launch._costs({}, cast(launch.Observation, seen), beside)["host_other"] == pytest.approx(
-        0.1
-    )
-
-
-def answers(*ends: float) -> oha_results.Rows:
-    return np.rec.fromrecords([(end, end, end, 200, 1) for end in ends], dtype=oha_results.RECORD)
-
-
-def test_drift_is_how_much_the_ratio_moved() -> None:
-    """100 and 110 answers of both sides: quicker, alike. 100 and 121 of head alone: 1.1 of it."""
-    half = [*np.linspace(0.01, 0.99, 100)]
-    quicker, much = np.linspace(1.01, 1.99, 110), np.linspace(1.01, 1.99, 121)
-    both = answers(*half, *quicker)
-    assert duet.drift(both, both, 2) == 0
-    late = answers(*half, *quicker, 2.5)
-    assert duet.drift(late, both, 2) == 0, "after the deadline"
-    assert duet.drift(both, answers(*half, *much), 2) == pytest.approx(np.log(1.1))
-    assert duet.drift(answers(*half, *much), both, 2) == pytest.approx(-np.log(1.1))
-    assert duet.drift(both, answers(*half), 2) is None

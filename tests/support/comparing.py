@@ -1,13 +1,15 @@
 """Comparisons for tests, made without a server: duets of given ratios, judgements, records."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from duetbench.core.errors import FlagName
+from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Case, Flag, Load, LoadModel, Verdict
-from duetbench.judge.statistics import Looks, Method
+from duetbench.judge import rule
+from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.show.comparison_view import View
 from duetbench.store.comparison import (
     CaseComparison,
@@ -65,15 +67,6 @@ DISTURBED: Final = Judgement(
 BROKEN: Final = Judgement(
     metric=CPU, verdict=Verdict.NOT_COMPARABLE, reason="head: wrong_body: found <script>"
 )
-LOOKS: Final = {
-    "looks": "6 duets: 4%, 10 duets: 8%, 16 duets: 13%, 25 duets: 20%, 40 duets: 25%, 60 duets: 30%"
-}
-"""The schedule of looks, as in a comparison's file."""
-
-SIX: Final = Method(
-    looks=Looks((6, 10, 16, 25, 40, 60), (0.04, 0.08, 0.13, 0.20, 0.25, 0.30), least=4), joint=0.0
-)
-"""Looks from six duets on, and no event: tests of one look use figures worked out by hand."""
 
 
 def judged_case(name: str, *judgements: Judgement, **more: Any) -> CaseComparison:
@@ -147,7 +140,6 @@ def duet(
     case: str,
     ratios: Mapping[str, float] | None = None,
     *,
-    drift: float | None = None,
     base_flags: Sequence[Flag] = (),
     head_flags: Sequence[Flag] = (),
     seconds: float = 8.0,
@@ -165,14 +157,26 @@ def duet(
         started="2026-11-20T12:00:00Z",
         seconds=seconds,
         load_seconds=4.0,
-        drift=drift,
         flags_base=tuple(base_flags),
         flags_head=tuple(head_flags),
         **figures,
     )
 
 
-def duets(case: str, metric: str, logs: Sequence[float]) -> list[Duet]:
+def sampled(case: Case, *duets: Duet, mode: Mode = Mode.TOGETHER) -> CaseDuets:
+    """The samples of a case, taken one by one."""
+    samples = CaseDuets(case, mode)
+    for sample in duets:
+        samples.add(sample)
+    return samples
+
+
+def judged(samples: CaseDuets, limits: rule.Limits = MATERIAL) -> dict[str, Judgement]:
+    """The judgements on a case alone, by metric."""
+    return {one.metric: one for one in rule.judge({"": samples}, limits)[""]}
+
+
+def duets(case: str, metric: str, logs: Iterable[float]) -> list[Duet]:
     """Duets in which one metric has these log ratios, and all others are equal."""
     return [duet(case, {metric: float(np.exp(value))}) for value in logs]
 

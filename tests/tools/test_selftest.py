@@ -15,9 +15,8 @@ import pytest
 from comparing import CPU, comparison_of, duet, judged_case
 from duetbench import Contrast, Extent
 from duetbench.core.errors import BusyError
-from duetbench.core.metrics import WAKE_UPS, WORK
 from duetbench.core.model import Verdict
-from duetbench.store.comparison import Comparison, Judgement, Price
+from duetbench.store.comparison import Comparison, Judgement
 from repos import commit, git
 
 pytestmark = pytest.mark.long
@@ -53,21 +52,10 @@ def said(metric: str, log: float, *, moved: bool = True) -> Judgement:
 
 
 def made(sign: int, *judgements: Judgement, count: float | None = None) -> tuple[int, Comparison]:
-    """A comparison whose duets scatter by wake-ups alone: CPU +0.01 and -0.01, at 10 µs each."""
-    witnesses = tuple(one for one in judgements if one.metric in {WORK, WAKE_UPS})
-    duets = tuple(
-        duet(CASE, {CPU: math.exp(log), WAKE_UPS: 1 + math.expm1(log) * 1e-4 / 1e-5})
-        for log in (0.01, -0.01)
-    )
-    case = judged_case(
-        CASE,
-        *(one for one in judgements if one not in witnesses),
-        witnesses=witnesses,
-        count=said("", count) if count else None,
-        duets=duets,
-        wake_up=Price(seconds=1e-5, low=9e-6, high=1.1e-5, duets=20),
-    )
-    return sign, comparison_of(case)
+    """A comparison of two duets: CPU +0.01 and -0.01."""
+    duets = tuple(duet(CASE, {CPU: math.exp(log)}) for log in (0.01, -0.01))
+    counted = said("", count) if count else None
+    return sign, comparison_of(judged_case(CASE, *judgements, count=counted, duets=duets))
 
 
 def columns(selftest: ModuleType, row: tuple[str, ...]) -> Mapping[str, str]:
@@ -77,19 +65,19 @@ def columns(selftest: ModuleType, row: tuple[str, ...]) -> Mapping[str, str]:
 
 def test_whatever_is_called_of_the_same_code_is_false(selftest: ModuleType) -> None:
     """Of 3 comparisons one is wrong: 0.8 to 90.6 % (Clopper and Pearson), and of each metric's."""
-    for wrong in (said(CPU, -0.02), said(MEMORY, 0.02), said(WAKE_UPS, 0.3), said(WORK, 0.02)):
+    for wrong in (said(CPU, -0.02), said(MEMORY, 0.02)):
         same = made(1, said(CPU, 0.001, moved=False))
         every, *by, alone = selftest.Tries(0.0, "`x/a`", made=[same, made(1, wrong), same]).rows()
         assert every == (
             "two installations of one stack: false verdicts", "`x/a`", "`duetbench compare`",
             "1 of 3", "0.8…90.6 %", *[""] * 7, "0 of 1", "", "2", "600 s",
         )  # fmt: skip
-        for row, metric in zip(by, ("", CPU, WORK), strict=True):
+        for row, metric in zip(by, ("", CPU), strict=True):
             hit = wrong.metric == metric
             assert row[3] == f"{int(hit)} of {hit + (2 if metric == CPU else 0)}", (wrong, metric)
         assert alone[3] == "0 of 3"
     counted = [*selftest.Tries(0.0, "", made=[made(1, count=0.02)]).rows()]
-    assert [row[3] for row in counted[:4]] == ["1 of 1", "1 of 1", "0 of 0", "0 of 0"]
+    assert [row[3] for row in counted[:3]] == ["1 of 1", "1 of 1", "0 of 0"]
     counts = {"totals": {"base": 100_000, "head": 100_060}}
     assert selftest.count("one lock as both sides", "much", counts)[:8] == (
         "one lock as both sides: counts more than 0.05 % apart", "much", "`duetbench why`",
@@ -108,21 +96,17 @@ def test_finds_and_sizes_are_those_of_the_slower_side(selftest: ModuleType) -> N
     logs = [0.025, -0.015, 0.025, 0.015]
     signs = [1, -1, 1, -1]
     tries = [
-        made(sign, said(CPU, log), said(WORK, sign * 0.02), count=sign * math.log(1.06))
+        made(sign, said(CPU, log), count=sign * math.log(1.06))
         for sign, log in zip(signs, logs, strict=True)
     ]
     every, *by, alone = selftest.Tries(0.02, "`x/a`", 0.06, made=tries).rows()
-    named, instructions, cpu, work = (columns(selftest, row) for row in (every, *by))
+    named, instructions, cpu = (columns(selftest, row) for row in (every, *by))
     assert every[0] == "a handler slower by 2 % of its CPU: found"
     assert (named["times"], named["wrong way"]) == ("4 of 4", "1")
     assert named["same verdict again"] == "1 of 2"
     assert [*cpu.values()][3:] == [
         "3 of 4", "19.4…99.4 %", "1", "+2.00 %", "+1.26 ±3.01 %", "+2.19 ±1.43 %",
         "+1.26 ±9.53 %", "1.00 %", "1.41 %", "1 of 2", "1 of 2", "", "",
-    ]  # fmt: skip
-    assert [*work.values()][3:] == [
-        "4 of 4", "39.8…100.0 %", "0", "+2.00 %", "+2.02 ±0.00 %", "+2.02 ±0.00 %",
-        "+0.00 ±0.00 %", "1.00 %", "0.00 %", "2 of 2", "2 of 2", "", "",
     ]  # fmt: skip
     assert (instructions["true size"], instructions["size, all tries"]) == (
         "+6.00 %", "+6.00 ±0.00 %",
@@ -131,13 +115,13 @@ def test_finds_and_sizes_are_those_of_the_slower_side(selftest: ModuleType) -> N
     swapped = [(-sign, comparison) for sign, comparison in tries]
     every, *by, _ = selftest.Tries(0.02, "`x/a`", made=swapped).rows()
     assert [(row[3], row[5]) for row in (every, *by)] == [
-        ("1 of 4", "4"), ("0 of 4", "4"), ("1 of 4", "3"), ("0 of 4", "4"),
+        ("1 of 4", "4"), ("0 of 4", "4"), ("1 of 4", "3"),
     ]  # fmt: skip
 
 
 def test_no_slower_handler_needs_more_memory(selftest: ModuleType) -> None:
-    """It is a wrong verdict; more wake-ups may be right, and are no news of a headline."""
-    tries = [made(1, said(MEMORY, 0.02)), made(1, said(WAKE_UPS, 0.3))]
+    """It is a wrong verdict."""
+    tries = [made(1, said(MEMORY, 0.02)), made(1)]
     row = columns(selftest, next(selftest.Tries(0.02, "", made=tries).rows()))
     assert (row["times"], row["wrong way"]) == ("0 of 2", "1")
 

@@ -22,15 +22,13 @@ Situation = Literal[
     "start",
     "start alone",
     "idle",
-    "why",
 ]
 """The cases in which a comparison judges a metric.
 
 always: all. unlimited: closed loops whose handlers do not wait. ceiling: closed loops with a
 declared ceiling. response, service: the other cases, by the times that describe the server. Tails,
 start and idle use the same duets and never prolong a comparison. start alone: comparisons of
-starts, which also judge start. idle: targets of which a server computes without requests. why: all;
-such metrics explain others, decide nothing, and are no news.
+starts, which also judge start. idle: targets of which a server computes without requests.
 """
 
 Concern = Literal["cpu", "throughput", "latency", "tail", "memory", "start", "idle"]
@@ -86,7 +84,6 @@ class Metric:
         moves: What reports say when the figure rose|fell, with `{}` for the amount; empty: that
             the title is higher or lower.
         highest: The largest possible value; None: that of the format.
-        margin: The equivalence margin, if it is not five times the threshold.
         least: The least figure that matters; comparisons take smaller ones for it, and judge the
             metric only if a side has more.
     """
@@ -104,7 +101,6 @@ class Metric:
     column: bool = False
     moves: str = ""
     highest: float | None = None
-    margin: float | None = None
     least: float = 0.0
 
     def __post_init__(self) -> None:
@@ -128,15 +124,13 @@ class Metric:
 
     @property
     def floor(self) -> float:
-        return self.lower or self.higher or 0.0
+        """The relative change up to which nothing moved: if it is judged, a tenth of its limit."""
+        return self.limit / 10 if self.situation else self.lower or self.higher or 0.0
 
     @property
-    def tolerance(self) -> float:
-        """The equivalence margin: the relative change that "no change" must exclude.
-
-        It is far enough above the threshold that a change in between is decided in time.
-        """
-        return 5 * self.floor if self.margin is None else self.margin
+    def limit(self) -> float:
+        """The relative change on which somebody acts, and that "no change" excludes."""
+        return MATERIAL[self.concern]
 
     def effect(self, amount: str, *, rose: bool) -> str:
         """Say in words that a case's figure moved: `needs 22 % more CPU per request`.
@@ -271,7 +265,6 @@ _ROWS: Final[list[Metric]] = [
         "Instructions of the whole server process tree in user mode per answered request.",
         "instructions per request",
         lower=0.002,
-        situation="why",
         column=True,
         moves="executes {} more|fewer instructions per request",
     ),
@@ -281,7 +274,6 @@ _ROWS: Final[list[Metric]] = [
         "Processor cycles of the whole server process tree in user mode per answered request.",
         "cycles per request",
         lower=0.002,
-        situation="why",
         moves="takes {} more|fewer cycles per request",
     ),
     Metric(
@@ -335,18 +327,7 @@ _ROWS: Final[list[Metric]] = [
         "Voluntary context switches of the server tree per request: a thread waits, and is woken.",
         "wake-ups/request",
         lower=0.02,
-        situation="why",
         moves="has {} more|fewer wake-ups per request",
-    ),
-    Metric(
-        "work_per_request",
-        seconds,
-        "CPU time per answered request, had both sides the same wake-ups. Not in launches: "
-        "comparisons compute it.",
-        "work per request",
-        lower=0.002,
-        situation="why",
-        moves="does {} more|less work per request",
     ),
     Metric(
         "switches_involuntary",
@@ -456,10 +437,11 @@ METRICS: Final[dict[str, Metric]] = {row.name: row for row in _ROWS}
 CPU: Final = "server_cpu_per_request"
 """The metric that sums up a case: it confirms steps, and shows what a release changed."""
 
-WAKE_UPS: Final = "switches_voluntary"
-WORK: Final = "work_per_request"
-COUNTED: Final = ("server_instructions_per_request", "server_cycles_per_request")
-"""Metrics from the processor's counters, if they are accessible."""
+BESIDE: Final = (
+    "switches_voluntary", "server_instructions_per_request", "server_cycles_per_request",
+)  # fmt: skip
+"""Figures that comparisons show and do not judge. The processor's counters give the last two, if
+they are accessible."""
 
 INSTRUCTIONS: Final = "instructions"
 """Instructions per request inside the process. No launch has this metric."""
@@ -471,7 +453,6 @@ TIME_INSIDE: Final = Metric(
     "time in process (seconds)",
     lower=0.01,
     moves="takes {} more|less time in process",
-    margin=0.03,
 )
 """The time of asv's benchmarks, and of anchored points until 2026-11. No launch has it."""
 
@@ -491,9 +472,6 @@ JUDGED: Final = tuple(name for name in HEADLINES if METRICS[name].situation)
 
 TAILS: Final = tuple(name for name in JUDGED if METRICS[name].concern == "tail")
 """Those of the tails: judged from the duets that there are, never a reason for more."""
-
-WITNESSES: Final = tuple(row.name for row in _ROWS if row.situation == "why")
-"""Metrics that explain a change and decide nothing."""
 
 BRIEF: Final = HEADLINES[:3]
 """The metrics in a line of progress."""

@@ -277,6 +277,10 @@ class Case(Frozen):
     )
 
     @property
+    def free_threaded(self) -> bool:
+        return self.python.removesuffix("-jit").endswith("t")
+
+    @property
     def scales(self) -> bool:
         """Whether parallel threads or workers compute on all cores, by declaration.
 

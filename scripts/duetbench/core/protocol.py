@@ -62,7 +62,7 @@ DUET_REQUESTS: Final = 30
 DUET_WARM_UP: Final = 0.5
 """Length of the warm-up of a duet, s: some thousand requests to any fast handler.
 
-Its windows would be too short to judge. `duet.drift` shows whether the warm-up was long enough.
+Its windows would be too short to judge whether a server is steady.
 """
 
 DUET_QUEUE: Final = 2.0

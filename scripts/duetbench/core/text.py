@@ -27,7 +27,7 @@ LACKING: Final = f"{TO_REPEAT}add "
 AT_START: Final = "at its start, "
 """Start of the note about modules that only one side imports when it starts."""
 
-TOO_SMALL: Final = "the budget is too small for two"
+TOO_SMALL: Final = "the budget is too small for three"
 """Start of the note about a budget in which no case can be judged."""
 
 ENDLESS: Final = "an answer without end"

@@ -94,7 +94,7 @@ IMPORT: Final = "import"
 FLOOR: Final = METRICS[CPU].floor
 """Relevance threshold of instructions: that of the CPU time they take."""
 
-TOLERANCE: Final = METRICS[CPU].tolerance
+TOLERANCE: Final = METRICS[CPU].limit
 """Equivalence margin of instructions that scatter: likewise that of CPU time."""
 
 FASTEST: Final = 25e9

@@ -6,23 +6,18 @@ a search asks for one duet after another (`trend.mixed_locks`). Cases that share
 measured on one launch of each side. The order of a round is random. So is the side that starts
 first in a server's first duet; the sides then swap from duet to duet.
 
-A duet must not judge what it prevents. If a side could use more than its share of the cores, each
-side is also launched alone, one right after the other, directly after the duet. The side that
-started first in the duet starts first again, so the order is ABBA. This takes three times as long.
-If there is no time for a few such samples, duets show what they can, and the rest is not reported.
-If the sides declare unequal workers, threads or connections, or a case asks what several threads or
-workers compute on all cores, there are only launches alone and no duets.
+A duet must not judge what it prevents. Where two servers at once would take cores from each other
+that one could use (`pairs.Pair.alone`), each side is launched alone, one right after the other.
 """
 
-import math
 import random
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 from duetbench.core.metrics import BRIEF, METRICS, judged_in
 from duetbench.core.model import Case, Launch
@@ -31,7 +26,7 @@ from duetbench.core.units import utc_now
 from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
 from duetbench.judge.pairs import Pair
-from duetbench.judge.samples import Mode, by_turns, join_reasons, with_noise, without_prevented
+from duetbench.judge.samples import Mode, by_turns, join_reasons, with_noise
 from duetbench.measure.testbed import SideCase, preparation
 from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain, start
 from duetbench.store.comparison import Curve, Duet, Instructions, SideName
@@ -61,9 +56,6 @@ class Instruments(Protocol):
     ) -> tuple[Instructions | str, ...]:
         """Count both sides' instructions; see `counted.instructions`."""
 
-
-TURNS: Final = 4
-"""Samples of launches alone for which there must be time; otherwise there are none."""
 
 MakeInstruments = Callable[[Path], Instruments]
 """Creates instruments that write their logs to a folder: `instruments.Real`."""
@@ -137,12 +129,10 @@ class DuetSeconds:
 
     What preparing a launch took, for a count or a duet, is expected again. Duets on one launch
     share its start and end. A case is corrected by its own errors, or by those of other cases if it
-    has none. With `turns`, a sample of a case that computes in several threads on several cores is
-    three launches.
+    has none.
     """
 
-    def __init__(self, *, turns: bool = False) -> None:
-        self._turns = turns
+    def __init__(self) -> None:
         self._expected: dict[Pair, tuple[float, float]] = {}
         self._errors: dict[Pair, list[float]] = defaultdict(list)
 
@@ -165,17 +155,13 @@ class DuetSeconds:
 
     def _of(self, pair: Pair) -> tuple[float, float]:
         if pair not in self._expected:
-            self._expected[pair] = duet_seconds(pair.case, alone=pair.mode is Mode.TURN)
+            self._expected[pair] = duet_seconds(pair.case, alone=pair.mode is Mode.ALONE)
         launch, own = self._expected[pair]
         prepared = preparation(*pair.sides)
-        several = len(pair.head.testbed.server_cores(pair.case)) > 1
         if pair.mode is Mode.START:
             return 2 * launch + prepared, 0.0
-        if pair.mode is Mode.TURN:
+        if pair.mode is Mode.ALONE:
             return launch, own + prepared
-        beside = pair.wide and pair.mode is not Mode.PART
-        if self._turns and several and beside and not pair.case.endpoint.floor:
-            own += 2 * (launch + own) + prepared
         return launch + prepared, own
 
 
@@ -209,21 +195,15 @@ class Loop:
         reporter: Reporter,
         seed: int,
         clock: Callable[[], float] = time.monotonic,
-        *,
-        turns: bool = False,
     ) -> None:
-        """Create a loop; with `turns`, launches alone show what duets prevent."""
         self.instruments, self.reporter, self.clock = instruments, reporter, clock
-        self.turns = turns
         self.source = random.Random(seed)  # noqa: S311 - an order that can be repeated
-        self.seconds = DuetSeconds(turns=turns)
+        self.seconds = DuetSeconds()
         self.order = 0
-        self._ends = math.inf
         self._head_first: dict[Hashable, bool] = defaultdict(lambda: self.source.random() < 0.5)
 
     def run(self, rule: Rule, ends: float) -> bool:
         """Run rounds until the rule needs no more; False if the clock reaches `ends` first."""
-        self._ends = ends
         while waiting := rule.open():
             groups: dict[Hashable, list[Pair]] = defaultdict(list)
             for pair in self.source.sample(waiting, len(waiting)):
@@ -233,7 +213,8 @@ class Loop:
                 while group and self.clock() + self.seconds.of(*group) > ends:
                     group.pop()
                 if group:
-                    remaining = min(self.remaining(rule), ends - self.clock())
+                    missing = {pair: rule.missing(pair) for pair in rule.open()}
+                    remaining = min(self.remaining(missing), ends - self.clock())
                     self.launch(group, rule.add, remaining)
             if self.order == before:
                 return False
@@ -247,7 +228,7 @@ class Loop:
         self._head_first[group[0].server] = not head_first
         name = f"{group[0].label} {group[0].case.id}".strip()
         self.reporter.work(name, self.order, remaining)
-        if group[0].mode is Mode.TURN:
+        if group[0].mode is Mode.ALONE:
             for pair in group:
                 duet = Duet(
                     case=pair.case.id, order=self.order, head_first=head_first,
@@ -258,22 +239,7 @@ class Loop:
         sides = [pair.sides for pair in group]
         duets = self.instruments.duets(sides, head_first=head_first, order=self.order)
         for pair, duet in zip(group, duets, strict=False):  # a failure leaves fewer duets
-            if pair.mode is Mode.FIRST and duet.base and duet.head:
-                pair.duets.mode = self._mode(pair, duet)
-            sample = duet
-            if pair.mode is Mode.PART and not duet.failed:
-                sample = without_prevented(duet)
-            elif pair.mode is Mode.BOTH and not duet.failed:
-                sample = self._apart(pair, duet)
-            self._record(pair, sample, add, len(duets))
-
-    def _mode(self, pair: Pair, first: Duet) -> Mode:
-        """Choose how further samples of a case are measured, by its first duet."""
-        if not (self.turns and pair.held_back(first)):
-            return Mode.DUET
-        # The error of the predicted seconds is not known yet.
-        turn = max(self.seconds.of(pair), 3 * first.seconds)
-        return Mode.PART if TURNS * turn > self._ends - self.clock() else Mode.BOTH
+            self._record(pair, duet, add, len(duets))
 
     def _record(
         self, pair: Pair, sample: Duet, add: Callable[[Pair, Duet], None], together: int
@@ -288,10 +254,7 @@ class Loop:
         """Launch each side alone, with the load of a duet."""
 
         def alone(side: SideCase) -> Launch:
-            load = duet_load(side.case)
-            if duet.connections is not None:
-                load = load.model_copy(update={"connections": duet.connections})
-            case = side.case.model_copy(update={"load": load})
+            case = side.case.model_copy(update={"load": duet_load(side.case)})
             return self.instruments.launch(replace(side, case=case))
 
         if duet.head_first:
@@ -300,8 +263,7 @@ class Loop:
         base = alone(pair.base)
         return by_turns(duet, base, alone(pair.head))
 
-    def remaining(self, rule: Rule) -> float:
-        """Predict the seconds until all cases that need more duets reach their next decision."""
-        missing = {pair: rule.missing(pair) for pair in rule.open()}
+    def remaining(self, missing: Mapping[Pair, int]) -> float:
+        """Predict the seconds until each case has had so many more duets, in rounds."""
         rounds = range(max(missing.values(), default=0))
         return sum(self.seconds.of(*(p for p in missing if missing[p] > n)) for n in rounds)

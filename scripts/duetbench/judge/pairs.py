@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
 
-from duetbench.core import metrics
 from duetbench.core.model import Case, Missing
 from duetbench.judge.matching import DERIVED, flat
 from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.measure.testbed import SideCase, Testbed, server_of
 from duetbench.project.setting import SERVED
 from duetbench.project.subject import Subject
-from duetbench.store.comparison import Duet, PackageChange, SideRecord
-
-BUSY: Final = 0.7
-"""Share of the server cores in use from which two servers may take cores from each other."""
-
-SEVERAL: Final = 1.5
-"""Computing threads from which one core is too few. A second thread that only reads and writes
-sockets for the first does not count (Granian's has a quarter of the first's time)."""
-
-UNEQUAL: Final = 1.1
-"""Ratio of the sides' core time from which it is unequal: the kernel splits a core evenly."""
+from duetbench.store.comparison import PackageChange, SideRecord
 
 
 @dataclass(slots=True, eq=False)
@@ -44,11 +31,7 @@ class Pair:
     start: bool = False
 
     def __post_init__(self) -> None:
-        mode = Mode.FIRST
-        if self.start:
-            mode = Mode.START
-        elif self.unequal or any(part.case.scales for part in self.sides):
-            mode = Mode.TURN
+        mode = Mode.START if self.start else Mode.ALONE if self.alone else Mode.TOGETHER
         loads = {part.case.load.connections for part in self.sides}
         self.duets = CaseDuets(self.case, mode, timed=len(loads) > 1)
 
@@ -80,32 +63,23 @@ class Pair:
         return bool(differ) and differ <= SERVED
 
     @property
-    def wide(self) -> bool:
-        """Whether a side declares several threads or processes that may compute."""
-        return any(part.case.workers * (part.case.threads or 1) > 1 for part in self.sides)
+    def alone(self) -> bool:
+        """Whether two servers at once would keep each other from cores that one could use.
 
-    def held_back(self, duet: Duet) -> bool:
-        """Whether the sides of a duet may have kept each other from cores that they could use.
-
-        No core was idle. Of several cores, one side alone could have used more; of one core, the
-        side with more to run at once got more.
+        Several workers, or threads without the GIL, compute at once on several cores. Sides with
+        unequal workers, threads or connections, or with other servers, share no core equally.
         """
-        busy = sum(side.get("server_cores", 0.0) for side in (duet.base, duet.head))
-        cores = len(duet.server_cores or self.head.testbed.server_cores(self.case))
-        # Cores that other processes used were not idle either.
-        busy += max(side.get("host_other", 0.0) for side in (duet.base, duet.head))
-        if self.case.cores == "shared":
-            busy += sum(side.get("client_cores", 0.0) for side in (duet.base, duet.head))
-        # No declaration lists the threads of a pool.
-        threads = max(side.get("threads_computing", 1.0) for side in (duet.base, duet.head))
-        # Nor does it list a server's own threads, of which another server may have more.
-        served = {part.case.server for part in self.sides}
-        several = self.wide or threads >= SEVERAL or len(served) > 1
-        shares = [_share(side) for side in (duet.base, duet.head)]
-        # At the deadline each thread may have a request that is not answered yet.
-        under_way = threads / min(_in_time(side) for side in (duet.base, duet.head))
-        apart = cores > 1 or max(shares) > UNEQUAL * (1 + under_way) * min(shares)
-        return several and apart and busy >= BUSY * cores
+        cases = [part.case for part in self.sides]
+        computing = {case.workers * (case.threads or 1 if case.free_threaded else 1)
+                     for case in cases}  # fmt: skip
+        several = len(self.head.testbed.server_cores(self.case)) > 1
+        return (
+            self.unequal
+            or len({case.server for case in cases}) > 1
+            or len(computing) > 1
+            or any(case.scales for case in cases)
+            or (several and max(computing) > 1 and not self.case.endpoint.floor)
+        )
 
     @property
     def server(self) -> Hashable:
@@ -113,7 +87,7 @@ class Pair:
         apps = self.base.testbed.apps, self.head.testbed.apps  # the canary has the anchor's twice
         return (
             self.label,
-            self.mode is Mode.TURN,
+            self.mode is Mode.ALONE,
             apps,
             server_of(self.base.case),
             server_of(self.head.case),
@@ -162,14 +136,3 @@ def starting(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     for start in (replace(pair, start=True) for pair in pairs):
         first.setdefault(start.server, start)
     return tuple(first.values())
-
-
-def _share(figures: Mapping[str, float]) -> float:
-    """Compute the cores that a side used under load: afterwards the slower side has them alone."""
-    sending = figures.get("throughput", 0.0) * figures.get(metrics.CPU, 0.0)
-    return sending or figures.get("server_cores", 0.0)
-
-
-def _in_time(figures: Mapping[str, float]) -> float:
-    """Count a side's answers before the deadline; inf if they were not counted."""
-    return figures.get("throughput", 0.0) * figures.get("window", 0.0) or math.inf

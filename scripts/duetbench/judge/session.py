@@ -2,17 +2,14 @@
 
 First the instructions of all cases and jobs are counted, since counts repeat where clocks scatter.
 Each count is reported at once and has a verdict of its own. Then `duet_loop` runs rounds of duets
-over the cases that `sequential_test` says are open: first where counts moved, then those without.
+over the cases that `rule` says are open: first where counts moved, then those without.
 """
 
 import math
 import time
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
-from itertools import count
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -24,7 +21,7 @@ from duetbench.core.text import ENDLESS, TOO_SMALL, short
 from duetbench.core.units import utc_now
 from duetbench.host.console import duration
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import counted, growth
+from duetbench.judge import counted, growth, rule
 from duetbench.judge.counted import (
     EACH_SECONDS,
     MOST_PATHS,
@@ -37,12 +34,8 @@ from duetbench.judge.counted import (
 )
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.effects import Seen
-from duetbench.judge.events import together
 from duetbench.judge.pairs import Pair, Sides
-from duetbench.judge.priors import Priors
-from duetbench.judge.samples import Mode, explaining
-from duetbench.judge.sequential_test import SequentialTest, judge, judge_beside
-from duetbench.judge.statistics import Method
+from duetbench.judge.samples import Mode
 from duetbench.measure.testbed import preparation, preparing
 from duetbench.project import case_names, tools
 from duetbench.project import plan as planning
@@ -74,8 +67,8 @@ MOST_COUNTING: Final = 0.7
 
 _NAMED: Final = 5  # cases whose counts are noted one by one
 
-FIRST_LOOK: Final = 0.75
-"""Share of the budget in which all chosen cases must reach their first look at the data."""
+SAFE: Final = 0.75
+"""Share of the time that is left in which the first duets of a new case must fit."""
 
 QUICK: Final = 0.8
 """Least share of its predicted time that a duet may take before any was run."""
@@ -165,56 +158,46 @@ class _Session:
     ) -> None:
         self.question, self.reporter, self.instruments = question, reporter, instruments
         self.clock = clock
-        self.method = Method(material={**MATERIAL, **question.material})
+        self.limits = {**MATERIAL, **question.material}
         self.started, self.began = utc_now(), clock()
         self.seconds = math.inf if question.seconds is None else question.seconds
         self.ends = self.began + self.seconds
         self.candidates = candidates = {pair.case.id: pair for pair in question.sides.pairs}
         self.jobs = {job.series: job for job in question.jobs}
-        self.loop = Loop(instruments, reporter, question.seed, clock, turns=not question.start)
-        self.first = self.method.admitted
+        self.loop = Loop(instruments, reporter, question.seed, clock)
         inside = {name: job.sides for name, job in self.jobs.items()}
         served = {name: pair.sides for name, pair in candidates.items()}
         endless = {case: why for case, why in question.seen.reasons.items() if ENDLESS in why}
         self.counts = Counts(instruments.instructions, {**served, **inside}, endless)
-        self._choose(self.seconds)
         self.notes: list[str] = []
         self.count_seconds = 0.0
-
-    @cached_property
-    def priors(self) -> Priors:
-        """What is known of the scatter; reading it takes a second, and no count needs it."""
-        sides = self.question.sides
-        return Priors.of_machine(sides.head.testbed.machine.id, sides.repository / "results")
 
     def run(self) -> None:
         """Count instructions, then run duets."""
         if self.question.effects_only:
             return
         seconds = START_SECONDS + EACH_SECONDS * (len(self.candidates) + len(self.jobs))
-        if self.pairs and not self.question.counts_only:
-            seconds = self.first * self.loop.seconds.of(*self.pairs.values())
+        pairs = self.open()
+        if pairs and not self.question.counts_only:
+            seconds = rule.FEWEST * self.loop.seconds.of(*pairs)
             seconds += EACH_SECONDS * len(self.jobs)
-        pairs = self.pairs.values()
         unknown = (pair.case for pair in pairs if not preparation(*pair.sides))
         beside = next((preparing(case) for case in unknown if case.before), "")
-        number = len(self.pairs) + len(self.jobs)
+        number = len(pairs) + len(self.jobs)
         self.reporter.begin(number, seconds, self.question.seconds, beside)
         if not self.question.start:
             self._count()
         if self.question.counts_only:
             return
-        turns = [
-            name for name, pair in self.pairs.items() if pair.mode is Mode.TURN and not pair.unequal
-        ]
+        turns = [pair.case.id for pair in pairs if pair.mode is Mode.ALONE and not pair.unequal]
         if turns:
             self.note(planning.without_duets(turns))
         if self._fits():
-            while self.loop.run(self, self.ends) and self._admit():
-                pass
-        if self.open() and not any(map(self._judgeable, self.pairs.values())):
+            self.loop.run(self, self.ends)
+        lost = sum(not pair.duets.all for pair in self.candidates.values())
+        if self.open() and not any(map(self._judgeable, self.candidates.values())):
             self.note(self._too_small())
-        elif lost := len(self._waiting()):
+        elif lost:
             few = f"{lost} of {len(self.candidates)} cases: they were not measured"
             self.note(f"the budget is too small for {few}")
 
@@ -223,20 +206,21 @@ class _Session:
 
         If counts moved, a single duet shows what they are of the whole request.
         """
-        duet = min(map(self.loop.seconds.of, self.pairs.values()), default=0.0)
-        moved = any(differ(self.counts.of(case)) for case in self.pairs)
-        least = 1 if moved else self.method.looks.least
+        duet = min(map(self.loop.seconds.of, self.candidates.values()), default=0.0)
+        moved = any(differ(self.counts.of(case)) for case in self.candidates)
+        least = 1 if moved else rule.FEWEST
         return QUICK * least * duet <= self.ends - self.clock()
 
     def _judgeable(self, pair: Pair) -> bool:
-        return bool(pair.duets.void) or len(pair.duets.usable) >= self.method.looks.least
+        return bool(pair.duets.void) or len(pair.duets.usable) >= rule.FEWEST
 
     def _too_small(self) -> str:
         """Say how long a duet takes, and which budget gives all cases a first answer."""
-        pair = min(self.pairs.values(), key=self.loop.seconds.of)
+        pair = min(self.candidates.values(), key=self.loop.seconds.of)
         duet, prepared = self.loop.seconds.of(pair), preparation(*pair.sides)
         part = f", {duration(prepared)} of them for {preparing(pair.case)}"
-        first = self.first * self.loop.seconds.of(*self.candidates.values()) / FIRST_LOOK
+        # Twice what was calculated: a duet may be slower.
+        first = 2 * rule.FEWEST * self.loop.seconds.of(*self.candidates.values()) / SAFE
         count = 0.0 if self._uncounted(pair) else START_SECONDS + EACH_SECONDS + prepared
         first += max(self.count_seconds, count)
         return (
@@ -246,10 +230,22 @@ class _Session:
         )
 
     def open(self) -> Sequence[Pair]:
-        return [self.pairs[case] for case in self.test.open()]
+        """List the cases that need another duet and for which there is time, at least one.
+
+        A case with fewer duets than any decision takes would be time lost for the others: those
+        that were begun come first, and new ones must surely reach a decision.
+        """
+        waiting = [pair for pair in self.candidates.values() if rule.wants(pair.duets, self.limits)]
+        waiting.sort(key=lambda p: (not p.duets.all, self.missing(p), *self._urgency(p)))
+        left, chosen = self.ends - self.clock(), dict[Pair, int]()
+        for pair in waiting:
+            more = {**chosen, pair: self.missing(pair)}
+            if not chosen or self.loop.remaining(more) <= left * (1 if pair.duets.all else SAFE):
+                chosen = more
+        return [*chosen]
 
     def missing(self, pair: Pair) -> int:
-        return self.method.looks.missing(len(pair.duets.usable))
+        return rule.missing(pair.duets)
 
     def add(self, pair: Pair, duet: Duet) -> None:
         if duet.connections and not any(earlier.connections for earlier in pair.duets.all):
@@ -264,7 +260,7 @@ class _Session:
                 )
             few = f"{duet.connections} of its {pair.case.load.connections} connections"
             self.note(f"{pair.case.id}: {why[0]} duets use {few}: {why[1]}")
-        self.test.add(pair.case.id, duet)
+        pair.duets.add(duet)
         rate = units.rate(pair.case.load.rate or 0.0)
         queue = (
             f"{pair.case.id}: neither side keeps up with {rate}, so its times are those of a "
@@ -281,7 +277,7 @@ class _Session:
         """
         shortest, _ = growth.SECONDS
         later = self._soak_seconds(pair) - self.loop.seconds.of(pair) >= shortest
-        if later and len(pair.duets.all) < growth.LEAST and pair.case.id in self.test.open():
+        if later and len(pair.duets.all) < growth.LEAST and rule.wants(pair.duets, self.limits):
             return
         for name in SIDES:
             memory = pair.duets.growth.get(name)
@@ -310,7 +306,6 @@ class _Session:
         self.reporter.note(f"{what}: {name} is loaded alone: does its memory grow?")
         part = pair.sides[SIDES.index(name)]
         pair.duets.soak(name, self.instruments.soak(part, name, min(longest, seconds)))
-        self.test.take(pair.case.id, pair.duets)
         memory = pair.duets.growth[name]
         self.reporter.note(f"{name} alone: {memory.course}, {memory.words} per request")
 
@@ -329,17 +324,12 @@ class _Session:
         self.reporter.note(sentence)
 
     def comparison(self, status: Ending) -> Comparison:
-        """Close the test and return the comparison with its verdicts."""
-        self.test.close()
-        left_out = {pair.case.id: pair.duets for pair in self._waiting()}
-        judgements = judge(SequentialTest(left_out)) | judge(self.test)
-        extras = explaining(self.test.samples, self.priors.slopes, cross=self.question.sides.cross)
-        witnesses = judge_beside(self.test, extras)
-        if self.question.counts_only or self.question.effects_only:
-            judgements, witnesses = {}, {}
+        """Return the comparison with its verdicts."""
+        samples = {name: pair.duets for name, pair in self.candidates.items()}
+        alone = self.question.counts_only or self.question.effects_only
+        judgements = {} if alone else rule.judge(samples, self.limits)
         method: dict[str, Any] = {
-            **self.method.record(),
-            "priors": str(self.priors),
+            **rule.record(self.limits),
             "seed": self.question.seed,
             **{f"{LIMIT}{kind}": most for kind, most in self.question.limits.items()},
         }
@@ -358,8 +348,6 @@ class _Session:
                 because=pair.reason,
                 commands=pair.head.testbed.commands(pair.case),
                 judgements=tuple(set_material(j, method) for j in judgements.get(name, ())),
-                witnesses=witnesses.get(name, ()),
-                wake_up=extras[name].price if name in extras else None,
                 duets=tuple(pair.duets.all),
                 instructions=(tally := self.counts.of(name)),
                 count=tally and set_material(counted.judge(tally), method),
@@ -378,7 +366,7 @@ class _Session:
             self.started,
             wall_seconds=self.clock() - self.began,
             cases=tuple(cases),
-            event=together(self.test.estimates(CPU), CPU, self.method.rate * self.method.joint),
+            event=None if alone else rule.together(samples, self.limits),
             micro=tuple(micro),
             absent=tuple(absent),
             method=method,
@@ -389,10 +377,10 @@ class _Session:
         """Count instructions first: they are an answer, and show where to spend duets."""
         share, most = COUNTING * self.seconds, MOST_COUNTING * self.seconds
         share = max(share, SHORT_COUNTING * min(self.seconds, SHORT))
-        if not self.pairs or self.question.counts_only:
+        if not self.candidates or self.question.counts_only:
             share = most = self.seconds
         began = self.clock()
-        pairs = [pair for pair in _spread(self.candidates.values()) if not pair.executes_alike]
+        pairs = [pair for pair in self.candidates.values() if not pair.executes_alike]
         keys = (*(pair.case.id for pair in pairs), *self.jobs)
 
         def left() -> float:
@@ -404,10 +392,6 @@ class _Session:
         with self.reporter.when_long("instructions: still counted"):
             self.counts.count(keys, left, self.reporter.note, self._tell, began + most, patience)
         self.count_seconds = self.clock() - began
-        seconds = (self.ends - self.clock()) / (1 - COUNTING)
-        self._choose(min(self.seconds, seconds))
-        for pair in self.pairs.values():
-            self._hint(pair)
 
     def _of_request(self, pair: Pair) -> Judgement | None:
         """Judge what counts mean for the whole request, by its largest CPU in any duet.
@@ -418,18 +402,13 @@ class _Session:
         counts = None if some else self.counts.of(pair.case.id)
         needs = [duet.base.get(CPU, 0.0) for duet in pair.duets.all]
         judged = counted.judge_request(counts, max(needs, default=0.0)) if counts else None
-        return judged and set_material(judged, self.method.record())
+        return judged and set_material(judged, rule.record(self.limits))
 
     def _uncounted(self, pair: Pair) -> bool:
         """Whether a case's counts do not matter: it starts, fails, or only its server differs."""
         question = self.question
         apart = question.start or question.effects_only
         return bool(apart or pair.executes_alike or pair.duets.void)
-
-    def _hint(self, pair: Pair) -> None:
-        if differ(self.counts.of(pair.case.id)):
-            for metric in pair.duets.computed:
-                self.test.hint(pair.case.id, metric)
 
     def _tell(self, cases: Sequence[str]) -> None:
         """Report new counts: the largest changes, and how many cases did not move."""
@@ -449,68 +428,10 @@ class _Session:
         counts = self.counts.of(case)
         return abs(math.log(counts.head / counts.base)) if counts else 0.0
 
-    def _choose(self, seconds: float) -> None:
-        """Choose cases for duets: where counts moved most, then where none exist, then others."""
-        order = sorted(self.candidates.values(), key=lambda pair: -self._size(pair.case.id))
-        selection = affordable(order, self.loop.seconds.of, self.first, seconds, self._urgency)
-        self.pairs = {name: pair for name, pair in self.candidates.items() if pair in selection}
-        duets = {name: pair.duets for name, pair in self.pairs.items()}
-        self.test = SequentialTest(
-            duets,
-            self.method,
-            lambda *about: self.priors.of(*about),  # noqa: PLW0108 - read later
-        )
-
-    def _urgency(self, pair: Pair) -> int:
+    def _urgency(self, pair: Pair) -> tuple[int, float]:
+        """Order cases: where counts moved, most of all first, then without counts, then others."""
         counts = self.counts.of(pair.case.id)
-        return 1 if counts is None else 0 if differ(counts) else 2
-
-    def _waiting(self) -> list[Pair]:
-        """List the cases for which the budget has had no time so far."""
-        return [pair for name, pair in self.candidates.items() if name not in self.pairs]
-
-    def _admit(self) -> bool:
-        """Give time that decided and void cases did not need to others; False if none fits."""
-        left, least = self.ends - self.clock(), self.method.admitted
-        waiting, seconds = self._waiting(), left / FIRST_LOOK
-        more = affordable(waiting, self.loop.seconds.of, least, seconds, self._urgency)
-        if not more or least * self.loop.seconds.of(*more) > left:
-            return False
-        for pair in more:
-            self.pairs[pair.case.id] = pair
-            self.test.take(pair.case.id, pair.duets)
-            self._hint(pair)
-        return True
-
-
-def affordable(
-    pairs: Sequence[Pair],
-    seconds: Callable[..., float],
-    looks: int,
-    total: float,
-    urgency: Callable[[Pair], int] = lambda _: 0,
-) -> list[Pair]:
-    """Choose cases that can all reach their first look, spread over kinds; at least one.
-
-    Half a look at every case would decide none. Cases that are not chosen are reported as such.
-    `seconds` is the time of a round of cases. Cases with a lower `urgency` number come first.
-    """
-    chosen: list[Pair] = []
-    for pair in sorted(_spread(pairs), key=urgency):
-        if not chosen or looks * seconds(*chosen, pair) <= FIRST_LOOK * total:
-            chosen.append(pair)
-    return chosen
-
-
-def _spread(pairs: Iterable[Pair]) -> list[Pair]:
-    """Order cases so that each kind's first case comes before any kind's second."""
-    ranks: dict[Hashable, Iterator[int]] = defaultdict(count)
-    return sorted(pairs, key=lambda pair: next(ranks[_kind(pair)]))
-
-
-def _kind(pair: Pair) -> Hashable:
-    case = pair.case
-    return case.experiment, case.python, case.server, case.endpoint.interface
+        return 1 if counts is None else 0 if differ(counts) else 2, -self._size(pair.case.id)
 
 
 def _record(

@@ -45,7 +45,6 @@ from duetbench.core.units import utc_now
 from duetbench.host import proc, tree_usage
 from duetbench.measure import idle, launch, verify, warmup
 from duetbench.measure.launch import Observation
-from duetbench.measure.oha_results import Rows, longest
 from duetbench.measure.server import Serving
 from duetbench.measure.testbed import SideCase, server_of
 from duetbench.store.comparison import Duet, SideName
@@ -93,8 +92,6 @@ def perform(
             load_seconds=result.load_seconds,
             connections=result.connections,
             wait=None if result.void else result.wait,
-            tails={} if result.void else result.tails,
-            drift=None if result.void else result.drift,
             flags_base=tuple(result.flags["base"]),
             flags_head=tuple(result.flags["head"]),
             base={} if result.void else result.metrics["base"],
@@ -102,20 +99,6 @@ def perform(
         )
         for number, result in enumerate(results)
     )
-
-
-def drift(base: Rows, head: Rows, duration: float) -> float | None:
-    """Logarithm of the change of the throughput ratio, head over base, between a load's halves.
-
-    Both sides may get faster together; that leaves their ratio. None if a side has no answer in a
-    half.
-    """
-    sides = (base, head)
-    first = [int((rows.end <= duration / 2).sum()) for rows in sides]
-    second = [int((rows.end <= duration).sum()) - n for rows, n in zip(sides, first, strict=True)]
-    if not min(*first, *second):
-        return None
-    return math.log((second[1] / second[0]) / (first[1] / first[0]))
 
 
 def own_memory(
@@ -161,7 +144,6 @@ class SideRun:
         self.connections: int | None = None  # of its load, if fewer than declared
         self.warm_up = warmup.WarmUp(0.0, (), steady=False)
         self.metrics: dict[str, float] = {}
-        self.tail: tuple[float, ...] = ()  # longest times, if they are too few for a p99, s
 
     def start(self, *, aside: bool) -> None:
         """Start the server; `aside`: on the client cores, which are idle before the load.
@@ -258,8 +240,6 @@ class _Result:
     load_seconds: float
     connections: int | None
     wait: float | None
-    tails: dict[SideName, tuple[float, ...]]
-    drift: float | None
 
     @property
     def void(self) -> bool:
@@ -332,8 +312,6 @@ class _Duets:
             load_seconds=max(side.serving.load_seconds for side in self.order),
             connections=self.order[0].connections,
             wait=self.wait,
-            tails={side.name: side.tail for side in self.order if side.tail},
-            drift=self._drift(observations),
         )
 
     def _lighten(self) -> float | None:
@@ -490,13 +468,6 @@ class _Duets:
             self._each(lambda side: observations[side].collect())
         return None if self._void else observations
 
-    def _drift(self, observations: Mapping[SideRun, Observation] | None) -> float | None:
-        load = self.order[0].serving.case.load
-        if observations is None or self._slow() or load.rate is not None:
-            return None
-        rows = {side.name: sample.generation.rows for side, sample in observations.items()}
-        return drift(rows["base"], rows["head"], load.duration)
-
     def _await_loads(self, observations: Mapping[SideRun, Observation]) -> bool:
         """Wait until both loads are over; False as soon as either side has failed."""
         pending = list(self.order)
@@ -516,6 +487,4 @@ class _Duets:
             other.usage.cores, other.generation.client_cores or 0.0, commands=other.commands
         )
         side.metrics = launch.finish(observations[side], neighbour)
-        case, rows = side.serving.case, observations[side].generation.rows
-        side.tail = longest(rows, case.load, status=case.endpoint.expect.status)
         self.beside[side.name] = tree_usage.memory_of(side.serving.session.members)

@@ -21,7 +21,6 @@ from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.metrics import PERCENTILES
 from duetbench.core.model import Load, LoadModel
-from duetbench.core.units import rounded as round_figure
 from duetbench.core.units import student
 from duetbench.store.files import first_problem
 
@@ -272,19 +271,6 @@ def times(kind: str, seconds: Floats) -> dict[str, float]:
         **{f"{kind}_{name}": float(t) for (name, _), t in zip(supported, parts, strict=True)},
         f"{kind}_max": float(seconds.max()),
     }
-
-
-def longest(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
-    """Return the longest times of good answers, s, the longest first, if they are few for a p99.
-
-    They are `TAIL` of all, of the kind that describes the server: several loads have one p99.
-    """
-    good = rows[rows.status == status]
-    if not 0 < len(good) < FEW_ANSWERS:
-        return ()
-    begin = good.start if load.times == "service" else good.scheduled
-    ordered = np.sort(good.end - begin)[::-1]
-    return tuple(round_figure(time) for time in ordered[: math.ceil(TAIL * len(good))].tolist())
 
 
 def _throughput(rows: Rows, good: NDArray[np.bool_], span: tuple[float, float]) -> dict[str, float]:

@@ -3,15 +3,14 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from duetbench.core import units
-from duetbench.core.metrics import CPU, INSTRUCTIONS, WAKE_UPS, WORK
+from duetbench.core.metrics import CPU, INSTRUCTIONS
 from duetbench.core.model import Verdict
 from duetbench.core.text import TO_REPEAT, some
 from duetbench.judge.repetition import rebuilt
-from duetbench.project import case_names
 from duetbench.show import effects, formats
 from duetbench.show.conclusion import (
     MOVED,
@@ -19,7 +18,6 @@ from duetbench.show.conclusion import (
     TITLES,
     ViewRow,
     disagreements,
-    figures_of,
     of_groups,
     request_of,
     rows_of,
@@ -37,14 +35,6 @@ from duetbench.store.comparison import (
     SideName,
     SideRecord,
     acted_on,
-)
-
-BESIDE: Final = "Work and wake-ups"
-
-_BESIDE: Final = (
-    "a thread that waits is woken, for one request or for many: more often under another load, "
-    "beside a slower neighbour, or on purpose (a thread, a queue, a flush). Work is CPU per "
-    "request without that"
 )
 
 _VERSIONS: Final = 2  # packages that name a side
@@ -127,39 +117,6 @@ def make_view(comparison: Comparison) -> View:
     return View(answer, rows, tuple(filled))
 
 
-def _beside(comparison: Comparison) -> list[ViewRow]:
-    """Make the rows of metrics that explain others, the largest move first."""
-    rows = [
-        ViewRow(
-            case.case.id, w.metric, w, str(case_names.of(case.case)), figures=figures_of(case, w)
-        )
-        for case in comparison.cases
-        for w in case.witnesses
-    ]
-    return sorted(rows, key=lambda row: -abs(math.log(row.judgement.ratio or 1)))
-
-
-def _parts(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """For a case whose CPU moved, say how much of that is work, and how much is batching."""
-    for case in comparison.cases:
-        judged = {j.metric: j for j in (*case.judgements, *case.witnesses)}
-        cpu, wakes, work = (judged.get(name) for name in (CPU, WAKE_UPS, WORK))
-        ratios = [judgement.ratio if judgement else None for judgement in (cpu, wakes, work)]
-        price, moved = case.wake_up, any(j.moved for j in (cpu, wakes, work) if j)
-        if moved and price and work and all(ratios):
-            whole, often, own = (ratio or 1 for ratio in ratios)
-            sizes = price.seconds, price.low, price.high
-            seconds, *ends = (formats.figure(WORK, size) for size in sizes)
-            base = case.absolute_base.get(CPU)
-            size = f", {formats.figure(WORK, base * (own - 1))}" if base else ""
-            parts = (
-                f"of {formats.percent(whole)} CPU per request, {formats.percent(own)} is work "
-                f"({formats.ends(work.interval)}{size}), and {formats.percent(whole / own)} is "
-                f"{formats.percent(often)} wake-ups, at {seconds} each ({'…'.join(ends)})"
-            )
-            yield case.case.id, parts
-
-
 _COLUMNS: Final[dict[str, Callable[[ViewRow], str]]] = {
     "case": lambda row: row.case,
     "metric": lambda row: row.noun,
@@ -198,10 +155,6 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
         moved = of_groups(rows, group)
         note = _ROW.format(f"the {sample_of(moved)}s") if any(row.figures for row in moved) else ""
         yield _table(TITLES[group], moved, "why", note=note)
-    beside = _beside(comparison)
-    moved = [row for row in beside if row.judgement.moved]
-    table = _table(BESIDE, moved, "why")
-    yield replace(table, lines=[*_parts(comparison), *_plain([_BESIDE] * bool(moved))])
     broken = dict.fromkeys((row.case, row.why) for row in of_groups(rows, "broken"))
     yield Section(TITLES["broken"], [*broken])
     yield _table(TITLES["undecided"], of_groups(rows, "undecided"), "verdict", "base → head")
@@ -213,8 +166,6 @@ def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) ->
     yield _table(TITLES["unchanged"], same, "base → head", "why", folded=True)
     tails = of_groups(rows, "unawaited")
     yield _table(TITLES["unawaited"], tails, "verdict", "base → head", folded=True)
-    calm = [row for row in beside if not row.judgement.moved]
-    yield _table(f"{BESIDE}, no change shown", calm, "base → head", "why", folded=True)
     grown = [
         (case.case.id, *(_cell(case, side) for side in SIDES))
         for case in comparison.cases

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from duetbench.core.metrics import CPU, INSTRUCTIONS, TAILS, WORK
+from duetbench.core.metrics import CPU, INSTRUCTIONS, TAILS
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
 from duetbench.core.text import short, some
@@ -135,13 +135,13 @@ class ViewRow:
 
     @property
     def bounded(self) -> bool:
-        """Whether it did not change, and its interval is within the equivalence margin."""
+        """Whether it did not change, and its interval is within the limit."""
         no_change = self.judgement.verdict is Verdict.NO_CHANGE
         return no_change and self.surely_small(self._margin)
 
     @property
     def _margin(self) -> float:
-        return row_of(CPU if self.unit == INSTRUCTIONS else self.metric).tolerance
+        return row_of(CPU if self.unit == INSTRUCTIONS else self.metric).limit
 
     @property
     def worse(self) -> bool:
@@ -205,7 +205,7 @@ def rows_of(comparison: Comparison) -> tuple[ViewRow, ...]:
             awaited=_awaited(judgement, comparison),
         )
         for case in comparison.cases
-        for judgement in _judgements(case)
+        for judgement in case.judgements
     ]
     rows = [row for row in rows if row.awaited or not row.vague]
     for micro in comparison.micro:
@@ -213,17 +213,6 @@ def rows_of(comparison: Comparison) -> tuple[ViewRow, ...]:
         heavy = weight(micro.judgement, comparison.method)
         rows.append(ViewRow(name, "", micro.judgement, name, name, unit=micro.unit, weight=heavy))
     return tuple(sorted(rows, key=lambda row: (_GROUPS.index(row.group), -row.weight)))
-
-
-def _judgements(case: CaseComparison) -> tuple[Judgement, ...]:
-    """Return a case's judgements, and its work, if that moved and CPU per request did not.
-
-    Work scatters less than CPU per request, which batching moves as well.
-    """
-    if any(judgement.metric == CPU and judgement.moved for judgement in case.judgements):
-        return case.judgements
-    work = (witness for witness in case.witnesses if witness.metric == WORK and witness.moved)
-    return *case.judgements, *work
 
 
 def _awaited(judgement: Judgement, comparison: Comparison) -> bool:
@@ -303,7 +292,7 @@ def exit_code(
     """
     if (code := _code_of_effects(comparison, same=same, sql=sql)) is not None:
         return code
-    cases = [judgement for case in comparison.cases for judgement in _judgements(case)]
+    cases = [judgement for case in comparison.cases for judgement in case.judgements]
     has_judgement = [bool(case.judgements) for case in comparison.cases]
     requests = [request for case in comparison.cases if (request := request_of(case))]
     joint = joint_event(comparison)

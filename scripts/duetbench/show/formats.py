@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from duetbench.core import units
-from duetbench.core.metrics import INSTRUCTIONS, METRICS, WITNESSES, Metric
+from duetbench.core.metrics import INSTRUCTIONS, METRICS, Metric
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
 from duetbench.core.text import ASCII, visible
@@ -101,14 +101,8 @@ def duration(seconds: float) -> str:
 
 
 def verdict(metric: str, outcome: Verdict) -> str:
-    """Return the verdict's word with its mark; memory gets larger or smaller, not slower or faster.
-
-    Metrics that explain a change have no mark: they are neither good nor bad.
-    """
+    """Return the verdict's word with its mark; memory gets larger or smaller."""
     word = "not decided" if outcome is Verdict.INCONCLUSIVE else outcome.value
-    if metric in WITNESSES:
-        more, less = re.findall(r"(\w+)\|(\w+)", METRICS[metric].moves)[0]
-        return str({Verdict.SLOWER: more, Verdict.FASTER: less}.get(outcome, word))
     if metric == INSTRUCTIONS:
         word = {Verdict.SLOWER: "more", Verdict.FASTER: "fewer"}.get(outcome, word)
     elif metric and METRICS[metric].unit == "B":

@@ -85,8 +85,6 @@ _FACTS: Final = {
 _SECTIONS: Final = {
     "what one request does": "What differs, seen in requests made without a server, one at a time.",
     "event": "A change of all cases together, tested as one.",
-    "work and wake-ups": "How much of a change of CPU is work, and how much is waking threads.",
-    "work and wake-ups, no change shown": "Cases in which neither of them surely moved.",
     "instructions per request": _COUNTED,
     "instructions per request, without a server": _COUNTED,
     "instructions in process": "Instructions of a benchmark that runs without a server.",

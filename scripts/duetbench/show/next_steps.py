@@ -1,7 +1,6 @@
 """What to do next, if a comparison left something open. Pure."""
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
@@ -16,7 +15,7 @@ from duetbench.store.comparison import Comparison
 def next_steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
     """Say what to do next."""
     yield from _growing(comparison)
-    lacking: dict[str, list[ViewRow]] = {"time": [], "quiet": [], "steady": [], "nothing": []}
+    lacking: dict[str, list[ViewRow]] = {"time": [], "quiet": [], "nothing": []}
     for row in of_groups(rows, "undecided", "unjudged"):
         lacking[_lacks(comparison, row)].append(row)
     if too_small := [note for note in comparison.notes if note.startswith(TOO_SMALL)]:
@@ -37,11 +36,6 @@ def next_steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]
             f"Too few {sample_of(noisy)}s were usable in {number_of(noisy, comparison)}: "
             f"{', '.join(flags)}. Fix what these flags report; more time on this machine may not "
             "help."
-        )
-    if drifting := lacking["steady"]:
-        yield (
-            f"Still changing under load in {number_of(drifting, comparison)}: more time does not "
-            "help. Prefer requests that do the same work each time, and leave no state behind."
         )
     if sampled := lacking["nothing"]:
         yield (
@@ -68,29 +62,23 @@ def with_too_little_time(comparison: Comparison, rows: Sequence[ViewRow]) -> lis
     return [row for row in open_rows if _lacks(comparison, row) == "time"]
 
 
-def _lacks(comparison: Comparison, row: ViewRow) -> Literal["time", "quiet", "steady", "nothing"]:
+def _lacks(comparison: Comparison, row: ViewRow) -> Literal["time", "quiet", "nothing"]:
     """Return what a row lacks for an answer."""
-    if row.judgement.reason.startswith("not steady"):
-        return "steady"
     if row.group == "unjudged":
         return "quiet" if row.judgement.excluded else "time"
-    # After the last look no samples are added; it is infinite if it is not recorded.
-    method, most = comparison.method, max(_looks(comparison), default=math.inf)
+    most = _parameter(comparison, "most")  # duets, after which no samples are added
     unlimited = comparison.budget_seconds is None and comparison.status == "complete"
     if unlimited or row.judgement.duets >= most:
         return "nothing"
     # A case is given up if too many of its duets were unusable.
     duets = next((case.duets for case in comparison.cases if case.case.id == row.case), ())
-    return "quiet" if len(duets) >= most * float(method.get("patience", math.inf)) else "time"
+    return "quiet" if len(duets) >= most * _parameter(comparison, "patience") else "time"
 
 
-def _looks(comparison: Comparison) -> list[int]:
-    """Read the numbers of samples at which a comparison looks: `2 duets: 2%, 3 duets: 2%`."""
-    return [int(n) for n in re.findall(r"(\d+) duets", str(comparison.method.get("looks", "")))]
+def _parameter(comparison: Comparison, name: str, default: float = math.inf) -> float:
+    """Read a parameter of the rule from a comparison's record."""
+    return float(comparison.method.get(name, default))
 
-
-_FIRST: Final = 4
-"""Samples of a case that `session` plans for a first answer."""
 
 _LARGER: Final = 1.25
 """Least ratio of a proposed budget to one that was too small."""
@@ -105,21 +93,21 @@ def sufficient_budget(comparison: Comparison, rows: Sequence[ViewRow]) -> float 
     duets = [duet for case in comparison.cases for duet in case.duets]
     if not duets or not any(row.metric for row in rows):
         return None
+    most = _parameter(comparison, "most", 60)
     usual, wanted = sum(duet.seconds for duet in duets) / len(duets), dict[str, float]()
     played = {case.case.id: case.duets for case in comparison.cases if case.duets}
-    looks = _looks(comparison) or [_FIRST]
     for row in rows:
         if not row.metric:
             continue  # instructions: they are counted once
-        scale, judgement, samples = METRICS[row.metric], row.judgement, float(_FIRST)
+        scale, judgement = METRICS[row.metric], row.judgement
+        samples = _parameter(comparison, "fewest", 3)
         if judgement.ratio is not None and judgement.detectable is not None:
             floor, size = math.log1p(scale.floor), abs(math.log(judgement.ratio))
-            gap = max(size - floor, math.log1p(scale.tolerance) - size)
+            gap = max(size - floor, math.log1p(scale.limit) - size)
             samples = judgement.duets * ((math.log1p(judgement.detectable) - floor) / gap) ** 2
-        more = [look for look in looks if look >= samples and look > judgement.duets]
         own = played.get(row.case, ())
         seconds = sum(duet.seconds for duet in own) / max(1, judgement.duets) if own else usual
-        missing = max(0, min(more, default=looks[-1]) - judgement.duets)
+        missing = max(1, math.ceil(min(samples, most)) - judgement.duets)
         wanted[row.case] = max(wanted.get(row.case, 0.0), seconds * missing)
     total = comparison.wall_seconds + sum(wanted.values())
     # The note of a budget that was too small knows its preparations.

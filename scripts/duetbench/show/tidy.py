@@ -8,7 +8,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from duetbench.core.metrics import INSTRUCTIONS, METRICS, WITNESSES
+from duetbench.core.metrics import INSTRUCTIONS, METRICS
 from duetbench.core.model import Case, Flag, Run
 from duetbench.store.comparison import SIDES, Comparison, set_material
 from duetbench.store.points import Points
@@ -82,9 +82,7 @@ def _judgements(comparison: Comparison) -> Iterator[Row]:
     whole: Row = {"comparison": comparison.id, "machine": comparison.machine.id}
     whole |= {"base": comparison.base.label, "head": comparison.head.label}
     judged = [
-        (_case(case.case), judgement)
-        for case in comparison.cases
-        for judgement in (*case.judgements, *case.witnesses)
+        (_case(case.case), judgement) for case in comparison.cases for judgement in case.judgements
     ]
     for micro in comparison.micro:
         place: Row = {"case": micro.benchmark, "python": micro.python, "stack": micro.stack}
@@ -92,8 +90,7 @@ def _judgements(comparison: Comparison) -> Iterator[Row]:
     for columns, judgement in judged:
         fields = _fields(judgement, *type(judgement).model_fields)
         metric = judgement.metric if judgement.metric in METRICS else ""
-        if judgement.metric not in WITNESSES:
-            fields["material"] = set_material(judgement, comparison.method).material
+        fields["material"] = set_material(judgement, comparison.method).material
         yield {**whole, **columns, **fields, "metric": metric}
 
 

@@ -36,12 +36,12 @@ from duetbench.core.units import Interval, significant
 FORMAT_VERSION: Final = 2
 """Version of the comparison file. 1: duets of two stages (2026-11). 2: of one sequential test."""
 
-METHOD_VERSION: Final = 6
+METHOD_VERSION: Final = 7
 """Version of the method that decides a comparison (2026-11). 1: a screening, then a confirmation.
 2: one sequential test. 3: installations take turns. 4: code is compiled beforehand, and cases that
 a duet would keep cores from are launched alone. 5: the known scatter of a case counts, from two
 duets on, and noisy duets may be used. 6: handlers that wait are loaded below saturation, and two
-duets decide only what is large."""
+duets decide only what is large. 7: one rule (`judge.rule`)."""
 
 COMPARISONS: Final = "comparisons"
 """The folder of comparisons, below a repository's state folder and below `results/` (evidence)."""
@@ -113,17 +113,6 @@ class Duet(Frozen):
     started: str
     seconds: Amount = Field(description="Wall time of the whole duet.")
     load_seconds: Amount
-    server_cores: tuple[int, ...] = Field(
-        default=(), description="Set if another pair ran beside it; empty: the machine's."
-    )
-    client_cores: tuple[int, ...] = ()
-    drift: float | None = Field(
-        default=None,
-        ge=-1e3,
-        le=1e3,
-        description="Logarithm of the change of the throughput ratio from the first to the second "
-        "half of the load.",
-    )
     flags_base: tuple[Flag, ...] = ()
     flags_head: tuple[Flag, ...] = ()
     connections: int | None = Field(
@@ -136,10 +125,6 @@ class Duet(Frozen):
         default=None,
         description="Seconds that a single request waits, if the load leaves cores idle so that "
         "response times show this wait; null: the handlers compute.",
-    )
-    tails: dict[SideName, tuple[Amount, ...]] = Field(
-        default_factory=dict,
-        description="Longest response times, s, if there are too few answers for a p99.",
     )
     kept: bool = Field(default=False, description="Used although noise disturbed both sides.")
     alone: tuple[str, ...] = Field(default=(), description="Metrics of launches alone, in turns.")
@@ -243,7 +228,7 @@ class Judgement(Frozen):
     verdict: Verdict
     ratio: Ratio | None = Field(
         default=None,
-        description="Head over base; of a detected change the likeliest, given its detection.",
+        description="Head over base.",
     )
     low: float | None = Field(default=None, ge=1e-300, description="End of the 95 % interval.")
     high: float | None = Field(default=None, le=1e300, description="Upper end of the same.")
@@ -320,15 +305,6 @@ class Instructions(Frozen):
         return self.head / self.base if self.base > 0 and self.head > 0 else None
 
 
-class Price(Frozen):
-    """Core time that a server needs for one wake-up, on one machine."""
-
-    seconds: Amount
-    low: Amount = Field(description="End of the 95 % interval.")
-    high: Amount
-    duets: int = Field(description="Degrees of freedom from duets.")
-
-
 class CaseComparison(Frozen):
     """One case on both sides."""
 
@@ -336,10 +312,6 @@ class CaseComparison(Frozen):
     because: str = Field(description="Why the change can affect it.")
     commands: Commands | None = None
     judgements: Many[Judgement] = ()
-    witnesses: Many[Judgement] = Field(
-        default=(), description="They explain the others and decide nothing: wake-ups, work."
-    )
-    wake_up: Price | None = Field(default=None, description="Null: unknown, or not above 0.")
     duets: Many[Duet] = ()
     instructions: Instructions | None = None
     growth: dict[SideName, Growth] = Field(

@@ -287,7 +287,7 @@ class Search:
     def _effect(self) -> Effect:
         """Return the effect by the duets of the latest question."""
         (mean, _), n = self._latest(), len(self._samples[-1])
-        low, high = statistics.interval(statistics.Sample(n, mean, self._scatter()), 0.05)
+        low, high = statistics.interval(statistics.Sample(n, mean, self._scatter(), n - 1), 0.05)
         return Effect(ratio=math.exp(mean), low=math.exp(low), high=math.exp(high), duets=n)
 
 

@@ -108,9 +108,9 @@ words, `--help` shows the same options."""
 _METRICS: Final = """\
 Values are in SI units. A comparison judges a metric if the column *judged* says so. A change
 below the [relevance threshold](glossary.md#relevance-threshold) counts as none; the
-[margin](glossary.md#equivalence-margin) is what "no change" excludes."""
+limit is what "no change" excludes."""
 
-_COLUMNS: Final = ("metric", "unit", "better", "threshold", "margin", "judged", "meaning")
+_COLUMNS: Final = ("metric", "unit", "better", "threshold", "limit", "judged", "meaning")
 
 _FLAGS: Final = """\
 *fail*: the launch has a reason and no figures. *disturbs*: figures are shown, and no verdict uses
@@ -206,7 +206,7 @@ def _value(shape: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
 
 def _metrics() -> Iterator[tuple[str, ...]]:
     for row in METRICS.values():
-        sizes = (share(row.floor), share(row.tolerance)) if row.floor else ("", "")
+        sizes = share(row.floor) if row.floor else "", share(row.limit) if row.situation else ""
         better = "" if row.better == "neither" else row.better
         yield f"`{row.name}`", row.unit, better, *sizes, row.situation or "", row.meaning
 

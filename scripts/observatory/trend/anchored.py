@@ -200,9 +200,6 @@ def _points(duets: CaseDuets, lost: list[Missing]) -> list[AnchoredPoint]:
         return []
     points = []
     for metric in duets.metrics:
-        if drifted := duets.drifted(metric):
-            lost.append(Missing(case=case, reason=f"{metric}: {drifted}"))
-            continue
         if not (figures := [d.base[metric] for d in duets.usable if metric in d.base]):
             continue  # a tail of all answers together is no figure of a launch
         mean = statistics.geometric_mean(figures)
@@ -258,7 +255,8 @@ def run_duets(
     cases = sum(len(head.by_case) for head in heads)
     loop, rule = Loop(instruments, reporter, seed), _UntilPrecise(heads, precision)
     loop.order = sum(len(head.journal.lines) for head in heads)
-    reporter.start(f"cases against the anchor: {cases}", loop.remaining(rule))
+    missing = {pair: rule.missing(pair) for pair in rule.open()}
+    reporter.start(f"cases against the anchor: {cases}", loop.remaining(missing))
     try:
         for head in heads:
             head.count(instruments, lambda: ends - time.monotonic(), reporter)
@@ -389,7 +387,7 @@ def measure(
     journal = Journal(paths.state_dir() / FOLDER / "checkout.jsonl")
     journal.forget()
     label, began, interruption = both.head.record.label, datetime.now(UTC), None
-    turns = planning.without_duets([pair.case.id for pair in both.pairs if pair.mode is Mode.TURN])
+    turns = planning.without_duets([pair.case.id for pair in both.pairs if pair.mode is Mode.ALONE])
     notes = [*both.notes, *([turns] if turns else [])]
     head = Head(label, both.head, journal, both.pairs, both.missing, notes=notes)
     for case in both.base.cases:

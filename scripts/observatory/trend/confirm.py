@@ -243,7 +243,7 @@ def close(records: Sequence[Change], evidence: Mapping[str, Comparison]) -> tupl
     """Close open changes that a later confirmed one undid; return their new states.
 
     A change is undone when both together leave the series no worse than before, within the metric's
-    equivalence margin. `evidence` has comparisons by id, for effects of a change on other series.
+    limit. `evidence` has comparisons by id, for effects of a change on other series.
     """
     new = []
     for record in records:
@@ -275,10 +275,10 @@ def _ratio_of(
 
 
 def _worse(metric: str, ratio: float) -> float:
-    """Return how much a figure became worse, as a logarithm, beyond the equivalence margin."""
+    """Return how much a figure became worse, as a logarithm, beyond the limit."""
     name, log = CPU if metric == INSTRUCTIONS else metric, math.log(ratio)
     size = abs(log) if direction(name, log) is Verdict.SLOWER else -abs(log)
-    return size - math.log1p(row(name).tolerance)
+    return size - math.log1p(row(name).limit)
 
 
 def _measured(comparison: Comparison, series: SeriesName) -> bool:

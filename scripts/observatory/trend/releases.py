@@ -20,7 +20,7 @@ from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Machine, Verdict
 from duetbench.core.units import Interval
 from duetbench.judge import statistics
-from duetbench.judge.statistics import CONFIDENCE_RATE, Method, Sample, direction
+from duetbench.judge.statistics import POWER, RATE, Sample, direction
 from duetbench.store.change import Change, Narrowed, Release, SeriesName, Share, order, release_of
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.levels import Piece, fit, interval
@@ -34,8 +34,6 @@ Pair = tuple[CasePoints, AnchoredPoint, AnchoredPoint]
 CERTAIN: Final = 8.0
 """Twice the log likelihood ratio of a release on its own level to that on the next, from which a
 step begins there: 55 to 1."""
-
-_METHOD: Final = Method()
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,14 +266,14 @@ def judge(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
         statistics.moved_p(_sample(before, after), row(after.metric).floor)
         for _, before, after in pairs
     ]
-    adjusted = statistics.adjust(ps, [1.0] * len(ps))
+    adjusted = statistics.adjust(ps)
     return [_verdict(*pair, p, len(ps)) for pair, p in zip(pairs, adjusted, strict=True)]
 
 
 def ratio(base: AnchoredPoint, head: AnchoredPoint) -> Interval:
     """Return the ratio of one release's figure to another's, with the 95 % interval."""
     sample = _sample(base, head)
-    low, high = statistics.interval(sample, CONFIDENCE_RATE)
+    low, high = statistics.interval(sample, RATE)
     return Interval(math.exp(sample.mean), math.exp(low), math.exp(high), sample.n)
 
 
@@ -285,12 +283,12 @@ def _verdict(
     """Judge one figure; `p` is adjusted for a family of this many figures."""
     scale, effect = row(after.metric), ratio(before, after)
     detectable = statistics.detectable(
-        _sample(before, after), scale.floor, alpha=_METHOD.rate / family, power=_METHOD.power
+        _sample(before, after), scale.floor, alpha=RATE / family, power=POWER
     )
     low, high = effect.ends or (0.0, math.inf)
-    inside = max(high, 1 / low) <= 1 + scale.tolerance
+    inside = max(high, 1 / low) <= 1 + scale.limit
     verdict = Verdict.NO_CHANGE if inside else Verdict.INCONCLUSIVE
-    if p <= _METHOD.rate:
+    if p <= RATE:
         verdict = direction(after.metric, math.log(effect.estimate))
     return ReleaseEffect(case.case, case.python, after.metric, effect, detectable, verdict)
 
@@ -313,7 +311,7 @@ def _sample(base: AnchoredPoint, head: AnchoredPoint) -> Sample:
     spread = sum(part**2 / free for part, free in parts)
     freedom = int(variance**2 / spread) if spread else min(free for _, free in parts)
     n = freedom + 1
-    return Sample(n, head.log - base.log, math.sqrt(variance * n))
+    return Sample(n, head.log - base.log, math.sqrt(variance * n), freedom)
 
 
 def narrow(

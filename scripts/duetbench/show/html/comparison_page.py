@@ -99,12 +99,12 @@ def _cases(comparison: Comparison) -> Iterator[dict[str, Any]]:
         name, duets = case_names.of(case.case), sorted(case.duets, key=lambda duet: duet.order)
         ratios = {
             metric: [_ratio(duet.base.get(metric), duet.head.get(metric)) for duet in duets]
-            for metric in (row.metric for row in (*case.judgements, *case.witnesses))
+            for metric in (row.metric for row in case.judgements)
         }
         usable = [duet.usable for duet in duets]
         dots = [
             _dot(formats.title(row.metric), row, compress(ratios[row.metric], usable))
-            for row in (*case.judgements, *case.witnesses)
+            for row in case.judgements
         ]
         lines = [
             (str(at + 1), *(formats.percent(of[at]) for of in ratios.values()), _note(duet))

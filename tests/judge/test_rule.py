@@ -1,0 +1,399 @@
+"""The rule, on duets with chosen ratios: figures worked out by hand, and what holds for all."""
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from comparing import BASE, CPU, GROWING, NOISY, UNSTEADY, WRONG, busy, duet, duets, paced, sampled
+from comparing import judged as judged_alone
+from duetbench.core.errors import FlagName
+from duetbench.core.metrics import CPU_IDLE, MATERIAL
+from duetbench.core.model import Flag, Verdict
+from duetbench.judge import rule, statistics
+from duetbench.judge.samples import choose_metrics
+from duetbench.judge.statistics import Logs
+from duetbench.store.comparison import Duet, Judgement
+from synthetic import make_case
+
+CASE: Final = busy("x/a/py3.14")
+CASES: Final = tuple(busy(f"x/{name}/py3.14") for name in "abcd")
+SOME: Final = st.lists(
+    st.floats(-0.3, 0.3).map(lambda log: round(log, 5)), min_size=3, max_size=24
+).map(np.array)
+
+
+def around(middle: float, count: int, spread: float = 0.001) -> list[float]:
+    return [middle + spread * (-1) ** number for number in range(count)]
+
+
+def judged(*samples: Duet) -> dict[str, Judgement]:
+    return judged_alone(sampled(CASE, *samples))
+
+
+def moving(metric: str, logs: Iterable[float]) -> dict[str, Judgement]:
+    return judged(*duets(CASE.id, metric, logs))
+
+
+def wants(*samples: Duet) -> bool:
+    return rule.wants(sampled(CASE, *samples), MATERIAL)
+
+
+def test_each_kind_of_case_is_judged_by_what_can_move() -> None:
+    name, waiting = CASE.id, (CPU, "response_p50", "pss_steady")
+    leading = (CPU, "response_p50", "efficiency", "pss_steady")
+    tails = ("response_p99", "import_time", "response_slow_half", "cpu_idle")
+    assert choose_metrics(busy(name))[0] == (CPU, "throughput", "pss_steady")
+    assert choose_metrics(make_case(name)) == (leading, tails)
+    for ceiling in (None, "c / unit"):
+        assert choose_metrics(make_case(name, ceiling=ceiling))[0] == waiting
+    tails = ("service_p99", "import_time", "service_slow_half", "cpu_idle")
+    assert choose_metrics(paced(name)) == ((CPU, "service_p50", "pss_steady"), tails)
+
+
+def test_a_figure_is_students_with_the_shipped_scatter() -> None:
+    """Six duets, ±1 % by turns: their variance is 1.2e-4 with five degrees of freedom.
+
+    That of CPU is shipped as 4e-4, with two: (5 * 1.2e-4 + 2 * 4e-4) / 7 = 2e-4. t(7) is 2.3646 at
+    97.5 % and 0.8960 at 80 %; a tenth of the limit of 2 % moves nothing.
+    """
+    found = moving(CPU, around(0.0, 6, 0.01))[CPU]
+    half = 2.3646 * math.sqrt(2e-4 / 6)
+    expected = [1.0, math.exp(-half), math.exp(half)]
+    assert [found.ratio, found.low, found.high] == pytest.approx(expected, rel=1e-5)
+    seen = math.log1p(0.002) + half + 0.8960 * math.sqrt(2e-4 / 6)
+    assert found.detectable == pytest.approx(math.expm1(seen), rel=1e-4)
+    assert (found.duets, found.excluded) == (6, 0)
+
+
+def test_without_a_shipped_scatter_it_is_students_alone() -> None:
+    """Three starts of each side: t(2) is 4.3027 at 97.5 %."""
+    logs = np.array([0.03, 0.01, 0.02])
+    of = rule.weigh(logs, "start_cpu", 0.1)
+    assert of is not None
+    assert (of.sample.n, of.sample.freedom) == (3, 2)
+    half = 4.3027 * 0.01 / math.sqrt(3)
+    assert statistics.interval(of.sample, 0.05) == pytest.approx((0.02 - half, 0.02 + half), 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("metric", "log", "verdict"),
+    [
+        (CPU, 0.05, Verdict.SLOWER),
+        (CPU, -0.05, Verdict.FASTER),
+        ("throughput", 0.05, Verdict.FASTER),
+        ("throughput", -0.05, Verdict.SLOWER),
+        ("pss_steady", 0.05, Verdict.SLOWER),
+        (CPU, 0.0, Verdict.NO_CHANGE),
+    ],
+)
+def test_what_moved_is_called_by_its_direction(metric: str, log: float, verdict: Verdict) -> None:
+    found = moving(metric, around(log, 16))[metric]
+    assert (found.verdict, found.reason) == (verdict, "")
+    assert found.ratio == pytest.approx(math.exp(log), rel=1e-6)
+
+
+def test_two_duets_decide_nothing_however_large() -> None:
+    both = duets(CASE.id, CPU, [2.0, 2.0])
+    found = judged(*both)[CPU]
+    assert (found.verdict, found.ratio) == (Verdict.INCONCLUSIVE, None)
+    assert wants(*both)
+    assert judged(*both, both[0])[CPU].verdict is Verdict.SLOWER
+
+
+def test_a_case_ends_as_soon_as_all_its_leading_metrics_are_decided() -> None:
+    """Memory that scatters by 30 % keeps it open up to sixty duets, CPU does not."""
+    wild = [duet(CASE.id, {"pss_steady": math.exp(log)}) for log in around(0.0, 60, 0.3)]
+    assert all(wants(*wild[:count]) for count in range(60))
+    assert not wants(*wild)
+    found = judged(*wild)
+    assert found[CPU].verdict is Verdict.NO_CHANGE
+    assert found["pss_steady"].verdict is Verdict.INCONCLUSIVE
+    large = [
+        duet(CASE.id, {CPU: 2.0, "throughput": 0.5, "pss_steady": 1.5 + 0.001 * n})
+        for n in range(3)
+    ]
+    assert [wants(*large[:count]) for count in range(4)] == [True, True, True, False]
+
+
+def test_a_tail_is_never_waited_for() -> None:
+    calm = [1.0] * 12
+    for ratios, verdict in (([1.3, 1 / 1.3] * 6, Verdict.INCONCLUSIVE), (calm, Verdict.NO_CHANGE)):
+        samples = [duet(CASE.id, {"response_p99": ratio}) for ratio in ratios]
+        assert not wants(*samples)
+        assert judged(*samples)["response_p99"].verdict is verdict
+
+
+def test_the_rate_is_corrected_for_all_pairs_of_case_and_metric() -> None:
+    """One pair with p = 0.029, of three, is detected at 0.086: not. Alone it would be.
+
+    Eight duets of +1.6 % ± 1.35 %: a variance of (7 * 1.35e-2**2 + 2 * 4e-4) / 9, t(9) is 2.60.
+    """
+    sd = 0.0135 * math.sqrt(7 / 8)  # what alternates by this much has a deviation of 1.35 %
+    logs = around(0.016, 8, sd)
+    error = math.sqrt((7 * 0.0135**2 + 2 * 4e-4) / 9 / 8)
+    p = 2 * stats.t.sf((0.016 - math.log1p(0.002)) / error, 9)
+    assert 0.05 / 3 < p < 0.05
+    found = moving(CPU, logs)
+    assert found[CPU].p == pytest.approx(3 * p)
+    assert found[CPU].verdict is Verdict.INCONCLUSIVE
+    # A second metric of the case that moved surely leaves two thirds of the rate to this one.
+    both = [duet(CASE.id, {CPU: math.exp(log), "throughput": 0.5}) for log in logs]
+    again = judged(*both)
+    assert again[CPU].p == pytest.approx(1.5 * p)
+    assert again[CPU].verdict is Verdict.SLOWER
+
+
+def test_what_was_decided_early_stays_decided() -> None:
+    """Three duets of +20 % decide; 40 that scatter widely leave the figure of those three."""
+    early = duets(CASE.id, CPU, [0.2, 0.2, 0.2])
+    wild = duets(CASE.id, CPU, around(0.0, 40, 2.0))
+    for samples in (early, [*early, *wild]):
+        found = judged(*samples)[CPU]
+        assert found.verdict is Verdict.SLOWER
+        assert found.ratio == pytest.approx(math.exp(0.2))
+    calm = judged(*early, *duets(CASE.id, CPU, [0.1] * 27))[CPU]
+    assert calm.ratio == pytest.approx(math.exp(0.11))  # later duets make a figure better
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_all_cases_that_move_a_little_are_one_event(sign: int) -> None:
+    """+1.0, 1.2, 0.8 and 1.1 %: a mean of 1.025 % with t(3) = 3.18 standard errors of 0.085 %."""
+    logs = np.array([0.010, 0.012, 0.008, 0.011]) * sign
+    cases = zip(CASES, logs, strict=True)
+    samples = {c.id: sampled(c, *duets(c.id, CPU, around(log, 6, 0.03))) for c, log in cases}
+    event = rule.together(samples)
+    assert event is not None
+    assert event.verdict is (Verdict.SLOWER if sign > 0 else Verdict.FASTER)
+    assert math.log(event.ratio) == pytest.approx(sign * 0.01025)
+    assert math.log(event.high / event.ratio) == pytest.approx(3.1824 * 0.000854, rel=1e-3)
+    assert {one.verdict for one in rule.judge(samples)[CASES[0].id]} <= {
+        Verdict.INCONCLUSIVE, Verdict.NO_CHANGE,
+    }  # fmt: skip
+    assert rule.together({CASES[0].id: samples[CASES[0].id]}) is None
+    quiet = {c.id: sampled(c, *duets(c.id, CPU, around(0.0, 6))) for c in CASES}
+    assert rule.together(quiet) is None
+
+
+def test_limits_are_the_sizes_that_somebody_acts_on() -> None:
+    """±1 % of memory: too small to act on at 5 %, a change at 0.5 %."""
+    samples = sampled(CASE, *duets(CASE.id, "pss_steady", around(0.01, 16)))
+    for limit, verdict in ((0.5, Verdict.NO_CHANGE), (0.05, Verdict.SLOWER)):
+        found = judged_alone(samples, {**MATERIAL, "memory": limit})["pss_steady"]
+        assert found.verdict is verdict, limit
+
+
+def idle(base: float, head: float) -> Duet:
+    """A duet of servers that use so much CPU a second without requests."""
+    made = duet(CASE.id)
+    return made.model_copy(
+        update={"base": {**BASE, CPU_IDLE: base}, "head": {**BASE, CPU_IDLE: head}}
+    )
+
+
+@pytest.mark.parametrize("sides", [slice(None), slice(None, None, -1)])
+def test_cpu_without_requests_is_judged_if_a_side_needs_it(sides: slice) -> None:
+    """10 ms a second beside 0.1 ms count as twice the 5 ms that matter at least."""
+    loud = [idle(*([0.0001, 0.01 + 1e-5 * n][sides])) for n in range(6)]
+    found = judged(*loud)[CPU_IDLE]
+    assert found.ratio == pytest.approx(2.0 if sides.step is None else 0.5, rel=0.01)
+    assert found.moved
+    assert CPU_IDLE not in judged(*[idle(*([0.0, 0.0049][sides]))] * 6)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_times_of_a_queue_are_not_judged(sign: int) -> None:
+    """Recorded: base answered three at a time and head five, so that a slower head looked faster.
+
+    Of 10 requests/s one side answered 4.7, the other 4.2. If a side keeps up, its times count.
+    """
+    case, late = paced(CASE.id), Flag(name=FlagName.OVERLOADED, detail="10/s offered, 4.2 answered")
+    ratios = {CPU: math.exp(sign * 0.12), "service_p50": math.exp(sign * -0.4)}
+    for base_flags, names in (([late], {CPU}), ([], {CPU, "service_p50"})):
+        made = duet(case.id, ratios, base_flags=base_flags, head_flags=[late])
+        found = judged_alone(sampled(case, *[made] * 6))
+        assert {name for name, one in found.items() if one.moved} == names
+        assert ("service_p50" in found) is (not base_flags)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_median_is_judged_where_a_load_below_saturation_shows_it(*, waits: bool) -> None:
+    """Eight duets of a request that waits a tenth longer; throughput follows from that.
+
+    The longer a server idles between requests, the more CPU each needs.
+    """
+    made = duet(CASE.id, {"response_p50": 1.1, CPU: 1.2})
+    made = made.model_copy(update={"wait": 0.02 if waits else None})
+    samples = sampled(CASE, *[made] * 8)
+    found = judged_alone(samples)
+    names = {"response_p50": waits, "throughput": not waits, CPU: not waits}
+    assert {name: name in found for name in names} == names
+    assert not rule.wants(samples, MATERIAL)
+    assert ("response_p50" in samples.means("base")) is waits
+
+
+def test_a_median_is_judged_where_nobody_computes() -> None:
+    """Recorded: delayed acknowledgements, 44 ms, went: 7.9 times the requests per second."""
+    flag = Flag(name=FlagName.NOBODY_BUSY, detail="0.1 cores, 44 ms")
+    ratios = {"response_p50": 0.12, "throughput": 7.9}
+    found = judged(*[duet(CASE.id, ratios, base_flags=[flag])] * 6)
+    assert found["response_p50"].verdict is found["throughput"].verdict is Verdict.FASTER
+
+
+def test_a_side_that_fails_twice_is_not_comparable() -> None:
+    calm, broken = duets(CASE.id, CPU, around(0.05, 4, 0.01)), duet(CASE.id, head_flags=[WRONG])
+    assert wants(*calm[:2], broken)
+    assert not wants(*calm, broken, broken)
+    (found,) = judged(*calm, broken, broken).values()
+    assert (found.verdict, found.ratio, found.p) == (Verdict.NOT_COMPARABLE, None, None)
+    assert found.reason == "head: wrong_body: expected hi, found ho"
+    assert (found.duets, found.excluded) == (4, 2)
+    both = duet(CASE.id, base_flags=[WRONG], head_flags=[WRONG])
+    (found,) = judged(both, both).values()
+    assert found.reason == "both sides: wrong_body: expected hi, found ho"
+
+
+def test_duets_of_a_side_that_gets_quicker_decide_nothing() -> None:
+    """Half as many again as sixty are tried, and then the case is given up."""
+    quicker = [duet(CASE.id, {CPU: 2.0}, head_flags=[UNSTEADY])] * 90
+    assert wants(*quicker[:89])
+    assert not wants(*quicker)
+    found = judged(*quicker)[CPU]
+    assert (found.verdict, found.ratio) == (Verdict.INCONCLUSIVE, None)
+    assert (found.duets, found.excluded) == (0, 90)
+    assert found.reason == "none of 90 duets was usable: not_steady"
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "leak"),
+    [([GROWING], [], ""), ([GROWING], [GROWING], ""), ([], [GROWING], "head: memory_grows: 2 kB")],
+)
+def test_a_side_that_keeps_memory_is_judged_by_its_time(
+    base: list[Flag], head: list[Flag], leak: str
+) -> None:
+    """4 % more CPU time is told whoever leaks; memory is not judged, but a new leak is broken."""
+    ratios = {CPU: 1.04, "pss_steady": 1.5}
+    found = judged(*[duet(CASE.id, ratios, base_flags=base, head_flags=head)] * 10)
+    assert found[CPU].verdict is Verdict.SLOWER
+    assert ("pss_steady" in found) is bool(leak)
+    if leak:
+        assert found["pss_steady"].verdict is Verdict.NOT_COMPARABLE
+        assert found["pss_steady"].reason.startswith(leak)
+
+
+@pytest.mark.parametrize("noisy", [0, 1, 5, 10])
+def test_noise_that_meets_both_sides_takes_no_duet_away(noisy: int) -> None:
+    """Duets of 4 % more that scatter by 2 %: ten tell, however many of them were noisy."""
+    flags = [[NOISY]] * noisy + [[]] * (10 - noisy)
+    logs = zip(around(math.log(1.04), 10, 0.02), flags, strict=True)
+    samples = sampled(CASE, *(duet(CASE.id, {CPU: math.exp(g)}, head_flags=f) for g, f in logs))
+    found = judged_alone(samples)[CPU]
+    assert (found.verdict, found.duets, found.excluded) == (Verdict.SLOWER, 10, 0)
+    assert sum(one.kept for one in samples.all) == noisy
+
+
+def test_failed_duets_stay_out_and_warnings_do_not() -> None:
+    closing = Flag(name=FlagName.CONNECTIONS_REOPENED, detail="who closes them?")
+    samples = sampled(
+        CASE, duet(CASE.id, head_flags=[WRONG]), duet(CASE.id),
+        *[duet(CASE.id, head_flags=[NOISY, closing])] * 3,
+        *[duet(CASE.id, base_flags=[closing])] * 4,
+    )  # fmt: skip
+    assert (len(samples.usable), samples.excluded) == (8, 1)
+
+
+def without(metric: str, side: str, made: Duet) -> Duet:
+    """A duet of which a side lacks a metric."""
+    figures = {k: v for k, v in getattr(made, side).items() if k != metric}
+    return made.model_copy(update={side: figures})
+
+
+@pytest.mark.parametrize("side", ["base", "head"])
+def test_a_figure_is_judged_from_the_duets_that_have_it_if_enough_do(side: str) -> None:
+    """Four of five must: 8 of 10 tell; 7 do not, and the reason says so. No tail is then said."""
+    for lacking, verdict in ((2, Verdict.FASTER), (3, Verdict.NOT_COMPARABLE)):
+        calm = duets(CASE.id, "throughput", around(0.05, 10))
+        few = [without("throughput", side, one) for one in calm[:lacking]]
+        found = judged(*few, *calm[lacking:])["throughput"]
+        assert (found.verdict, found.duets) == (verdict, 10 - lacking)
+        assert f"{10 - lacking} of 10 duets have it, 80% must" in found.reason
+    assert "response_p99" not in moving(CPU, around(0.0, 10))
+
+
+def test_the_parameters_are_on_record() -> None:
+    record = rule.record(MATERIAL)
+    assert json.loads(json.dumps(record)) == record
+    assert record["material_cpu"] == 0.02
+
+
+# What holds for all duets.
+
+
+@given(SOME)
+def test_swapped_sides_are_the_reciprocal(logs: Logs) -> None:
+    one, other = moving(CPU, logs)[CPU], moving(CPU, -logs)[CPU]
+    assert one.p == pytest.approx(other.p)
+    assert (one.ratio or 1) * (other.ratio or 1) == pytest.approx(1)
+    assert (one.low or 1) * (other.high or 1) == pytest.approx(1)
+    swapped = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}
+    assert swapped.get(one.verdict, one.verdict) is other.verdict
+
+
+@given(SOME, st.integers(1, 5))
+def test_more_of_the_same_never_undecides(logs: Logs, times: int) -> None:
+    """Duets that repeat those before decide what those decided, with a narrower interval."""
+    before = rule.weigh(logs, "start_cpu", 0.1)
+    after = rule.weigh(np.tile(logs, 1 + times), "start_cpu", 0.1)
+    assert before is not None
+    assert after is not None
+    assert before.early is None or after.early == before.early
+    assert min(after.moved, after.same) <= max(0.05, min(before.moved, before.same) + 1e-9)
+    if before.early is None:
+        assert statistics.reach(after.sample, 0.05) <= statistics.reach(before.sample, 0.05) + 1e-9
+
+
+@given(SOME, st.permutations(range(3)))
+def test_the_order_of_cases_changes_nothing(logs: Logs, order: list[int]) -> None:
+    made = [duets(case.id, CPU, logs * n) for n, case in enumerate(CASES[:3])]
+    samples = [(case.id, sampled(case, *of)) for case, of in zip(CASES, made, strict=False)]
+    assert rule.judge(dict(samples)) == rule.judge(dict(samples[place] for place in order))
+
+
+@given(SOME)
+def test_a_verdict_says_no_more_than_its_interval(logs: Logs) -> None:
+    found = moving(CPU, logs)[CPU]
+    if found.moved:
+        assert found.low is not None
+        assert found.high is not None
+        assert min(abs(math.log(found.low)), abs(math.log(found.high))) >= math.log1p(0.002) - 1e-9
+        assert (found.low > 1) == (found.high > 1)
+
+
+@pytest.mark.parametrize(
+    ("size", "least", "most"),
+    [(0.0, 0.0, 0.02), (math.log1p(0.002), 0.0, 0.05), (0.02, 0.9, 1.0), (-0.02, 0.9, 1.0)],
+)
+def test_the_rates_of_simulated_comparisons(size: float, least: float, most: float) -> None:
+    """600 comparisons of twelve duets that scatter by 1.4 %, looked at after each duet.
+
+    Without a change, and with one of a tenth of the limit, at most 2 and 5 % are called; of a
+    change as large as the limit nine in ten are, in its direction.
+    """
+    source = np.random.default_rng(7)
+    called = 0
+    for logs in size + 0.014 * source.standard_normal((600, 12)):
+        of = rule.weigh(logs, CPU, 0.02)
+        assert of is not None
+        moved = of.early == "moved" or (of.early is None and of.moved <= 0.05)
+        called += moved and (size == 0 or of.sample.mean * size > 0)
+    assert least <= called / 600 <= most
+
+
+settings.register_profile("duetbench", deadline=None, derandomize=True, max_examples=60)
+settings.load_profile("duetbench")
