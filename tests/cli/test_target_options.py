@@ -134,17 +134,16 @@ def test_what_is_private_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> Non
         **dict.fromkeys(names), "app": "a:b", "factory": True, "requests": ("/x", "POST /y"),
         "workers": 2, "connections": 8, "env": {"A": "secret"}, "env-file": ("f",),
         "before": ("rm x",), "after": (),
-        "headers": {"authorization": "secret", "x-key": "{A}", "accept": "*/*"},
+        "headers": {"x-key": "{A}", "accept": "*/*"},
     }  # fmt: skip
     said = "--app a:b --factory --request /x --request POST /y --workers 2 --connections 8 --env A"
     headers = "--header x-key: {A} --header accept: */* --python 3.13"
     assert " ".join(repetition(options, ["3.13"])) == f"{said} {headers}"
-    secret = "--header authorization: …"
-    own = f"{said} --env-file f --before rm x {secret} {headers}"
+    own = f"{said} --env-file f --before rm x {headers}"
     assert " ".join(repetition(options, ["3.13"], own=True)) == own
-    assert unrecorded(options) == "--env-file f --before 'rm x' --header 'authorization: …'"
+    assert unrecorded(options) == "--env-file f --before 'rm x'"
     add, unset = left_out(options)
-    assert "add --env-file, --before, --header again" in add
+    assert "add --env-file, --before again" in add
     assert "set A: values" in unset
     monkeypatch.setenv("A", "secret")
     assert left_out(options) == (add,)
@@ -181,6 +180,16 @@ def parse(words: Sequence[str]) -> Options:
     result = CliRunner().invoke(program, words, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return read
+
+
+def test_the_value_of_a_private_header_becomes_a_variable() -> None:
+    headers = ("Authorization: Bearer secret", "X-Api-Key: {KEY}", "Accept: text/html")
+    typed = parse(["--app", "a:b", *(word for text in headers for word in ("--header", text))])
+    assert typed["env"] == {"HEADER_AUTHORIZATION": "Bearer secret"}
+    assert typed["headers"] == {
+        "authorization": "{HEADER_AUTHORIZATION}", "x-api-key": "{KEY}", "accept": "text/html",
+    }  # fmt: skip
+    assert "secret" not in " ".join(repetition(typed, [], own=True))
 
 
 @pytest.mark.parametrize("name", target.OPTIONS)

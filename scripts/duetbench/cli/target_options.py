@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from duetbench.project.subject import Subject
 
 _SECRET: Final = re.compile(r"auth|cookie|key|token|secret|session|passw", re.IGNORECASE)
-"""Names of headers with confidential values, unless a variable takes the value's place."""
+"""Names of headers with private values."""
 
 APPLICATION: Final = "The application; each option is also a key of tool.duetbench"
 """The panel of options that several commands share."""
@@ -197,14 +197,22 @@ def _choice(options: dict[str, Any]) -> tuple[Setting, Setting]:
 
 
 def _read(values: dict[str, Any]) -> Options:
-    """Read the options into keys; UsageError if a header or variable is invalid."""
+    """Read the options into keys; UsageError if a header or variable is invalid.
+
+    A private header's value becomes a variable, whose values are never recorded or shown.
+    """
     keys: dict[str, Any] = {}
     for option in OPTIONS.values():
         value = values[option.name.replace("-", "_")]
         several = option.kind == list[str]
         keys[option.key] = (*keys.get(option.key, ()), *(value or ())) if several else value
     headers = dict(_pair("--header", text, ":") for text in keys["headers"])
-    return {**keys, "headers": headers, "env": dict(map(_variable, keys["env"]))}
+    variables = dict(map(_variable, keys["env"]))
+    for name, text in headers.items():
+        if _SECRET.search(name) and not re.search(r"\{\w+\}", text):
+            variable = f"HEADER_{name.upper().replace('-', '_')}"
+            variables[variable], headers[name] = text, f"{{{variable}}}"
+    return {**keys, "headers": headers, "env": variables}
 
 
 def _pair(option: str, text: str, sign: str) -> tuple[str, str]:
@@ -273,7 +281,7 @@ def with_options(project: "Project", options: Options, pythons: Sequence[str] = 
 
 
 def repetition(options: Options, pythons: Sequence[str], *, own: bool = False) -> list[str]:
-    """Return options that repeat a call: variables by name only, headers without secrets.
+    """Return options that repeat a call: variables by name only.
 
     With `own`, also those that only their author should run again.
     """
@@ -289,8 +297,7 @@ def unrecorded(options: Options) -> str:
 def _written(options: Options) -> Iterator[tuple[bool, tuple[str, ...]]]:
     """Yield options as words, and whether reports may have them."""
     of_keys = {option.key: option for option in OPTIONS.values()}
-    pairs = options["headers"].items()
-    headers = [f"{name}: {'…' if _hidden(name, text) else text}" for name, text in pairs]
+    headers = [f"{name}: {text}" for name, text in options["headers"].items()]
     for key, value in {**options, "headers": headers}.items():
         option = of_keys[key]
         if not target.was_given(value):
@@ -301,10 +308,6 @@ def _written(options: Options) -> Iterator[tuple[bool, tuple[str, ...]]]:
         for text in value if option.kind == list[str] else [f"{value}"]:
             safe = option.safe is not None and option.safe.fullmatch(text) is not None
             yield safe, (f"--{option.name}", text)
-
-
-def _hidden(name: str, text: str) -> bool:
-    return bool(_SECRET.search(name)) and not re.search(r"\{\w+\}", text)
 
 
 def left_out(options: Options, *, own: bool = False) -> tuple[str, ...]:
