@@ -20,18 +20,13 @@ _MODULES: Final = sorted(
     path for package in _PACKAGES for path in (_ROOT / "scripts" / package).rglob("*.py")
 )
 
-STATEMENTS: Final = {
-    "scripts/duetbench": 22_270,
-    "scripts/observatory": 6_750,
-    "benchmarks": 800,
-    "tests": 21_750,
-}
-"""Upper bounds of statements by folder: a bound in lines would reward packing. Whoever needs more
-raises it by 250, in a commit of its own."""
+STATEMENTS: Final = 51_300
+"""Upper bound of all statements, tests among them: one in lines would reward packing. It only
+falls: whoever adds a capability says which one it replaces, and who removes more lowers it."""
 PAGES: Final = 3_180
 """Upper bound of lines of the pages' scripts, styles and templates."""
-MODULES: Final = {"duetbench": 179, "observatory": 68}
-REACH: Final = {"run": (92, 12_600), "compare": (136, 18_200)}
+MODULES: Final = {"duetbench": 176, "observatory": 68}
+REACH: Final = {"run": (92, 12_600), "compare": (124, 17_800)}
 """Modules and statements that a verb's module imports, directly or not."""
 CHAIN: Final = 17
 """Modules in the longest chain of imports."""
@@ -97,9 +92,10 @@ def test_a_class_name_means_one_thing() -> None:
     assert len(doubled) <= 5, doubled
 
 
-@pytest.mark.parametrize("folder", STATEMENTS)
-def test_the_sources_stay_within_their_budget(folder: str) -> None:
-    assert sum(map(_size, (_ROOT / folder).rglob("*.py"))) <= STATEMENTS[folder]
+def test_the_sources_stay_within_their_budget() -> None:
+    folders = ("scripts", "benchmarks", "tests", "tools")
+    files = (path for name in folders for path in (_ROOT / name).rglob("*.py"))
+    assert sum(map(_size, files)) <= STATEMENTS
 
 
 def test_the_pages_stay_within_their_budget() -> None:

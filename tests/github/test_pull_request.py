@@ -72,7 +72,7 @@ def compared(**changes: Any) -> Comparison:
     """A comparison as this duetbench makes them, in which packages and CPU moved."""
     entry = comparison()
     case = entry.cases[0].model_copy(update={"judgements": (SLOWER,)})
-    fields = {"cases": (case,), "packages": MOVED, "noise": 0.0131, "oha": "1.16.0"}
+    fields = {"cases": (case,), "packages": MOVED, "oha": "1.16.0"}
     return entry.model_copy(update={**fields, **changes})
 
 
@@ -220,7 +220,6 @@ def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(ended: Step)
     assert text[: len(LEAD)] == LEAD
     assert text[len(LEAD) :].startswith("| metric | before → after | change |\n")
     assert len(text.partition("<details>")[0].splitlines()) < 16, "with the blank lines"
-    assert "- **noise**: CPU per request of base against itself scatters by 1.3 % from" in text
     assert "change from this size on: 0.62 % in CPU per request" in text
     assert f"[what the words mean]({words})" in text
     assert "/actions/runs/5)" in body

@@ -16,9 +16,10 @@ import rich.console
 from comparing import lines
 from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel, Verdict
 from duetbench.judge import live, session
+from duetbench.judge.comparison import starting
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Starts
-from duetbench.judge.pairs import Pair, Sides, starting
+from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.repetition import command, rebuilt
 from duetbench.judge.rule import judge
 from duetbench.judge.samples import CaseDuets, Mode

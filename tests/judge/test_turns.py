@@ -20,8 +20,8 @@ from duetbench.core.model import Case, Flag, Launch
 from duetbench.core.protocol import duet_load
 from duetbench.host import command
 from duetbench.judge import duet_loop, instruments, session
+from duetbench.judge.duet_loop import by_turns
 from duetbench.judge.pairs import Pair, Sides
-from duetbench.judge.samples import by_turns
 from duetbench.judge.session import Question
 from duetbench.measure import duet, warmup
 from duetbench.measure.assembly import assemble

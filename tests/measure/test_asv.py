@@ -24,7 +24,7 @@ from duetbench.host import machine, paths
 from duetbench.host.machine import LOCK, measuring
 from duetbench.project import stacks
 from duetbench.project.project import Project
-from observatory.measure import asv_plugin
+from observatory.measure import asv_plugin, asv_runs
 from observatory.measure import asv_runs as runs
 from tiny_index import Index, serving
 
@@ -191,7 +191,7 @@ def test_each_commit_is_measured_with_the_packages_of_its_own_lock(measured: Rep
     ]
     (filed,) = (measured.root / "results" / "asv").glob("*/machine.json")
     assert filed.parent.name == HERE
-    assert json.loads(filed.read_text()) == {**machine.asv_profile(), "version": 1}
+    assert json.loads(filed.read_text()) == {**asv_runs.profile(), "version": 1}
     assert platform.release() not in filed.read_text()
 
 
@@ -293,4 +293,4 @@ def test_a_machine_is_pinned_beside_others(tmp_path: Path, monkeypatch: pytest.M
     asv_plugin.setup()
     asv_plugin.setup()
     assert MachineCollection.load("other") == other
-    assert MachineCollection.load(HERE) == machine.asv_profile()
+    assert MachineCollection.load(HERE) == asv_runs.profile()

@@ -15,7 +15,7 @@ import pytest
 from bench import failures, failures_of
 from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load, LoadModel
-from duetbench.core.text import hider
+from duetbench.core.text import ending, hider
 from duetbench.host import proc
 from duetbench.judge import counted
 from duetbench.measure import duet, launch
@@ -293,3 +293,17 @@ def test_only_names_are_filled_in() -> None:
     """Once: a value that looks like a place is none; JSON's braces are JSON's."""
     values = {"A": "{B}", "B": "b", "port": "1"}
     assert fill('{A}{B}{"B": {port}, "C": {C}}', values) == '{B}b{"B": 1, "C": {C}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("short", "short"),
+        ("token=abcdefghij\nlast line", "last line"),
+        ("one word-that-is-cut and more", "and more"),
+        ("abcdefghijklmnopqrstuvwxyz", ""),
+    ],
+)
+def test_the_end_of_an_output_has_no_part_of_a_word(text: str, end: str) -> None:
+    """A part of a private value would not be known as one."""
+    assert ending(text, 16) == end

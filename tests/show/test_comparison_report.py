@@ -540,7 +540,6 @@ def every_block() -> Comparison:
         judged_case("x/e/py3.14", OPEN),
         packages=(PackageChange(stack="current", package="granian", base="2.7.8", head=None),),
         missing=(Missing(case="x/new", reason="only head has it"),),
-        noise=0.0071,
         reproduce=(AGAIN,),
         notes=("something happened",),
     )

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from duetbench import __version__
 from duetbench.core.model import Case, CaseResult, Machine, Missing, Plan, Run, StackRecord, Verdict
-from duetbench.host.machine import asv_profile
 from duetbench.store import files
 from duetbench.store.change import Change, SeriesName, StackState, Step
 from duetbench.store.comparison import CaseComparison, Comparison, Judgement, SideRecord
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
 from observatory.github.incoming import Checkout, Lock
+from observatory.measure import asv_runs
 from observatory.store.night import NightPlan, Shard
 from observatory.trend.candidates import figures_of
 from observatory.trend.confirm import conclude
@@ -117,7 +117,7 @@ def inside(machine: Machine = MACHINES[0], **changes: Any) -> dict[str, Any]:
         "commit_hash": COMMIT,
         "env_name": "duetbench-py3.14-stackcurrent",
         "date": DATE,
-        "params": {**asv_profile(machine), "python": "3.14", **stack},
+        "params": {**asv_runs.profile(machine), "python": "3.14", **stack},
         "python": "3.14",
         "requirements": stack,
         "env_vars": {},

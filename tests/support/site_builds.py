@@ -161,7 +161,6 @@ def make_comparison(*names: str, duets: int = 12, **more: Any) -> Comparison:
     fields: dict[str, Any] = {
         "id": "20261119T120000Z-compare-bbbbbbbb",
         "started": "2026-11-19T12:00:00+00:00",
-        "noise": 0.012,
         "reproduce": (comparing.AGAIN,),
         "micro": (comparing.micro("b.One", comparing.SAME),),
         "packages": (PackageChange(stack="current", package="fastapi", base="1.0", head="1.1"),),

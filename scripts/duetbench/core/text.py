@@ -82,6 +82,15 @@ def short(text: str, limit: int = 300) -> str:
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
+def ending(text: str, most: int) -> str:
+    """Return the last characters of an output, from a line or word on: no part of a value is left.
+
+    What hides values does not know a part of one.
+    """
+    cut = text[-most:]
+    return text if len(text) <= most else cut.partition("\n" if "\n" in cut else " ")[2]
+
+
 def hider(names: Mapping[str, str]) -> Callable[[str], str]:
     """Return what replaces each of some texts by its name, also if an ellipsis cuts it."""
     texts = sorted(names, key=len, reverse=True)

@@ -243,25 +243,6 @@ def _read(file: Path) -> str:
         return ""
 
 
-def asv_profile(machine: Machine | None = None) -> dict[str, str]:
-    """Describe a machine (this one if None) in asv's fields, which no update changes.
-
-    asv uses every field as a key of its graphs, so a changed field would split every line. By
-    default it takes the host's name and the kernel's version. Here the name is that of run files,
-    and all other fields are parts of it.
-    """
-    machine = machine or fingerprint()
-    return {
-        "machine": machine.id,
-        "os": platform.system(),
-        "arch": platform.machine(),
-        "cpu": machine.cpu,
-        "num_cpu": str(machine.cores),
-        # Rounded as in the machine's id, as the kernel reserves varying amounts.
-        "ram": f"{round(machine.memory / 2**30)} GiB",
-    }
-
-
 HOLDER: Final = "DUETBENCH_MEASURING"
 """Variable by which a holder passes its pid to the measuring programs that it starts."""
 

@@ -5,7 +5,8 @@ between them decides what is worth measuring.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -28,7 +29,7 @@ from duetbench.judge import (
 )
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, Starts
-from duetbench.judge.pairs import Sides, starting
+from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import command
 from duetbench.judge.session import Question, empty_comparison
@@ -222,11 +223,19 @@ def compare(
     return comparison
 
 
+def starting(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    """Choose the first case of each server, to compare starts."""
+    first: dict[Hashable, Pair] = {}
+    for start in (replace(pair, start=True) for pair in pairs):
+        first.setdefault(start.server, start)
+    return tuple(first.values())
+
+
 def _question(
     project: Project, both: Sides, extent: Extent, reporter: Reporter, first: effects.Early
 ) -> Question:
     """Choose what can differ, and find how much of the change the requests enter."""
-    diff = affected.difference(both)
+    began, diff = time.monotonic(), affected.difference(both)
     touched = affected.find(both, diff, everything=extent.everything)
     declared = configuration.load(project.root)
     material = {**declared.material, **extent.material}
@@ -257,4 +266,5 @@ def _question(
         limits=declared.limits,
         coverage=covered,
         seen=seen,
+        spent=time.monotonic() - began,
     )

@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from duetbench.core.errors import FlagName
 from duetbench.core.metrics import BRIEF, METRICS, judged_in
 from duetbench.core.model import Case, Launch
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
@@ -26,7 +27,7 @@ from duetbench.core.units import utc_now
 from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
 from duetbench.judge.pairs import Pair
-from duetbench.judge.samples import Mode, by_turns, join_reasons, with_noise
+from duetbench.judge.samples import Mode, join_reasons, with_noise
 from duetbench.measure.testbed import SideCase, preparation
 from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain, start
 from duetbench.store.comparison import Curve, Duet, Instructions, SideName
@@ -184,6 +185,30 @@ def duet_seconds(case: Case, *, alone: bool = False) -> tuple[float, float]:
     if alone:
         return launch, launch + 2 * (apart + warm_up + load)
     return launch, apart * (1 if case.endpoint.floor else 2) + warm_up + load
+
+
+def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:
+    """Fill a turn with the figures of both launches.
+
+    As in a duet, an unsteady launch is accepted, because the other side's launch just before or
+    after it drifts alike.
+    """
+    before, after = (
+        tuple(flag for flag in launch.flags if flag.name != FlagName.NOT_STEADY)
+        for launch in (base, head)
+    )
+    void = any(flag.severity == "fail" for flag in (*before, *after))
+    figures = ({}, {}) if void else (base.metrics, head.metrics)
+    return duet.model_copy(
+        update={
+            "base": figures[0],
+            "head": figures[1],
+            "flags_base": before,
+            "flags_head": after,
+            "alone": tuple(sorted(figures[1])),
+            "seconds": base.seconds + head.seconds,
+        }
+    )
 
 
 class Loop:

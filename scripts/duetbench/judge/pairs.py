@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from duetbench.core.model import Case, Missing
@@ -128,11 +128,3 @@ class Sides:
     packages: tuple[PackageChange, ...] = ()
     untouched: int = 0  # common cases that the change cannot affect
     empty_reason: str = ""  # a sentence on why there is nothing to judge, if so
-
-
-def starting(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
-    """Choose the first case of each server, to compare starts."""
-    first: dict[Hashable, Pair] = {}
-    for start in (replace(pair, start=True) for pair in pairs):
-        first.setdefault(start.server, start)
-    return tuple(first.values())

@@ -13,7 +13,7 @@ import numpy as np
 from duetbench.core import metrics
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS, Situation
-from duetbench.core.model import Case, Launch, LoadModel
+from duetbench.core.model import Case, LoadModel
 from duetbench.core.text import ENDLESS
 from duetbench.host.command import reason
 from duetbench.judge import growth
@@ -181,30 +181,6 @@ class CaseDuets:
     def disturbances(self) -> str:
         """Name the flags that excluded duets."""
         return ", ".join(sorted({str(name) for duet in self.all for name in duet.disturbed}))
-
-
-def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:
-    """Fill a turn with the figures of both launches.
-
-    As in a duet, an unsteady launch is accepted, because the other side's launch just before or
-    after it drifts alike.
-    """
-    before, after = (
-        tuple(flag for flag in launch.flags if flag.name != FlagName.NOT_STEADY)
-        for launch in (base, head)
-    )
-    void = any(flag.severity == "fail" for flag in (*before, *after))
-    figures = ({}, {}) if void else (base.metrics, head.metrics)
-    return duet.model_copy(
-        update={
-            "base": figures[0],
-            "head": figures[1],
-            "flags_base": before,
-            "flags_head": after,
-            "alone": tuple(sorted(figures[1])),
-            "seconds": base.seconds + head.seconds,
-        }
-    )
 
 
 def with_noise(duet: Duet) -> Duet:

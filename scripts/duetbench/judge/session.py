@@ -93,6 +93,7 @@ class Question:
     coverage: Coverage | None = None  # how much of the changed code the requests enter
     seen: Seen = field(default_factory=Seen)  # what one request does
     notes: tuple[str, ...] = ()
+    spent: float = 0.0  # seconds of the budget that observing has taken
 
 
 class InterruptedComparison(InterruptedRun):
@@ -161,7 +162,7 @@ class _Session:
         self.limits = {**MATERIAL, **question.material}
         self.started, self.began = utc_now(), clock()
         self.seconds = math.inf if question.seconds is None else question.seconds
-        self.ends = self.began + self.seconds
+        self.ends = self.began + self.seconds - question.spent
         self.candidates = candidates = {pair.case.id: pair for pair in question.sides.pairs}
         self.jobs = {job.series: job for job in question.jobs}
         self.loop = Loop(instruments, reporter, question.seed, clock)

@@ -32,9 +32,6 @@ LAST_WAVE: Final = 1.5
 One service time explains an unfinished wave; the half more allows for the spread within one.
 """
 
-FEW_ANSWERS: Final = 1_500  # below, some loads have fewer than a p99 takes, and others have enough
-TAIL: Final = 0.05  # share of the answers: loads differ, and one may have most of the slowest 1 %
-
 THIRD_WINDOWS: Final = 4  # windows whose median is the level of a third
 WAVES_PER_WINDOW: Final = 4  # at least, or one wave more or less would look like another level
 THIRD_ANSWERS: Final = 5  # fewest for a median of times

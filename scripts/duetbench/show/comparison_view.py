@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from duetbench.core import units
-from duetbench.core.metrics import CPU, INSTRUCTIONS
+from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Verdict
 from duetbench.core.text import TO_REPEAT, some
 from duetbench.judge.repetition import rebuilt
@@ -241,9 +241,6 @@ def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
     if noisy := sum(duet.kept for case in comparison.cases for duet in case.duets):
         pairs = f"{noisy} of the {sample_of(rows)}s used"
         yield "noise", f"other programs took time from both sides alike in {pairs}"
-    if comparison.noise is not None:
-        scatter = f"of base against itself scatters by {formats.size(comparison.noise)}"
-        yield "noise", f"{formats.noun(CPU)} {scatter} from duet to duet (standard deviation)"
     if apart := dict.fromkeys(row.noun for row in rows if row.judgement.alone):
         reason = f"{', '.join(apart)}: {_APART}"
         if comparison.start:

@@ -403,9 +403,10 @@ def _same(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[_Part]:
 
 
 def _unproven(comparison: Comparison) -> str:
-    """Say that the requests run nothing of what differs."""
+    """Say that the requests run nothing of what differs: no change says nothing about it."""
     covered = comparison.coverage
-    return f", but {covers(covered)}" if covered and covered.unproven else ""
+    unproven = covered and covered.differ and not (covered.entered or covered.server)
+    return f", but {covers(covered)}" if covered and unproven else ""
 
 
 def would_have_been_seen(rows: Sequence[ViewRow]) -> str:

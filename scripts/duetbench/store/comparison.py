@@ -395,11 +395,6 @@ class Coverage(Frozen):
         default=(), description="Some requests that enter functions that differ: `GET /sync`."
     )
 
-    @property
-    def unproven(self) -> bool:
-        """Whether 'no change' says nothing about the functions that differ."""
-        return bool(self.differ and not self.entered and not self.server)
-
 
 class Comparison(Artefact):
     """The whole comparison: the artefact that reports read."""
@@ -438,7 +433,6 @@ class Comparison(Artefact):
         Many[MicroComparison], each_once("benchmark", "benchmark", "stack", "python")
     ] = ()
     event: Event | None = Field(default=None, description="Null: cases did not move together.")
-    noise: Amount | None = Field(default=None, description="SD of an A/A duet's CPU ratio.")
     method: dict[str, float | int | str] = Field(
         default_factory=dict, description="Thresholds and error rates that the verdicts used."
     )

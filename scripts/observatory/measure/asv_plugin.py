@@ -21,7 +21,6 @@ from asv.machine import Machine, MachineCollection
 from rich.console import Console
 
 from duetbench.core.errors import DuetbenchError, SetupError
-from duetbench.host import machine
 from duetbench.host.console import Narrator
 from duetbench.host.machine import held_for_us, measuring
 from duetbench.project import interpreters, stacks
@@ -36,7 +35,7 @@ def setup() -> None:
     """Name results after this machine's id; asv calls this on load, and knows only the host's."""
     try:
         _ = Project.here().configuration  # report mistakes before anything is measured
-        profile = machine.asv_profile()
+        profile = runs.profile()
     except DuetbenchError as error:
         raise util.UserError(str(error)) from error
     # Add the machine, as it is now, to asv's list.

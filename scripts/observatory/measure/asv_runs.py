@@ -6,6 +6,7 @@ pure Python without dependencies, from a folder on the search path that contains
 
 import json
 import os
+import platform
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.host import cache, command, paths
+from duetbench.core.model import Machine
+from duetbench.host import cache, command, machine, paths
 from duetbench.host.command import Tick, last_words
 from duetbench.host.machine import HOLDER
 from duetbench.host.process_session import Session
@@ -196,4 +198,23 @@ def runner_variables(
         "DUETBENCH_PYTHON": python,
         "DUETBENCH_STACK": stack,
         "DUETBENCH_CHECKOUT": str(checkout),
+    }
+
+
+def profile(host: Machine | None = None) -> dict[str, str]:
+    """Describe a machine (this one if None) in asv's fields, which no update changes.
+
+    asv uses every field as a key of its graphs, so a changed field would split every line. By
+    default it takes the host's name and the kernel's version. Here the name is that of run files,
+    and all other fields are parts of it.
+    """
+    host = host or machine.fingerprint()
+    return {
+        "machine": host.id,
+        "os": platform.system(),
+        "arch": platform.machine(),
+        "cpu": host.cpu,
+        "num_cpu": str(host.cores),
+        # Rounded as in the machine's id, as the kernel reserves varying amounts.
+        "ram": f"{round(host.memory / 2**30)} GiB",
     }

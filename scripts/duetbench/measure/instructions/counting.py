@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from duetbench.core.errors import CountError
+from duetbench.core.text import ending
 from duetbench.host import proc
 from duetbench.measure.instructions import phases
 
@@ -350,7 +351,7 @@ class Process:
 
     def _words(self) -> str:
         words = self._log.read_text("utf-8", "replace").strip()
-        return f"; it said: {words[-LAST_WORDS:]}" if words else ""
+        return f"; it said: {ending(words, LAST_WORDS)}" if words else ""
 
     def __enter__(self) -> Self:
         return self
@@ -432,7 +433,7 @@ def can_switch() -> bool:
 def last_words(error: Exception) -> str:
     """The last output of a program that failed, or why it could not be started."""
     output = (getattr(error, "stderr", None) or b"").decode("utf-8", "replace").strip()
-    return output[-LAST_WORDS:] or str(error)
+    return ending(output, LAST_WORDS) or str(error)
 
 
 def _argv(python: Path, payload: Sequence[str], folder: Path, options: Sequence[str]) -> list[str]:

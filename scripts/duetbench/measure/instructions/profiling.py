@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from duetbench.core.errors import CountError, LaunchError
+from duetbench.core.text import ending
 from duetbench.host.command import read_log
 from duetbench.host.process_session import Session
 from duetbench.measure.instructions import counting, phases
@@ -343,7 +344,7 @@ def perform(
         if code != 0:
             late = f"did not end within {timeout:.3g} s"
             how = late if code is None else f"ended with exit code {code}"
-            words = said.strip()[-counting.LAST_WORDS :] or "none"
+            words = ending(said.strip(), counting.LAST_WORDS) or "none"
             raise CountError(f"the application's process {how}; its last words: {words}")
         reports = (folder / f"{index}.json" for index in range(len(plan["targets"])))
         return [*map(counting.report_of, reports)], said
