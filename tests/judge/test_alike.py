@@ -157,7 +157,7 @@ def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> 
     out = bench.folder / "found.json"
     done = bench(
         "compare", "HEAD", "HEAD", "--all", "--app", "much.web:app", "--path", "/one",
-        "--connections", "8", "--budget", "9s", "--output", out,
+        "--connections", "8", "--budget", "18s", "--output", out,
     )  # fmt: skip
     assert done.code in {0, 3}, done
     (case,) = files.read(Comparison, out).cases

@@ -319,7 +319,7 @@ def test_a_variable_of_one_side_is_seen_by_its_servers_alone(shop: Path, bench: 
     done = bench(
         "compare", "--app", "shop.main:app", "--path", "/items/7", "--env", "TURNS=7",
         "--base-env", "TURNS=0", "--head-env", "TURNS=20000",
-        "--budget", "7s", "--output", out,
+        "--budget", "16s", "--output", out,
     )  # fmt: skip
     assert (done.code in {0, 3}, done.err) == (True, ""), done
     found = files.read(Comparison, out)

@@ -74,7 +74,7 @@ def bare(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def compared(bench: Bench, *words: str) -> Comparison:
     out = bench.folder / "found.json"
-    done = bench("compare", *words, "--budget", "7s", "--all", "--output", out)
+    done = bench("compare", *words, "--budget", "16s", "--all", "--output", out)
     assert (done.code in {0, 3}, done.err) == (True, ""), done
     return files.read(Comparison, out)
 

@@ -249,7 +249,7 @@ def test_a_start_has_what_its_import_takes(state_home: Path, tmp_path: Path) -> 
         return start.perform(base, head, log, head_first=head_first, order=3)
 
     starts = [CaseDuets(slow.case, Mode.START) for _ in range(2)]
-    for head_first in (False, True):
+    for head_first in (False, True, False):
         found = pair(quick, slow, head_first=head_first)
         assert (found.failed, found.order, found.alone) == ((), 3, tuple(sorted(NAMES))), found
         few, many = found.base, found.head

@@ -176,7 +176,7 @@ def test_choices_stand_side_by_side(tmp_path: Path) -> None:
     assert "10.0 ms → 20.0 ms not judged" in servers
     assert older.head.label not in page.text
     assert "hypercorn" not in page.text
-    assert "= below 1 % 0.0 % (−0.4…+0.5 %)" in loops
+    assert "= below 2 % 0.0 % (−0.4…+0.5 %)" in loops
     assert "10.0 ms → 10.1 ms" in pythons
     assert "10.0 ms → 10.1 ms ? not decided +0.6 % (−0.9…+2.1 %)" in pythons
     assert [link for link in page.links if "cmp/" in link and "-a/" in link] == [

@@ -43,6 +43,9 @@ It is longer where the application may take longer to start.
 SHARE: Final = 0.25
 """Share of a budget in which all that requests do must be observed."""
 
+LEAST: Final = 10.0
+"""Seconds that observing always has: an exact answer is worth more than a short budget."""
+
 PATIENCE: Final = 10.0
 """Most seconds that a first answer may take, beside the import; it may import more."""
 
@@ -102,9 +105,9 @@ def observe(
 
     `tell` gets what differs at first sight, before memory is measured and anything is
     observed again. `alone`: both sides are the same, and what they do is described rather than
-    compared. It takes at most `SHARE` of a `budget`, s.
+    compared. It takes at most `SHARE` of a `budget`, s, or `LEAST`.
     """
-    ends = time.monotonic() + (math.inf if budget is None else SHARE * budget)
+    ends = time.monotonic() + (math.inf if budget is None else max(LEAST, SHARE * budget))
     groups: dict[Hashable, dict[Hashable, Pair]] = defaultdict(dict)
     outcomes: dict[Hashable, Outcome] = {}
     for pair in pairs:
