@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         compare,
         load,
         run,
-        tables,
         why,
     )
 
@@ -42,7 +41,6 @@ __all__ = [
     "compare",
     "load",
     "run",
-    "tables",
     "why",
 ]
 

@@ -20,7 +20,6 @@ from duetbench.project import target as targets
 from duetbench.project.plan import make_plan
 from duetbench.project.project import Project
 from duetbench.project.target import Target
-from duetbench.show.tidy import tables
 from duetbench.store import result_files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Cause, CommitCause
@@ -43,7 +42,6 @@ __all__ = [
     "compare",
     "load",
     "run",
-    "tables",
     "why",
 ]
 

@@ -1,6 +1,5 @@
 """Answers: intervals in text, one page, tidy tables, the Python API."""
 
-import csv
 import doctest
 import io
 import re
@@ -11,11 +10,10 @@ from typing import Final
 
 import pytest
 
-from bench import invoke
 from comparing import CPU, FASTER, LATE, OPEN, SAME, SLOWER, comparison_of, duet, judged_case
 from duetbench.core.model import Verdict
 from duetbench.host.console import Console
-from duetbench.show import comparison_text, tidy
+from duetbench.show import comparison_text
 from duetbench.show.comparison_text import print_comparison
 from duetbench.show.conclusion import ViewRow
 from duetbench.show.html import comparison_page
@@ -94,33 +92,6 @@ def test_a_page_alone_has_every_duet_and_fetches_nothing() -> None:
     assert "width=device-width" in text
     assert text.count('class="sample"') == 1 + 3, "in the legend, and one for each duet"
     assert len(re.findall(r'<th scope="row">\d</th><td [^>]*class="number">\+2', text)) == 3
-
-
-@pytest.mark.usefixtures("_at_home")
-def test_every_column_is_documented(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    named = set(re.findall(r"`([a-z_]+)`", (ROOT / "docs" / "export.md").read_text("utf-8")))
-    for name in (STORED, "latest"):
-        document = invoke(capsys, monkeypatch, ["export", name, "--csv", "-"])
-        rows = list(csv.DictReader(io.StringIO(document.out)))
-        assert rows
-        assert set(rows[0]) <= named
-    from duetbench import load
-
-    found = load(STORED)
-    assert isinstance(found, Comparison)
-    duets = tidy.tables(found)["duets"]
-    assert set(duets[0]) <= named
-    expected = sum(
-        max(len(side), 1)
-        for case in found.cases
-        for two in case.duets
-        for side in (two.base, two.head)
-    )
-    assert len(duets) == expected
-    first = next(row for row in duets if row["metric"] == CPU)
-    assert (first["unit"], first["value"]) == ("seconds", found.cases[0].duets[0].base[CPU])
 
 
 @pytest.fixture

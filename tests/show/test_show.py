@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import synthetic
 from bench import invoke
 from comparing import BROKEN, SAME, SLOWER, comparison_of, judged_case
-from duetbench.cli.show import export_command, show_command
+from duetbench.cli.show import show_command
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Flag, Run, RunStatus
 from duetbench.show.comparison_text import as_markdown as report
@@ -135,7 +135,6 @@ def called(arguments: Sequence[str]) -> str:
     """Output of the command line; its errors are raised."""
     app = typer.Typer()
     app.command("show")(show_command)
-    app.command("export")(export_command)
     app.command("beside")(experiments.show_command)
     # Workers of pytest-xdist have a width in their environment.
     runner = CliRunner(env={"COLUMNS": None})

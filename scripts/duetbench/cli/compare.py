@@ -46,7 +46,7 @@ from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.core.text import visible_json
-from duetbench.host.console import Console, errors
+from duetbench.host.console import Console
 from duetbench.project.setting import Setting
 
 if TYPE_CHECKING:
@@ -123,10 +123,6 @@ def compare_command(
         ),
     ] = None,
     details: DetailsOption = False,
-    oneline: Annotated[
-        bool,
-        Option("--oneline", help="Print the verdict alone, on one line.", rich_help_panel=REPORT),
-    ] = False,
     fail_on: Annotated[
         Literal["undecided", "slower", "instructions", "sql"],
         Option(
@@ -219,8 +215,6 @@ def compare_command(
     console = console_for(
         {"--output": output, "--markdown": markdown, "--html": html, "--why": why}
     )
-    if oneline:
-        console = errors()
     project = repository(console)
     clean_up(console)
     project = with_options(project, options, pythons)
@@ -274,7 +268,7 @@ def compare_command(
             put(visible_json(attribution.model_dump_json()) + "\n", why)
     finally:
         more = unrecorded(options)
-        _print(console, comparison, attribution, more, details=details, oneline=oneline)
+        _print(console, comparison, attribution, more, details=details)
         _keep(comparison, results, console)
     if interruption is not None:
         raise interruption
@@ -300,15 +294,10 @@ def _print(
     more: str,
     *,
     details: bool,
-    oneline: bool,
 ) -> None:
-    """Print the report, or the verdict alone on standard output."""
+    """Print the report."""
     from duetbench.show.comparison_text import print_comparison
-    from duetbench.show.comparison_view import make_view
 
-    if oneline:
-        Console().say(make_view(comparison).headline)
-        return
     print_comparison(console, comparison, details=details, code=attribution, more=more)
     if attribution is not None and details:
         console.say("")

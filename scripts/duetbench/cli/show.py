@@ -1,10 +1,10 @@
-"""`duetbench show` and `export`: write stored results in a format."""
+"""`duetbench show`: write a stored result in a format."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
-from typer import Argument, Option
+from typer import Argument
 
 from duetbench.cli.options import (
     HtmlOption,
@@ -12,15 +12,14 @@ from duetbench.cli.options import (
     MarkdownOption,
     ResultsOption,
     SelectOption,
-    console_for,
     put,
     put_html,
 )
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Run
-from duetbench.host.console import Console, errors, print_json
+from duetbench.host.console import Console, print_json
 from duetbench.project.project import Project
-from duetbench.show import comparison_text, tidy
+from duetbench.show import comparison_text
 from duetbench.show import run_view as pages
 from duetbench.show.run_text import as_markdown as run_markdown
 from duetbench.show.run_text import print_page
@@ -80,33 +79,6 @@ def show_command(
         put(comparison_text.as_markdown(content), markdown)
     elif isinstance(content, Comparison):
         comparison_text.print_comparison(Console(), content)
-
-
-def export_command(
-    name: Annotated[str, Argument(metavar="RUN|COMPARISON|POINTS", help="As in `duetbench show`.")],
-    as_csv: Annotated[
-        Path, Option("--csv", metavar="FILE", help="Write CSV; -: standard output.")
-    ] = Path("-"),
-    table: Annotated[
-        str | None,
-        Option("--table", metavar="NAME", help="Of a comparison: judgements (default), or duets."),
-    ] = None,
-    results: ResultsOption = None,
-) -> None:
-    """Write a run, a comparison or anchored points as a tidy table: a row per figure.
-
-    $ duetbench export latest --csv launches.csv
-    $ duetbench export COMPARISON --table duets --csv duets.csv
-
-    docs/export.md explains each column, with its unit.
-    """
-    console_for({"--csv": as_csv})
-    tables = tidy.tables(result_files.load(name, results or Project.here().results))
-    if table is not None and table not in tables:
-        raise UsageError(f"--table {table}: {name} has {' and '.join(tables)}")
-    chosen = table or next(iter(tables))
-    put(tidy.as_csv(tables[chosen]), as_csv)
-    errors().say(f"{len(tables[chosen])} rows of {chosen}: {as_csv}")
 
 
 def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, markdown: Path | None) -> None:

@@ -25,7 +25,6 @@ VERBS: Final[Table] = {
     "run": ("run", "Measure one version: how fast is it?"),
     "soak": ("soak", "Load one server for a long time: does its memory grow for good?"),
     "show": ("show", "Show a run, a comparison, or points of a trend."),
-    "export": ("show", "Write a run, a comparison or points as a table, one row per figure."),
     "explain": ("explain", "Explain a word of the reports, a flag, or a metric."),
     "init": ("init", "Write into pyproject.toml how this repository's application is measured."),
     "doctor": ("doctor", "Show what is missing here, and how to fix it."),
@@ -38,7 +37,7 @@ a row."""
 
 PANELS: Final = {
     "Compare two versions": ("compare", "bisect", "why"),
-    "Measure one, and read results": ("run", "soak", "show", "export", "explain"),
+    "Measure one, and read results": ("run", "soak", "show", "explain"),
     "Set up": ("init", "doctor", "setup"),
     "Automate": ("ci",),
 }
