@@ -401,6 +401,7 @@ def test_what_may_start_slowly_is_waited_for(
     monkeypatch.setattr(effects, "SECONDS", 0.01)
     both = pairs(ITEMS, f"{ITEMS}# the same\n")
     assert not effects.observe(both).reasons
+    monkeypatch.setattr(effects, "LEAST", 0.0)
     assert {*effects.observe(both, budget=0).reasons.values()} == {
         "there was no time to observe it"
     }
