@@ -20,7 +20,7 @@ from duetbench.store.points import Points
 from foreign import MACHINES, shard_run
 from mutating import WAYS, Scene
 from observatory.show import addresses
-from observatory.show.site import asv_site, cards
+from observatory.show.site import asv_site
 from observatory.show.site.pages import evidence, site
 from observatory.store import kinds
 from observatory.trend import reading
@@ -119,11 +119,6 @@ def test_a_page_that_cannot_be_made_costs_that_page_alone(
     culprit = Release(package="fastapi", version="0.10.2", previous="0.10.1")
     known = record.model_copy(update={"id": "known", "culprit": culprit})
     files.save(scene.results, known)
-    monkeypatch.setattr(cards, "png", broken)
-    card = addresses.card_file(addresses.release(culprit.package, culprit.version))
-    assert f"{card}: left out (RecursionError: as deep as it is)" in built()
-    monkeypatch.undo()
-
     monkeypatch.setattr(evidence, "trace", broken)
     reason = f"Change {record.id}: cannot be shown (RecursionError: as deep as it is)"
     assert built() == (reason,)
@@ -144,7 +139,7 @@ def test_names_that_look_like_files_of_the_site_have_pages_beside_those(scene: S
     """A case whose name ends as the data of another's does; an id that is the file of another."""
     series = [
         "inprocess/a",
-        *(f"inprocess/a/{file}" for file in ("data.json", "card.png", "INDEX.html")),
+        *(f"inprocess/a/{file}" for file in ("data.json", "INDEX.html")),
     ]
     (points,) = (one for one in files.read_all(Points, scene.results) if one.shard)
     cases = tuple(replace(points.cases[0], case=name) for name in series)

@@ -15,7 +15,7 @@ from bench import PROJECT
 from duetbench.core.model import Verdict
 from duetbench.store import files
 from duetbench.store.change import Change, Release, SeriesName
-from observatory.show.site.pages import packages, trends
+from observatory.show.site.pages import trends
 from observatory.show.site.pages.case import endpoint_rows
 from observatory.show.site.pages.front import headline_case
 from observatory.show.site.pages.site import Site, repository
@@ -229,9 +229,6 @@ def test_a_shared_link_has_a_card_of_words(tmp_path: Path) -> None:
     served = "for a JSON response from FastAPI"
     assert card["og:title"] == f"granian 2.8.7 needs 3.1 % more CPU {served}"
     assert card["og:description"] == f"granian 2.8.7 needs 3.1 % more CPU (2.5…3.7 %) {served}."
-    site = site_builds.gather_site(tmp_path)
-    made = packages.release_card(site, site.quotes["granian", "2.8.7"])
-    assert (made.figure, made.sure) == ("+3.1 %", "95 % interval 2.5…3.7 % on m")
 
 
 def test_rows_begin_with_what_moved_last(tmp_path: Path) -> None:

@@ -5,10 +5,9 @@ import math
 import re
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from PIL import Image
 
 import attributing
 import comparing
@@ -21,11 +20,8 @@ from duetbench.core.units import Interval
 from duetbench.store import files
 from duetbench.store.comparison import SideRecord
 from duetbench.store.points import AnchoredPoint, CasePoints
-from observatory.show import addresses
-from observatory.show.site import cards
 from observatory.show.site.pages import packages as pages
 from observatory.show.site.pages import story
-from observatory.show.site.pages.site import Card
 from site_builds import JSON
 
 pytestmark = pytest.mark.long
@@ -252,41 +248,3 @@ def test_pages_lead_where_the_package_says_and_to_each_other(site: Path) -> None
     assert "https://forge.example/a/granian/compare/2.8.6...2.8.7" in str(cause.tags)
     about = sites.read(site / "c" / "20261120-granian-0" / "index.html")
     assert "../../p/granian/2.8.7/#nights" in about.links
-
-
-def test_a_page_of_what_moved_has_a_picture_of_it(site: Path) -> None:
-    """The first page and a change show the newest release's, a package that of its largest."""
-
-    def card(page: str) -> str:
-        tags = sites.read(carded / page / "index.html").tags
-        (address,) = (attrs["content"] for _, attrs in tags if attrs.get("property") == "og:image")
-        return str(address).removeprefix(sites.HOST)
-
-    carded, change = site.with_name("carded"), addresses.change(synthetic.change_record().id)
-    sites.build_site(site.parent, carded.name, base=sites.HOST)
-    assert card("") == card(change) == "p/granian/2.8.7/card.png"
-    assert card("p/fastapi") == card("p/fastapi/0.11.0") == "p/fastapi/0.11.0/card.png"
-    assert not list(site.rglob("card.png"))  # whose address nobody knows
-    drawn = [Image.open(carded / name) for name in (card(""), card("p/fastapi"))]
-    assert [one.size for one in drawn] == [(1200, 630)] * 2
-    # Above the middle of the axis, between the second release of three and the third: 20 % slower.
-    assert [one.convert("RGB").getpixel((864, 430)) for one in drawn] == [
-        (254, 254, 254),
-        pytest.approx((154, 61, 0), abs=8),
-    ]
-
-
-def test_a_card_differs_with_each_fact_and_text_of_others_is_cut() -> None:
-    fields = ("when", "what", "variant", "figure", "verdict", "sure", "release")
-
-    def card(**changed: Any) -> Card:
-        plain = dict.fromkeys(fields, "x")
-        series = {"values": (1.0, None, 1.2), "step": 2}
-        return Card(**{"page": "c/x/", "tone": "worse", **plain, **series, **changed})
-
-    other = [card(**{name: "y"}) for name in fields]
-    other += [card(tone="better"), card(step=0), card(values=())]
-    assert cards.png(card()) == cards.png(card())
-    assert len({*map(cards.png, (card(), *other))}) == 1 + len(other)
-    for text in site_builds.HOSTILE:
-        assert cards.png(card(**dict.fromkeys(fields, text)))

@@ -58,7 +58,7 @@ TEXTS: Final = (
 )
 _ENDS = (".json", ".JSON", ".html", ".png", ".atom", ".txt", ".partial", ".json.partial", "/x")
 SUFFIXES: Final = (
-    *(f"{file}{end}" for file in ("/data", "/card", "/index", "/x", "") for end in _ENDS),
+    *(f"{file}{end}" for file in ("/data", "/index", "/x", "") for end in _ENDS),
     *("/", "//", "/.", "/..", ".", "..", " ", "\n", "\0", "~", "%2e", "?", "#", "9" * 5000),
 )
 NAMES: Final = (

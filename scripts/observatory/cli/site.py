@@ -25,7 +25,7 @@ def site_command(
     ] = None,
     results: ResultsOption = None,
     base: Annotated[
-        str, Option("--url", metavar="URL", help="The published address, for feed and cards.")
+        str, Option("--url", metavar="URL", help="The published address, for the feed.")
     ] = "",
     asv: Annotated[bool, Option("--asv/--no-asv", help="With asv's own site, below asv/.")] = True,
 ) -> None:

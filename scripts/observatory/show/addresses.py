@@ -109,11 +109,6 @@ attribution = partial(_below, WHY)
 package = partial(_below, PACKAGES)
 
 
-def card_file(page: str) -> str:
-    """Return the address of the picture that other sites show with a link to a page."""
-    return f"{page}card.png"
-
-
 def data_file(name: str) -> str:
     """Return the address of all figures of a case, beside its page."""
     return f"{case(name)}data.json"

@@ -22,7 +22,7 @@ from duetbench.store.files import REMEDIES, remedy
 from observatory.show import addresses
 from observatory.show.site import asv_site
 from observatory.show.site.pages import case, evidence, experiment, front, packages
-from observatory.show.site.pages.site import Card, PageFile, Site, gather, raw_files, render
+from observatory.show.site.pages.site import PageFile, Site, gather, raw_files, render
 from observatory.trend import reading
 from observatory.trend.reading import Sources
 
@@ -148,16 +148,11 @@ def build(
         how = "In a checkout with asv's results, `observatory site` builds them"
         title = "This site has no pages of asv"
         others = [render(site, "missing.html.j2", addresses.ASV, title, reason=f"{no_asv}. {how}")]
-    made: dict[str, Card | None] = {}
+    made: set[str] = set()
     for page in chain(*(_pages(kind, site) for kind in KINDS), others):
         if page.path not in made:  # if two names share a digest, the first keeps the address
-            made[page.path] = page.card
+            made.add(page.path)
             folder.put(page.path, partial(page.text.encode, "utf-8", "replace"))
-    if cards := {card.page: card for card in made.values() if card}:
-        from observatory.show.site.cards import png  # noqa: PLC0415 - only a site with an address
-
-        for at, card in cards.items():
-            folder.put(addresses.file(addresses.card_file(at)), partial(png, card))
     return BuildReport(
         pages=sum(name.endswith(".html") for name in made),
         written=folder.written,

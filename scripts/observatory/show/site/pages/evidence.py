@@ -23,7 +23,6 @@ from duetbench.store.comparison import Comparison
 from observatory.show import addresses, quoting
 from observatory.show.quoting import finding_of as finding
 from observatory.show.site.flame import flame
-from observatory.show.site.pages.packages import release_card
 from observatory.show.site.pages.site import PageFile, Site, guard, render
 from observatory.show.site.pages.story import (
     request_table,
@@ -90,8 +89,7 @@ def _change_page(site: Site, record: Change) -> Iterator[PageFile]:
     if quote := site.quote(record):
         to = f"{addresses.release(*quote.key)}#nights"
         title, about = quoting.finding(quote), f"{quoting.finding(quote, within=True)}."
-        card = release_card(site, quote)
-        yield render(site, "moved.html.j2", address, title, about, card=card, to=to)
+        yield render(site, "moved.html.j2", address, title, about, to=to)
         return
     text = describe(record)
     yield render(

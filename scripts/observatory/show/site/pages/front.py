@@ -19,7 +19,6 @@ from observatory.project.published import SHARED_PAGE
 from observatory.show import addresses, quoting
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.experiment import questions
-from observatory.show.site.pages.packages import release_card
 from observatory.show.site.pages.site import PageFile, Site, guard, json_file, render
 from observatory.show.site.pages.story import function, rows
 from observatory.show.site.words import fill
@@ -43,7 +42,6 @@ def pages(site: Site) -> Iterator[PageFile]:
 
 
 def _first(site: Site) -> Iterator[PageFile]:
-    newest = next(iter(site.quotes.values()), None)
     longest = max((table.nights for table in site.tables.values()), key=len, default=())
     tables = site.cases()
     headline = headline_case(tables, site.changes_by_case())
@@ -59,7 +57,6 @@ def _first(site: Site) -> Iterator[PageFile]:
         "duetbench",
         "Which release made Python web apps slower, by how much, and how sure that is; "
         "and the same question for your own application.",
-        card=release_card(site, newest) if newest else None,
         cards=cards(site, year),
         nights=longest,
         chart=chart,

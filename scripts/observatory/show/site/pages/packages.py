@@ -18,11 +18,10 @@ from duetbench.project import case_names
 from duetbench.show import formats
 from duetbench.show.html import charts
 from duetbench.show.html.charts import CHANGE, Caption, Dot, Quantity, Value, group
-from duetbench.show.html.words import day
 from duetbench.store.comparison import PackageChange, differences
 from observatory.show import addresses, quoting
 from observatory.show.site import plots
-from observatory.show.site.pages.site import Card, PageFile, ReleasedPackage, Site, guard, render
+from observatory.show.site.pages.site import PageFile, ReleasedPackage, Site, guard, render
 from observatory.show.site.pages.story import (
     before_after,
     elsewhere,
@@ -99,7 +98,6 @@ def _package(site: Site, package: ReleasedPackage) -> PageFile:
         quoting.finding(largest, within=True) + "."
         if largest
         else f"The effect of each measured release of {package.name} on requests.",
-        card=release_card(site, largest) if largest else None,
         package=package,
         rows=rows(site, quotes[:_MOST]),
         more=quotes[_MOST:],
@@ -247,7 +245,6 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
         address,
         quoting.finding(quote),
         f"{quoting.finding(quote, within=True)}.",
-        card=release_card(site, quote),
         package=package,
         quote=quote,
         version=version,
@@ -278,32 +275,6 @@ def _neighbours(site: Site, package: ReleasedPackage, version: str) -> list[tupl
     place, names = package.versions.index(version), package.versions
     near = (("Before it", names[:place][-1:]), ("After it", names[place + 1 :][:1]))
     return [(label, site.quotes[package.name, name]) for label, of in near for name in of]
-
-
-def release_card(site: Site, quote: Quote) -> Card:
-    """Make a card of a release's quoted size, with the releases around it."""
-    name, values, step = case_names.name(quote.case), [], 0
-    for axis in site.packages[quote.package].axes:
-        places = [release.version for release in axis.releases]
-        if axis.machine.id == quote.machine and quote.version in places:
-            points = over_first(site, "", axis, quote.case, quote.metric)
-            by_place = {int(point.x): point.value.figure for point in points}
-            figures = (by_place.get(place) for place in range(len(places)))
-            values = [figure.estimate if figure else None for figure in figures]
-            step = places.index(quote.version)
-    return Card(
-        page=addresses.release(*quote.key),
-        when=day(quote.when),
-        what=name.what,
-        variant=name.variant if name.known else "",
-        figure=formats.change(quote.ratio),
-        verdict=formats.direction(quote.metric, quote.ratio),
-        tone=charts.TONES.get(quote.verdict, "open"),
-        sure=f"95 % interval {formats.within(quote.ratio)} on {quote.machine}",
-        release=f"{quote.package} {quote.previous or 'new'} → {quote.version}",
-        values=values,
-        step=step,
-    )
 
 
 def _forest(site: Site, root: str, number: int, result: Result) -> Markup:

@@ -51,40 +51,6 @@ TableKey = tuple[str, Kind]
 _MONTH: Final = len("202611")  # begins the id of a run, and of points
 _MONTHS: Final = 3  # whose raw files are not in an archive
 
-CARD_SIZE: Final = (1200, 630)
-"""Pixels of a card, as social networks recommend."""
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """A picture of what moved, which a chat or feed shows with a page's address.
-
-    Attributes:
-        page: Address of the page that it belongs to; other pages may show it too.
-        what: What moved; `variant` says how it is served.
-        figure: By how much; `verdict` is its meaning, `sure` its interval, `tone` from `TONES`.
-        release: The release that caused it.
-        values: The series; None for a missing figure.
-        step: Index of the first value after the step; 0 if there is none.
-    """
-
-    page: str
-    when: str
-    what: str
-    variant: str
-    figure: str
-    verdict: str
-    tone: str
-    sure: str
-    release: str
-    values: Sequence[float | None] = ()
-    step: int = 0
-
-    @property
-    def text(self) -> str:
-        """The card in words, for readers who cannot see it."""
-        return f"{self.what}: {self.figure}, {self.verdict}. {self.sure}. {self.release}."
-
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
@@ -92,7 +58,6 @@ class PageFile:
 
     path: str
     text: str
-    card: Card | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +251,6 @@ def render(
     description: str = "",
     *,
     root: str | None = None,
-    card: Card | None = None,
     **context: Any,
 ) -> PageFile:
     """Make the page of a template at an address.
@@ -295,7 +259,6 @@ def render(
     addresses), `quoting`, and the functions and filters of `words`.
     """
     path = addresses.file(address)
-    card = card if site.base else None
     html = fill(
         template,
         site=site,
@@ -303,12 +266,10 @@ def render(
         root=addresses.root(path) if root is None else root,
         title=title,
         description=description,
-        card=card,
-        card_size=CARD_SIZE,
         quoting=quoting,
         **context,
     )
-    return PageFile(path, html, card)
+    return PageFile(path, html)
 
 
 def guard(
