@@ -56,7 +56,6 @@ _NAMED: Final = 8  # packages and series that a sentence names
 _ANNOTATED: Final = 3  # functions
 _PATIENCE_S: Final = 10.0
 _ROOM: Final = 2_000  # characters for the text around the report
-_ADVISORY: Final = "Advisory: it blocks nothing."
 _ACTIVE: Final = re.compile(
     r"@(?=\w)"  # mentions, and mail addresses
     r"|\#(?=\d)|\bGH-(?=\d)"  # references to issues
@@ -261,7 +260,7 @@ def with_check(comparison: Comparison, code: int, fail_on: str) -> Comparison:
 def _check(comparison: Comparison) -> str:
     code, fail_on = (comparison.method.get(name) for name in (_CODE, _FAIL_ON))
     if not (code in {0, 1, UNDECIDED} and fail_on in FAIL_ON):
-        return _ADVISORY
+        return ""
     return check_line(comparison, int(code), str(fail_on))
 
 

@@ -229,10 +229,11 @@ def _narrow(
     cells: list[Sequence[str]] = []
     for row in rows:
         figures, change, ends, verdict = row[start:]
-        mark, _, word = verdict.partition(" ")
+        mark = verdict.partition(" ")[0]
         size = change.strip(formats.MISSING)
-        if size:  # `▲ fewer: 2 % fewer` says it twice
-            verdict = f"{mark} {size}" if size.endswith(word) else f"{verdict}: {size}"
+        if size:  # the mark says which of both is better
+            small = f", {formats.SMALL}" * (formats.SMALL in verdict)
+            verdict = f"{mark} {size}{small}" if mark in "▲▼" else f"{verdict}: {size}"
         last = f"{verdict} ({ends})" if ends else verdict
         cells.append((", ".join(row[:start]), figures, last))
     return (", ".join(head[:start]), HEAD[0], "change"), cells
