@@ -1,6 +1,9 @@
 """Both sides' answers and effects, compared: what is said first, and what is left out."""
 
+import gzip
 import json
+import tracemalloc
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -34,10 +37,53 @@ NAMES = [{"name": "a", "at": 1}, {"name": "b", "at": 1}]
 
 
 def reply(body: Any, status: int = 200, kind: str = "application/json", **headers: str) -> Any:
-    text = body if isinstance(body, str) else json.dumps(body)
+    text = body if isinstance(body, str | bytes) else json.dumps(body)
+    body = text if isinstance(text, bytes) else text.encode()
     named = [["content-type", kind], *([n.replace("_", "-"), v] for n, v in headers.items())]
-    fields = {"status": status, "headers": named, "length": len(text), "digest": str(hash(text))}
-    return {**fields, "body": text, "cut": False}
+    fields = {"status": status, "headers": named, "length": len(body), "digest": str(hash(body))}
+    return {**fields, "body": body.decode("latin-1"), "cut": False, "checkout": "/srv/shop"}
+
+
+def packed(text: str, when: int = 0, by: str = "gzip", end: int | None = None) -> Any:
+    body = (
+        zlib.compress(text.encode()) if by != "gzip" else gzip.compress(text.encode(), mtime=when)
+    )
+    return reply(
+        body[2:-4] if by == "bare" else body[:end], content_encoding=by.replace("bare", "deflate")
+    )
+
+
+SHOWN = "head's answer differs, {} → {} bytes ({})".format
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "what"),
+    [
+        (packed("a\nb"), packed("a\nb", 7), None),
+        (packed("in /srv/shop/a.py"), packed("in ./a.py"), None),
+        (packed("a\nb"), packed("a\nZoë", 7), 'head answers line 2: "Zoë" instead of "b"'),
+        (packed("[1]", by="deflate"), packed("[1, 2]", by="deflate"),
+         "head answers 2 rows instead of 1"),
+        (packed("[1]", by="bare"), packed("[2]", by="bare"), "head answers $[0] = 2 instead of 1"),
+        (packed("a"), packed("ab", end=-9), SHOWN(21, 13, "gzip")),
+        (packed("a", by="br"), packed("ab", by="br"), SHOWN(9, 10, "br")),
+        (packed("a"), {**packed("ab"), "cut": True}, SHOWN(21, 22, "gzip")),
+        (packed("a"), {**packed("stop\n" * 10_000_000), "length": 5_000},
+         SHOWN(21, "5,000", "gzip")),
+        (reply(b"\x89PNG"), reply(b"\x89PNG\0"), "head answers other bytes, 4 → 5"),
+        (reply(b"a\0b"), reply(b"a\0c"), "head answers other bytes, 3 → 3"),
+    ],
+)  # fmt: skip
+def test_answers_are_compared_as_their_reader_gets_them(
+    base: Any, head: Any, what: str | None
+) -> None:
+    tracemalloc.start()
+    both = [answers.difference([one] * 2, [two] * 2) for one, two in ((base, head), (head, base))]
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 20_000_000
+    assert both[0] == (what and (what, False))
+    assert (both[1] is None) == (what is None)
 
 
 @pytest.mark.parametrize(
@@ -270,14 +316,16 @@ def rows(owners):
 """
 NONE = "\n\ndef rows(owners):\n    return []\n"
 MAIN = """\
+import gzip
 import json
 
 import items
 
 
 def app(environ, start_response):
-    body = json.dumps(items.find()).encode()
-    start_response("200 OK", [("content-type", "application/json")])
+    body = gzip.compress(json.dumps(items.find()).encode())
+    kind = [("content-type", "application/json"), ("content-encoding", "gzip")]
+    start_response("200 OK", kind)
     return [body]
 """
 

@@ -517,6 +517,15 @@ def test_what_one_side_does_is_described_without_another(tmp_path: Path) -> None
 
 
 @pytest.mark.real
+def test_when_gzip_packed_a_body_is_not_compared(tmp_path: Path) -> None:
+    times = "import gzip, itertools\nTIMES = itertools.count()"
+    work = "global OK\nOK = gzip.compress(b'ok', mtime=next(TIMES))"
+    (side,) = observe(tmp_path, "wsgi", "3.14", times, work)
+    bodies, digests = ({reply[key] for reply in side.answers[0]} for key in ("body", "digest"))
+    assert len(bodies) > len(digests) == 1
+
+
+@pytest.mark.real
 def test_memory_that_is_given_back_now_and_then_is_no_leak(tmp_path: Path) -> None:
     """Each request leaves two objects in a table, which empties itself at 400 of them."""
     work = "sum(range(100_000))\nSOME.extend([bytes(500), bytes(501)])\n"

@@ -1,6 +1,7 @@
 """How head's answers to a request differ from base's, but for what differs in one side. Pure."""
 
 import json
+import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ _IGNORED: Final = frozenset(
 """Headers that follow from the content, the time or the server."""
 
 _LONGEST: Final = 60  # characters of a value in a sentence
+_UNPACKED: Final = 3_000_000  # bytes of an unpacked body that are compared
 
 Place = tuple[str | int, ...]
 
@@ -30,7 +32,7 @@ def difference(base: Sequence[Reply], head: Sequence[Reply]) -> tuple[str, bool]
         if moved := _moved(name, *sides):
             return f"head answers {name} {moved[1]} instead of {moved[0]}", True
     if body := _body(base, head):
-        return f"head answers {body}", False
+        return body, False
     for name in sorted({name for side in sides for fields in side for name in fields}):
         if name not in _IGNORED and (moved := _moved(name, *sides)):
             old, new = map(_quote, moved)
@@ -60,20 +62,43 @@ def _moved(
 def _body(base: Sequence[Reply], head: Sequence[Reply]) -> str:
     if {reply["digest"] for reply in base} & {reply["digest"] for reply in head}:
         return ""
-    if any(reply["cut"] for reply in (*base, *head)):
-        moved = _moved("length", base, head)
-        return f"{moved[1]:,} bytes instead of {moved[0]:,}" if moved else ""
+    packing = _packing(head[0]) or _packing(base[0])
     try:
-        old, new = ([json.loads(reply["body"]) for reply in side] for side in (base, head))
+        texts = [[*map(_text, side)] for side in (base, head)]
+    except (ValueError, zlib.error):
+        sizes = f"{base[0]['length']:,} → {head[0]['length']:,}"
+        what = (
+            f"head's answer differs, {sizes} bytes ({packing})"
+            if packing
+            else f"head answers other bytes, {sizes}"
+        )
+        moved = any(_moved(name, base, head) for name in ("digest", "length"))
+        return what if moved else ""
+    try:
+        sides, noun = [[*map(json.loads, side)] for side in texts], "rows"
     except ValueError:
-        old, new = ([reply["body"].splitlines() for reply in side] for side in (base, head))
-        return _first(old, new, "lines")
-    return _first(old, new, "rows")
+        sides, noun = [[text.splitlines() for text in side] for side in texts], "lines"
+    varying = {place for side in sides for place in _varying(side, ())}
+    places = _differences(sides[0][0], sides[1][0], (), varying, noun)
+    return next((f"head answers {place}" for place in places), "")
 
 
-def _first(old: Sequence[Any], new: Sequence[Any], noun: str) -> str:
-    varying = {*_varying(old, ()), *_varying(new, ())}
-    return next(_differences(old[0], new[0], (), varying, noun), "")
+def _packing(reply: Reply) -> str:
+    return str(_fields(reply).get("content-encoding", "")).lower()
+
+
+def _text(reply: Reply) -> str:
+    """Unpack a body; ValueError or zlib.error if that is no text, or not all of it."""
+    content, packing = str(reply["body"]).encode("latin-1"), _packing(reply)
+    whole = packing in {"", "identity"}
+    if packing in {"gzip", "x-gzip", "deflate"}:
+        # 47 is for the header of gzip or of zlib, -15 for none, as some send `deflate`.
+        unpacker = zlib.decompressobj(47 if content[:1] in {b"x", b"\x1f"} else -15)
+        content = unpacker.decompress(content, _UNPACKED)
+        whole = unpacker.eof and not unpacker.unused_data
+    if reply["cut"] or not whole or b"\0" in content:
+        raise ValueError(packing)
+    return content.decode().replace(str(reply["checkout"]), ".")
 
 
 def _varying(values: Sequence[Any], place: Place) -> Iterator[Place]:
@@ -113,9 +138,8 @@ def _differences(
         for index, pair in enumerate(zip(old, new, strict=False)):
             yield from _differences(*pair, (*place, index), varying, noun)
     else:
-        at = f"line {int(place[-1]) + 1}: " if noun == "lines" and place else ""
-        at = at or (f"{_path(place)} = " if place else "")
-        yield f"{at}{_quote(new)} instead of {_quote(old)}"
+        at = f"line {int(place[-1]) + 1}: " if noun == "lines" and place else f"{_path(place)} = "
+        yield f"{at * bool(place)}{_quote(new)} instead of {_quote(old)}"
 
 
 def _path(place: Place) -> str:

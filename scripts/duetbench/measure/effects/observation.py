@@ -15,7 +15,7 @@ from duetbench.measure.instructions import counting, profiling
 PROGRAM: Final = inside.__name__
 
 Reply = Mapping[str, Any]
-"""An answer: status, headers, length, digest, body."""
+"""An answer: status, headers, length, digest, body as Latin-1, whether that is cut, checkout."""
 
 Name = tuple[str, str]
 """A function's file from the application's folder, and its qualified name."""

@@ -190,13 +190,17 @@ def _described(answer: Answer) -> dict[str, Any]:
         [part.decode("latin-1") if isinstance(part, bytes) else part for part in header]
         for header in headers
     ]
-    text = body[:_LONGEST].decode("utf-8", "replace")
+    # Where a file was, and when gzip packed it, is no content.
+    content = body[8 * (body[:2] == b"\x1f\x8b") :]
     return {
         "status": status,
         "headers": [[name.lower(), value] for name, value in pairs],
         "length": len(body),
-        "digest": hashlib.sha256(body).hexdigest()[:16],
-        "body": text.replace(str(checkout.checkout()), "."),
+        "digest": hashlib.sha256(
+            content.replace(os.fsencode(checkout.checkout()), b".")
+        ).hexdigest()[:16],
+        "body": body[:_LONGEST].decode("latin-1"),
+        "checkout": str(checkout.checkout()),
         "cut": len(body) > _LONGEST,
     }
 
