@@ -115,6 +115,7 @@ def perform(case: Case, testbed: Testbed) -> Launch:
         ('pé"s', 'pé"s pé\\"s p\\u00e9\\"s p%C3%A9%22s', "{X} {X} {X} {X}"),
         ("first line\nlast", "the first line, the last", "the {X}, the {X}"),
         ("abcdefgh", "abcd…, abc… abcdef … abcdefg", "{X}…, abc… {X}… abcdefg"),
+        ("abcdefgh", "\"…efgh\" …fgh …bcdefgh, efgh", "\"…{X}\"…fgh…{X}, efgh"),
         ("redis://:p%40ss1@host/0", "p@ss1 p%40ss1 host", "{X} {X} host"),
         ("pg://shop:shop@host/shop", "shop pg://shop:shop@host/shop", "shop {X}"),
         ("https://0123456789@sentry.test/7", "test/7 0123456789", "test/7 {X}"),

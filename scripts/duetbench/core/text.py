@@ -97,14 +97,12 @@ def hider(names: Mapping[str, str]) -> Callable[[str], str]:
     pattern = re.compile("|".join(map(re.escape, texts)) or "(?!)")
 
     def hide(text: str) -> str:
-        *cut, last = pattern.sub(lambda found: names[found[0]], text).split("…")
-        return "…".join([*map(hide_start, cut), last])
-
-    def hide_start(text: str) -> str:
-        text = text.rstrip()
-        starts = ((name, name[:n]) for name in texts for n in range(len(name) - 1, HIDDEN - 1, -1))
-        name, start = next((pair for pair in starts if text.endswith(pair[1])), ("", ""))
-        return text.removesuffix(start) + names.get(name, "")
+        text = re.sub(r"\s+…", "…", pattern.sub(lambda found: names[found[0]], text))
+        for name in texts if "…" in text else ():
+            for n in range(len(name) - 1, HIDDEN - 1, -1):
+                text = text.replace(f"{name[:n]}…", f"{names[name]}…")
+                text = text.replace(f"…{name[-n:]}", f"…{names[name]}")
+        return text
 
     return hide
 
