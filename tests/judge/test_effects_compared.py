@@ -97,6 +97,8 @@ def test_answers_are_compared_as_their_reader_gets_them(
         ({"b": 2}, {"b": 2, "a": 1}, "head answers with $.a, which is new"),
         ({"a": 1}, {"a": "1"}, 'head answers $.a = "1" instead of 1'),
         ("one\ntwo\n", "one\n2\n", 'head answers line 2: "2" instead of "two"'),
+        ("a" * 99 + "b", "a" * 99 + "c",
+         f'head answers line 1: "…{"a" * 20}c" instead of "…{"a" * 20}b"'),
         ("one\ntwo\n", "one\n", "head answers 1 lines instead of 2"),
     ],
 )  # fmt: skip

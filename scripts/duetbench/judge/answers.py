@@ -138,6 +138,13 @@ def _differences(
         for index, pair in enumerate(zip(old, new, strict=False)):
             yield from _differences(*pair, (*place, index), varying, noun)
     else:
+        if isinstance(old, str) and isinstance(new, str):
+            same = next(
+                (n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b),
+                min(len(old), len(new)),
+            )
+            if same > _LONGEST // 2:
+                old, new = (f"…{value[same - _LONGEST // 3 :]}" for value in (old, new))
         at = f"line {int(place[-1]) + 1}: " if noun == "lines" and place else f"{_path(place)} = "
         yield f"{at * bool(place)}{_quote(new)} instead of {_quote(old)}"
 
