@@ -255,7 +255,9 @@ def test_a_liar_is_caught_on_its_side(
     is a ratio as any other, beside its flag.
     """
     ask_often(monkeypatch)
-    honest, *cases = (declared(f"badapps/{name}", root=bench.root) for name in ("truthful", *LIARS))
+    honest, ragged, *cases = (
+        declared(f"badapps/{name}", root=bench.root) for name in ("truthful", "ragged", *LIARS)
+    )
     flags = LIARS.values()
     lies = [
         (liar, *lie)
@@ -264,7 +266,10 @@ def test_a_liar_is_caught_on_its_side(
         if lie[1].severity != "fail" or liar == SIDES[number % 2]
     ]
     pairs = [(case, honest) if liar == "base" else (honest, case) for liar, case, _ in lies]
-    results = play(*pairs, head_first=True, seconds=1.6)
+    before, after, *results = play(
+        (ragged, honest), (honest, ragged), *pairs, head_first=True, seconds=1.6
+    )
+    assert all(unfailed(one, honest) for one in (before, after))
     for (liar, case, flag), found in zip(lies, results, strict=True):
         (other,) = {*SIDES} - {liar}
         caught, beside = ({one.name for one in found.flags(side)} for side in (liar, other))

@@ -15,6 +15,7 @@ from duetbench.measure.verify import (
     check_answer,
     choose_paths,
     difference,
+    right_sizes,
     tells_error,
     verify,
 )
@@ -183,6 +184,27 @@ def test_a_different_answer_of_the_other_side_is_told() -> None:
     assert difference(same + answers("d", "d", path="/y"), other) == told
     for head in (same, once, answers("b", "c"), answers("bc", "bc", path="/y")):
         assert difference(same, head) is None
+
+
+@pytest.mark.parametrize(
+    ("bodies", "right", "without"),
+    [
+        ([], set(), set()),
+        (["abc"], {3}, {3}),
+        (["abc"] * 24, {3}, {3}),
+        (["abc", "abd", "abe"], {3}, set()),
+        (["abc", "abcd"] * 2, {3, 4}, set()),
+        (["abc"] * 23 + ["abcd"], set(), set()),  # a third may follow
+        (["a", "ab", "abc"] * 8, set(), set()),
+        (["a" * size for size in range(24)], set(), set()),
+    ],
+)
+def test_sizes_are_known_unless_they_vary_with_and_without_an_expectation(
+    bodies: list[str], right: set[int], without: set[int]
+) -> None:
+    answers = [Found(0.1, len(body), "/x", body.encode(), "") for body in bodies]
+    assert right_sizes(endpoint(), answers) == right
+    assert right_sizes(endpoint(Expectation()), answers) == without
 
 
 @pytest.mark.real

@@ -192,7 +192,7 @@ class Expectation(Frozen):
     size: tuple[int, int] | None = Field(
         default=None,
         description="Least and most bytes of a right body, if it varies; null: under load, only "
-        "sizes that verification saw are right.",
+        "one or two sizes of the idle server's answers are right; if it has more, any.",
     )
 
     @property

@@ -31,7 +31,11 @@ UNIT_REQUESTS: Final = 3
 """Single requests to the idle server, the fastest of which is the unit of its ceiling."""
 
 SIZE_REQUESTS: Final = 20
-"""Requests to the idle server after a load that had bodies of other sizes than before it."""
+SIZE_SECONDS: Final = 2.0
+"""Requests to the idle server after a load that had bodies of other sizes than before it.
+
+As many as had 20 of these under load, but only for about 2 s.
+"""
 
 SPOT_SECONDS: Final = 0.2
 SPOT_SHARE: Final = 4000

@@ -13,13 +13,13 @@ from statistics import fmean
 
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch, Status
-from duetbench.core.protocol import NO_UNIT, SIZE_REQUESTS, UNIT_REQUESTS
+from duetbench.core.protocol import NO_UNIT, SIZE_REQUESTS, SIZE_SECONDS, UNIT_REQUESTS
 from duetbench.core.units import utc_now
 from duetbench.host import machine, ports, tree_usage
 from duetbench.measure import idle, oha, oha_results, validity, warmup
 from duetbench.measure.server import Serving
 from duetbench.measure.testbed import Testbed
-from duetbench.measure.verify import SpotChecks
+from duetbench.measure.verify import SpotChecks, right_sizes
 
 
 def perform(
@@ -134,8 +134,7 @@ class Observation:
 
     def sizes(self) -> dict[int, int]:
         """Count the answers of the right status by the bytes of their bodies."""
-        status = self.serving.case.endpoint.expect.status
-        return oha_results.sizes(self.generation.rows, status)
+        return oha_results.sizes(self.generation.rows, self.serving.case.endpoint.expect.status)
 
     def collect(self) -> None:
         """Take the result; LaunchError if generator or server failed, or others use the port."""
@@ -161,12 +160,14 @@ ALONE = Neighbour()
 
 def finish(observation: Observation, neighbour: Neighbour = ALONE) -> dict[str, float]:
     """Verify once more, and compute figures; LaunchError as `Serving.verify` and `require_same`."""
-    serving, sizes = observation.serving, observation.sizes().keys()
+    serving, sizes = observation.serving, observation.sizes()
     try:
         serving.verify(repeats=1)
-        if (right := serving.right_sizes) and not sizes <= right:
-            # Do they vary without a load, too? Then they are right.
-            serving.verify(repeats=UNIT_REQUESTS if serving.slow else SIZE_REQUESTS)
+        right = right_sizes(serving.request, serving.answers)
+        if right and (others := sum(n for size, n in sizes.items() if size not in right)):
+            # Do they vary without a load, too, if asked as often as such an answer takes?
+            often = min(SIZE_REQUESTS * sum(sizes.values()) / others, SIZE_SECONDS / serving.unit)
+            serving.verify(repeats=max(UNIT_REQUESTS, int(often)))
     finally:
         # A problem of the load explains why the server is not right after it.
         metrics, flags = _conclude(observation, neighbour)
@@ -226,7 +227,7 @@ def _conclude(
             idle_lost=serving.idle.lost(),
             steady=observation.warm_up.steady,
             backpressure=serving.server.backpressure(case.workers),
-            right_sizes=serving.right_sizes,
+            right_sizes=right_sizes(serving.request, serving.answers),
             sizes=observation.sizes(),
             excerpts=observation.checks.excerpts,
             throughputs=thirds if neighbour is ALONE else (),  # in duets only the ratio is steady

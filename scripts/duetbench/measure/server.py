@@ -256,17 +256,6 @@ class Serving:
             )
 
     @property
-    def right_sizes(self) -> frozenset[int]:
-        """Sizes in bytes of right bodies under load; empty if unknown.
-
-        Without an expectation they are known only if the body was always the same.
-        """
-        expect, bodies = self.request.expect, {answer.body for answer in self.answers}
-        if self.request.paths or not (expect.tells_body or len(bodies) == 1):
-            return frozenset()
-        return frozenset(answer.size for answer in self.answers)
-
-    @property
     def slow(self) -> bool:
         """Whether it is too slow for windows; then one full wave warms it up."""
         return max(self.unit, self.case.endpoint.floor) >= SLOW_SECONDS

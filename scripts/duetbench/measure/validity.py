@@ -155,10 +155,9 @@ def _sizes(facts: Facts) -> Iterator[Flag]:
             + (f" ({facts.excerpts[size]})" if size in facts.excerpts else "")
             for size in often[:SIZES_SHOWN]
         )
-        known = facts.case.endpoint.expect.tells_body
         advice = (
             "fix the handler, or declare the sizes that its answers may have"
-            if known or declared
+            if declared or facts.case.endpoint.expect.tells_body
             else "they vary only under load: is that an error, or a number of requests or users?"
         )
         yield _flag(

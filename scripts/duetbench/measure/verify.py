@@ -11,7 +11,7 @@ import re
 import socket
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from typing import Final, NamedTuple, Self
@@ -129,6 +129,19 @@ def difference(base: Iterable[Answer], head: Iterable[Answer]) -> str | None:
                 f"{new.excerpt} ({new.size})"
             )
     return None
+
+
+def right_sizes(endpoint: Endpoint, answers: Sequence[Answer]) -> frozenset[int]:
+    """Sizes in bytes of right bodies, as the answers without a load show them; empty if unknown.
+
+    One, or two that came more than once each: more are a sample of others that may follow. Without
+    an expectation they are known only if the body was always the same.
+    """
+    sizes, bodies = Counter(answer.size for answer in answers), {a.body for a in answers}
+    known = len(bodies) == 1 or (
+        endpoint.expect.tells_body and len(sizes) in {1, 2} and min(sizes.values()) >= len(sizes)
+    )
+    return frozenset(sizes if known and not endpoint.paths else ())
 
 
 def _always(answers: Iterable[Answer]) -> dict[str, Answer]:

@@ -48,7 +48,12 @@ async def uneven(app: App) -> Answer:
 
 async def varied(app: App) -> Answer:
     """Be right, and now and then longer, also if alone."""
-    return 200, "right" if app.served % 16 else "right!"
+    return 200, "right" if app.served % 100 else "right!"
+
+
+async def ragged(app: App) -> Answer:
+    """Be right, and seldom as long as before."""
+    return 200, "right" + "!" * (app.served * 97 % 400)
 
 
 async def mask(app: App) -> Answer:
@@ -78,6 +83,7 @@ app = App(
         "/inside": inside,
         "/uneven": uneven,
         "/varied": varied,
+        "/ragged": ragged,
         "/mask": mask,
         "/keep": keep,
         "/quicken": quicken,
