@@ -21,7 +21,7 @@ import repos
 from disks import small_disk
 from duetbench.core.errors import HistoryError, RecordError
 from duetbench.core.model import RunStatus
-from duetbench.host.git import BRANCH, Patience, Remote, ask, credentials, remote_of
+from duetbench.host.git import ask, credentials
 from duetbench.store import files, run_files
 from duetbench.store.change import Change
 from duetbench.store.files import MOST_BYTES
@@ -31,6 +31,7 @@ from observatory.cli.history import pull_command
 from observatory.store import history_branch
 from observatory.store.history_branch import PushResult, pull, push
 from observatory.store.kinds import File, collect
+from observatory.store.remotes import BRANCH, Patience, Remote, remote_of
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import synthetic
 from duetbench.core.model import Case, CaseResult, Launch, Run, RunStatus
-from duetbench.host.git import BRANCH, Patience, Remote
 from duetbench.store import run_files
+from observatory.store.remotes import BRANCH, Patience, Remote
 
 QUICK = Patience(tries=20, first=0.05, longest=1.0)
 """Patience for a remote on this machine."""

@@ -15,7 +15,6 @@ from bench import Bench
 from detecting import CPU, MACHINE, moved_at, run_of
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.host.console import Narrator
-from duetbench.host.git import Remote
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import session
 from duetbench.judge.change_locks import find_locks, lock_text
@@ -30,6 +29,7 @@ from duetbench.trend import mixed_locks
 from fake_sessions import make_duet
 from histories import QUICK
 from observatory.github import lock_branch
+from observatory.store.remotes import Remote
 from observatory.trend.confirm import compare_stacks
 from repos import borrow_cache, commit, git, make_tiny, write
 from tiny_index import serving, serving_beta

@@ -13,10 +13,10 @@ from bench import Bench, make_checkout
 from duetbench.core.errors import DeclarationError, FlagName, UsageError
 from duetbench.core.model import Case, Missing, Plan, Run, RunStatus
 from duetbench.host import machine
-from duetbench.host.git import Remote
 from duetbench.store import files, run_files
 from histories import good, listing, make_remote, night_run, result_of, save
 from observatory.store.night import NightPlan, NightRecord, Shard, assignment
+from observatory.store.remotes import Remote
 from observatory.trend import nights
 
 A, B, C = "alpha-2c-000001", "beta-2c-000002", "gamma-2c-000003"

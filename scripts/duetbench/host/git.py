@@ -13,14 +13,10 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
-
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
-from tenacity.wait import wait_random_exponential
 
 from duetbench.core.errors import HistoryError
 from duetbench.core.text import short
@@ -28,7 +24,6 @@ from duetbench.host import proc
 
 T = TypeVar("T")
 
-BRANCH: Final = "gh-pages"
 TOKEN: Final = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 
 _TIMEOUT_S: Final = 600
@@ -75,61 +70,6 @@ class HopelessError(HistoryError):
     """Git failed, and will fail again until somebody fixes the cause."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """Place of the history: a URL or path, its branch, and the environment with credentials."""
-
-    address: str
-    branch: str = BRANCH
-    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How often to try a fetch or push, and the longest waits (s), which double from `first` on.
-
-    Full jitter (waits drawn evenly from zero to the bound) separates pushers that were refused at
-    the same time. Twelve at once all got through within twelve tries.
-    """
-
-    tries: int = 20
-    first: float = 0.5
-    longest: float = 8.0
-
-    def keep_trying(self, attempt: Callable[[], T], report: Callable[[str], None]) -> T:
-        """Try until it works or is hopeless; `report` gets a sentence before each wait."""
-
-        def waiting(state: RetryCallState) -> None:
-            problem = state.outcome.exception() if state.outcome else None
-            report(f"try {state.attempt_number} of {self.tries}: {problem}")
-
-        return Retrying(
-            retry=retry_if_exception_type(GitError),
-            stop=stop_after_attempt(self.tries),
-            wait=wait_random_exponential(multiplier=self.first, max=self.longest),
-            before_sleep=waiting,
-            reraise=True,
-        )(attempt)
-
-
-def remote_of(root: Path, name: str, branch: str = BRANCH) -> Remote:
-    """Find a remote (a name, URL or path) and its credentials; raises HopelessError."""
-    try:
-        address = ask(root, "remote", "get-url", "--", name)
-    except GitError:
-        if "/" not in name:
-            raise HopelessError(
-                f"{name!r}: expected a remote of {root}, a URL or a path, found none of these; "
-                "name one with --remote"
-            ) from None
-        address = name
-    if address.startswith(("./", "../")):
-        address = str((root / address).resolve())
-    # The header that actions/checkout configures for this address.
-    persisted = ask_or_none(root, "config", "--get-urlmatch", "http.extraheader", address)
-    return Remote(address, branch, credentials(address, os.environ, persisted))
-
-
 def credentials(
     address: str, environment: Mapping[str, str], persisted: str | None = None
 ) -> dict[str, str]:
@@ -151,15 +91,6 @@ def credentials(
         "GIT_CONFIG_COUNT": str(count + 1),
         f"GIT_CONFIG_KEY_{count}": f"http.{address}.extraheader",
         f"GIT_CONFIG_VALUE_{count}": header,
-    }
-
-
-def author() -> dict[str, str]:
-    """The author for git's environment: from our own variables, or duetbench."""
-    return {
-        (name := f"GIT_{role}_{key}"): os.environ.get(name, value)
-        for role in ("AUTHOR", "COMMITTER")
-        for key, value in (("NAME", "duetbench"), ("EMAIL", "duetbench@localhost"))
     }
 
 

@@ -11,13 +11,13 @@ from duetbench.core.errors import UsageError
 from duetbench.github import actions
 from duetbench.host import command
 from duetbench.host.console import Console, Narrator, errors, write
-from duetbench.host.git import remote_of
 from duetbench.project import locks
 from duetbench.project.project import Project
 from duetbench.project.stacks import Stack
 from duetbench.store.comparison import PackageChange
 from observatory.github import lock_branch
 from observatory.store import packages
+from observatory.store.remotes import remote_of
 
 stack_app = Typer(help="The stacks under test and their locks.", no_args_is_help=True)
 

@@ -13,8 +13,9 @@ from typing import Final
 
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.host import git
-from duetbench.host.git import GitError, HopelessError, Patience, Remote
+from duetbench.host.git import GitError, HopelessError
 from duetbench.store.comparison import PackageChange
+from observatory.store.remotes import Patience, Remote, author
 
 LOCKS: Final = "apps/stacks"
 WORKFLOWS: Final = ".github/workflows"
@@ -51,7 +52,7 @@ def commit(root: Path, text: str) -> StackBump:
         return StackBump(moved=False, commit=_head(root))
     git.ask(root, "add", "--", LOCKS)
     words = ["commit", "--quiet", "--only", "--file=-", "--", LOCKS]
-    git.ask(root, *words, stdin=text, env=git.author())
+    git.ask(root, *words, stdin=text, env=author())
     return StackBump(moved=True, commit=_head(root))
 
 
@@ -113,7 +114,7 @@ def _start(root: Path, remote: Remote, head: str) -> tuple[str, str | None]:
     if tree == git.ask(root, "rev-parse", f"{tip}^{{tree}}"):
         return tip, tip
     text = f"Code of {head[:12]}\n"
-    return git.ask(root, "commit-tree", tree, "-p", tip, stdin=text, env=git.author()), tip
+    return git.ask(root, "commit-tree", tree, "-p", tip, stdin=text, env=author()), tip
 
 
 def _head(root: Path) -> str:

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.core.errors import HistoryError, RecordError
-from duetbench.host.git import GitError, HopelessError, Patience, Remote, author, run
+from duetbench.host.git import GitError, HopelessError, run
 from observatory.store.kinds import File, kind_of
+from observatory.store.remotes import Patience, Remote, author
 
 RESULTS: Final = "results"  # the only folder of the branch
 _MARKS: Final = "refs/duetbench/"  # below it: a mark with the name of each branch
