@@ -20,7 +20,14 @@ from duetbench.show.conclusion import exit_code
 from duetbench.show.formats import escape
 from duetbench.show.html.comparison_page import one_file
 from duetbench.store import files
-from duetbench.store.comparison import Comparison, Judgement, set_material
+from duetbench.store.comparison import (
+    SIDES,
+    Comparison,
+    Growth,
+    Judgement,
+    SideName,
+    set_material,
+)
 
 FILE: Final = Path(__file__).parents[1] / "data" / "headlines.json"
 RECORDED: Final[list[dict[str, Any]]] = json.loads(FILE.read_text("utf-8"))
@@ -133,6 +140,17 @@ def row_of(metric: str, ratio: float, spread: float = 1.05) -> list[Any]:
 )
 def test_throughput_leads_unless_the_cpu_explains_it(judged: list[list[Any]], lead: str) -> None:
     assert f"{A} {lead}" in make_view(made(judged)).headline
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("ratio", [0.5, 2.0])
+def test_only_a_leak_of_head_is_above_what_got_worse(side: SideName, ratio: float) -> None:
+    kept = Growth(course="constant", estimate=500, low=490, high=510, requests=9)
+    found = made([row_of("throughput", ratio)])
+    case = found.cases[0].model_copy(update={"growth": {side: kept}})
+    headline = make_view(comparison_of(case)).headline
+    assert "requests per second" in headline
+    assert (headline.find("leaks: ") < headline.find("requests")) is (side == "head" or ratio > 1)
 
 
 def test_a_longer_wait_says_how_long() -> None:
