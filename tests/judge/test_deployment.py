@@ -195,13 +195,37 @@ def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
     assert found.usable or found.disturbed, found
     quick, slow = (found.head, found.base) if swapped else (found.base, found.head)
     if locks:
-        assert (found.wait, found.connections) == (None, None)
+        assert found.wait is None
+        assert found.connections == 32  # each waits 20 ms: 50 are answered in a second
         assert slow["throughput"] < quick["throughput"] / 5
         return
     assert found.wait == pytest.approx(0.03, abs=0.01)
     assert found.connections is not None
     assert found.connections < most
     assert slow["response_p50"] / quick["response_p50"] == pytest.approx(1.5, abs=0.15)
+
+
+@pytest.mark.real
+@pytest.mark.usefixtures("patient_verification")
+@pytest.mark.parametrize(
+    ("work", "swapped"), [("time.sleep(0.25)", False), ("sum(range(30_000_000))", True)]
+)
+def test_the_slower_side_decides_how_many_connections_load_both(
+    shop: Path, project: Project, scope: Scope, tmp_path: Path, *, work: str, swapped: bool
+) -> None:
+    """Of 64 that are answered last, after each has had its turn, none would be in time."""
+    waiting = APP.replace("items.find", "await items.find")
+    for slow in ("0", work):
+        text = WAITS.format(lock="contextlib.nullcontext()", seconds=0)
+        text = f"import time\n{text}".replace("    async with", f"    {slow}\n    async with")
+        commit(shop, "It blocks", **{"src/shop/main.py": waiting, "src/shop/items.py": text})
+    (pair,) = preparation.of_revisions(project, "HEAD~1", None, scope).pairs
+    parts = pair.sides[::-1] if swapped else pair.sides
+    (found,) = duet.perform([parts], lambda side: tmp_path / f"{side}.log", head_first=swapped)
+    assert not [found.failures(side) for side in found.failed], found
+    quick, slowed = (found.head, found.base) if swapped else (found.base, found.head)
+    assert (found.connections or 64) <= 8
+    assert slowed["throughput"] < quick["throughput"] / 5
 
 
 COMPUTES = """\

@@ -69,9 +69,9 @@ DUET_WARM_UP: Final = 0.5
 Its windows would be too short to judge whether a server is steady.
 """
 
-DUET_QUEUE: Final = 2.0
-"""Most seconds that a duet of a target waits after its load for slow requests: as long as the load
-itself. Experiments declare their loads, which stay as they are."""
+DUET_QUEUE: Final = 1.0
+"""Most seconds that a target's connections take in turn: half of the load, as all may be answered
+last. Experiments declare their loads, which stay as they are."""
 
 LEAST_WAIT: Final = 0.001
 """Seconds of an answer in which neither server nor client computes, from which its handler waits.

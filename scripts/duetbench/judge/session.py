@@ -251,13 +251,13 @@ class _Session:
     def add(self, pair: Pair, duet: Duet) -> None:
         if duet.connections and not any(earlier.connections for earlier in pair.duets.all):
             why = (
-                "its requests compute so long that",
+                "its requests take so long that",
                 "with more, the last answers would take longer than the load",
             )
             if duet.wait:
                 why = (
                     f"a request waits {units.seconds(duet.wait)}, so",
-                    "with more, a queue for the cores would hide the wait",
+                    "with more, a queue would hide the wait",
                 )
             few = f"{duet.connections} of its {pair.case.load.connections} connections"
             self.note(f"{pair.case.id}: {why[0]} duets use {few}: {why[1]}")

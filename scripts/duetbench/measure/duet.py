@@ -33,6 +33,7 @@ from duetbench.core.protocol import (
     DUET_QUEUE,
     DUET_SECONDS,
     DUET_WARM_UP,
+    DUET_WAVES,
     LEAST_WAIT,
     SLOW_SECONDS,
     UNIT_REQUESTS,
@@ -53,6 +54,7 @@ REPEATED: Final = 12
 """Requests that show how much of a waiting one is work: the first ones to a server are dearer."""
 
 _POLL_SECONDS: Final = 0.02
+_TWICE: Final = 1.6  # times a single request from which some at once are two waves
 _LOOKS: Final = 50  # at a server that seems to wait
 _LOOK_SECONDS: Final = 0.001  # between them, at least
 _OF_ANSWERS: Final = frozenset({FlagName.WRONG_STATUS, FlagName.WRONG_BODY, FlagName.WRONG_SIZE})
@@ -141,6 +143,7 @@ class SideRun:
         self.warming = self.serving.case.load
         self.work = 0.0  # core time of a request to the idle server, s
         self.wait = 0.0  # rest of its time, in which neither server nor client computes, s
+        self.blocked = 0.0  # of its time, in which further requests have to wait, s
         self.connections: int | None = None  # of its load, if fewer than declared
         self.warm_up = warmup.WarmUp(0.0, (), steady=False)
         self.metrics: dict[str, float] = {}
@@ -168,7 +171,6 @@ class SideRun:
         """
         serving, self.work, waited = self.serving, math.inf, math.inf
         tree = tree_usage.TreeSampler(serving.session.members)
-        light = DUET_QUEUE / 2 / serving.case.load.connections
         for repeats in (UNIT_REQUESTS, REPEATED):
             before, earlier = tree.edge(), len(serving.answers)
             # Single requests set no ceiling here, so slow ones need no repetition.
@@ -178,10 +180,16 @@ class SideRun:
             self.work = min(self.work, used / len(answers))
             waited = min(waited, *(answer.waited for answer in answers))
             self.wait = waited - self.work
-            if (self.work <= light and not self.waits) or not serving.testbed.target:
+            light = self.work * serving.case.load.connections <= DUET_QUEUE and not self.waits
+            if light or not serving.testbed.target:
                 return
         if self.waits:
             self.wait = min(self.wait, self._asleep() * (self.wait + self.work))
+            # One more than it works on at once takes twice as long if they are answered in turn.
+            single, case = self.wait + self.work, serving.case
+            more = case.workers * (case.threads or 1) + 1
+            with warmup.Burst(serving.client, requests=more) as burst:
+                self.blocked = single * (burst.collect().seconds > _TWICE * single)
 
     def _asleep(self) -> float:
         """Share of some requests' time in which no thread of the server could run; 1 if unknown.
@@ -212,14 +220,20 @@ class SideRun:
         """Whether its handler spends more time on waiting than on computing."""
         return self.wait > max(LEAST_WAIT, self.work)
 
-    def shorten(self, work: float) -> None:
-        """Reduce a target's connections if its requests, of `work` s on both sides, would queue."""
+    def shorten(self, sides: Sequence[SideRun]) -> None:
+        """Choose a target's load by the slower of both sides: a wave of it fits, and no queue."""
         serving, case = self.serving, self.serving.case
         if serving.testbed.target:
             least = case.workers * (case.threads or 1)
-            seconds = work / min(len(serving.testbed.server_cores(case)), 2 * least)
-            load = bound_queue(case.load, seconds, DUET_QUEUE, least)
-            if load is not case.load:
+            seconds = max(
+                sum(side.work for side in sides)
+                / min(len(serving.testbed.server_cores(case)), 2 * least),
+                *(side.blocked / least for side in sides),
+            )
+            wave = max(side.work + max(0.0, side.wait) for side in sides)
+            load = duet_load(case, max(case.load.duration, DUET_WAVES * wave))
+            load = bound_queue(load, seconds, DUET_QUEUE, least)
+            if load != case.load:
                 self.offer(load)
                 self.warming = bound_queue(load, seconds, DUET_WARM_UP, least)
 
@@ -294,8 +308,7 @@ class _Duets:
         # Ask each side even if the other has failed: perhaps only the other fails.
         self._ask(SideRun.verify)
         self._compare_errors()
-        work = sum(side.work for side in self.order)
-        self._each(lambda side: side.shorten(work))
+        self._each(lambda side: side.shorten(self.order))
         warm = self._warm_up()
         self.wait = self._lighten() if warm else None
         observations = self._measure() if warm else None
