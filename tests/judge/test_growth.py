@@ -87,6 +87,8 @@ def test_tasks_left_behind_decide_where_bytes_scatter() -> None:
 
     assert growth.of_curve(steep(64)).course == "undecided"
     assert growth.of_curve(steep(50_001)).course == "constant"
+    for later, course in ((50_000, "constant"), (49_990, "saw-tooth")):  # a queue drains
+        assert growth.of_curve(curve(lambda n: 900 * n, tasks=(1, 50_001, later))).course == course
 
 
 def test_heaps_of_threads_that_fill_for_longer_than_a_soak_are_no_leak() -> None:

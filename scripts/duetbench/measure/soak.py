@@ -22,6 +22,7 @@ BURSTS: Final = 24
 """Bursts of a soak: eight for each third of it. The first fifth is discarded."""
 
 SHORTEST: Final = 0.2  # s of a burst, at least
+PAUSE: Final = 0.5  # s before tasks are counted
 ROOM: Final = 0.5  # share of the free memory at which a soak ends early
 
 Look = Callable[[float, Curve], None]
@@ -46,7 +47,7 @@ def perform(
             serving.meet()
             serving.open_idle()
             serving.verify(repeats=1)
-            tasks = sum(worker.tasks for worker in serving.workers)
+            tasks = [sum(worker.tasks for worker in serving.workers)]
             room = ROOM * psutil.virtual_memory().available
             curve, began = _next(serving, curve, 0), time.monotonic()
             while (spent := time.monotonic() - began) < seconds and curve.memory[-1] < room:
@@ -55,8 +56,10 @@ def perform(
                     warm = burst.collect()
                 curve = _next(serving, curve, round(sum(warm.windows) * warm.seconds))
             look(spent, curve)
-            later = sum(worker.tasks for worker in serving.identify())
-            curve = curve.model_copy(update={"tasks": (tasks, later)})
+            for _ in range(2):  # a queue drains, what leaks stays
+                serving.session.wait(PAUSE)
+                tasks.append(sum(worker.tasks for worker in serving.identify()))
+            curve = curve.model_copy(update={"tasks": tuple(tasks)})
     finally:
         with serving.blamed():
             serving.kill()

@@ -183,7 +183,7 @@ class Curve(Frozen):
     requests: tuple[int, ...] = Field(default=(), description="Answered so far.")
     memory: tuple[int, ...] = Field(default=(), description="Anonymous memory, bytes.")
     threads: tuple[int, ...] = ()
-    tasks: tuple[int, ...] = Field(default=(), description="Tasks of its event loops: first, last.")
+    tasks: tuple[int, ...] = Field(default=(), description="Of event loops: first, last, later.")
     problem: str = Field(default="", description="What ended it early.")
 
     def left(self, counts: tuple[int, ...]) -> float:
