@@ -142,8 +142,8 @@ def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
     return load.model_copy(update={"duration": duration})
 
 
-def below_saturation(load: Load, busy: float, cores: int, slots: int | None) -> Load | None:
-    """A closed load of waiting handlers that leaves the server cores half idle; None if none does.
+def below_saturation(load: Load, busy: float, cores: int, slots: int | None) -> int | None:
+    """Connections of waiting handlers that leave the server cores half idle; None if none do.
 
     `busy` is the share of its time in which one request at a time to each server computes; `slots`
     are the requests that a server handles at once (None: any number). The number of connections is
@@ -153,8 +153,7 @@ def below_saturation(load: Load, busy: float, cores: int, slots: int | None) -> 
     most = max(most, int(busy <= LIGHTEST * cores))
     if most < 1 or load.rate is not None:
         return None
-    few = min(2 ** (most.bit_length() - 1), slots or most, load.connections)
-    return load.model_copy(update={"connections": few})
+    return min(1 << (most.bit_length() - 1), slots or most, load.connections)
 
 
 def bound_queue(load: Load, seconds: float, wait: float, least: int) -> Load:

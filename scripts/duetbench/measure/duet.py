@@ -358,8 +358,7 @@ class _Duets:
             return None
         busy = sum(side.work / (side.work + max(0.0, side.wait)) for side in self.order)
         slots = case.workers * case.threads if case.threads else None
-        load = below_saturation(case.load, busy, len(testbed.server_cores(case)), slots)
-        return None if load is None else load.connections
+        return below_saturation(case.load, busy, len(testbed.server_cores(case)), slots)
 
     def _compare_errors(self) -> None:
         """Fail a side if it alone answers with an error: an error is no faster answer.
