@@ -281,9 +281,10 @@ def test_the_line_is_the_one_that_does_as_much_more(
     assert (effect.base, effect.head, effect.place) == (len(base), len(head), place)
 
 
-def test_an_answer_that_is_not_200_says_its_status() -> None:
+def test_an_answer_says_its_lengths_and_its_status_if_that_is_not_200() -> None:
     assert words.same(Effects(length=22, status=404)) == "the answer (status 404, 22 bytes)"
-    assert words.same(Effects(length=1_204)) == "the answer (1,204 bytes)"
+    seen = effects.describe(replace(activity(), answers=[[reply("a" * n) for n in (9, 1_204, 5)]]))
+    assert words.same(seen).startswith("the answer (5 to 1,204 bytes)")
 
 
 def test_sides_that_keep_as_much_do_not_differ() -> None:

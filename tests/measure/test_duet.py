@@ -258,10 +258,9 @@ def test_a_liar_is_caught_on_its_side(
     honest, ragged, *cases = (
         declared(f"badapps/{name}", root=bench.root) for name in ("truthful", "ragged", *LIARS)
     )
-    flags = LIARS.values()
     lies = [
         (liar, *lie)
-        for number, lie in enumerate(zip(cases, flags, strict=True))
+        for number, lie in enumerate(zip(cases, LIARS.values(), strict=True))
         for liar in SIDES
         if lie[1].severity != "fail" or liar == SIDES[number % 2]
     ]

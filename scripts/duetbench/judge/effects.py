@@ -295,7 +295,8 @@ def compare(base: Activity, head: Activity) -> Effects:
             for path, difference in zip(head.paths, found, strict=True)
             if difference
         ),
-        length=head.answers[0][0]["length"],
+        length=min(reply["length"] for reply in head.answers[0]),
+        longest=max(reply["length"] for reply in head.answers[0]),
         status=head.answers[0][0]["status"],
         kept_base=base.kept,
         kept_head=head.kept,

@@ -163,11 +163,11 @@ def finish(observation: Observation, neighbour: Neighbour = ALONE) -> dict[str, 
     serving, sizes = observation.serving, observation.sizes()
     try:
         serving.verify(repeats=1)
-        right = right_sizes(serving.request, serving.answers)
-        if right and (others := sum(n for size, n in sizes.items() if size not in right)):
+        right = right_sizes(serving.request, serving.answers) or sizes
+        if others := sum(n for size, n in sizes.items() if size not in right):
             # Do they vary without a load, too, if asked as often as such an answer takes?
-            often = min(SIZE_REQUESTS * sum(sizes.values()) / others, SIZE_SECONDS / serving.unit)
-            serving.verify(repeats=max(UNIT_REQUESTS, int(often)))
+            often = SIZE_REQUESTS * sum(sizes.values()) // others
+            serving.verify(max(UNIT_REQUESTS, min(often, int(SIZE_SECONDS / serving.unit))))
     finally:
         # A problem of the load explains why the server is not right after it.
         metrics, flags = _conclude(observation, neighbour)

@@ -141,14 +141,13 @@ def _answers(facts: Facts) -> Iterator[Flag]:
 
 
 def _sizes(facts: Facts) -> Iterator[Flag]:
-    declared, sizes = facts.case.endpoint.expect.size, facts.right_sizes
-    if declared is not None:
-        right = f"{declared[0]} to {declared[1]}"
-        wrong = {s: n for s, n in facts.sizes.items() if not declared[0] <= s <= declared[1]}
-    else:
-        right = " or ".join(map(str, sorted(sizes)))
-        wrong = {s: n for s, n in facts.sizes.items() if sizes and s not in sizes}
+    declared, right = facts.case.endpoint.expect.size, facts.right_sizes or facts.sizes
+    allowed = range(declared[0], declared[1] + 1) if declared else right
+    wrong = {size: count for size, count in facts.sizes.items() if size not in allowed}
     if wrong:
+        words = (
+            f"{declared[0]} to {declared[1]}" if declared else " or ".join(map(str, sorted(right)))
+        )
         often = sorted(wrong, key=lambda size: -wrong[size])
         examples = ", ".join(
             f"{wrong[size]} of {size} bytes"
@@ -162,7 +161,7 @@ def _sizes(facts: Facts) -> Iterator[Flag]:
         )
         yield _flag(
             FlagName.WRONG_SIZE,
-            f"expected bodies of {right} bytes, found others in {sum(wrong.values())} of "
+            f"expected bodies of {words} bytes, found others in {sum(wrong.values())} of "
             f"{sum(facts.sizes.values())} answers: {examples}"
             f"{', …' if len(often) > SIZES_SHOWN else ''}; {advice}",
         )

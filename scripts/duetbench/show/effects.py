@@ -271,8 +271,7 @@ def same(effects: Effects) -> str:
         for kind, (_, new) in effects.totals.items()
         if kind not in moved and new and kind not in {"young collections", "peak", "first import"}
     ]
-    answer = "" if effects.answers else f"the answer ({_answer(effects)})"
-    text = ", ".join(filter(None, [answer, *alike]))
+    text = ", ".join([f"the answer ({_answer(effects)})"] * (not effects.answers) + alike)
     kept, base = effects.kept_head, effects.kept_base
     if kept and base and {kept.course, base.course} == {"constant"} and not effects.leaks:
         text += f"; both keep memory: head {_keeps(kept)}"
@@ -280,9 +279,10 @@ def same(effects: Effects) -> str:
 
 
 def _answer(effects: Effects) -> str:
-    """Describe head's first answer by its size, and by its status if that is not the usual."""
+    """Describe head's answers to one path by size, and by status if that is not the usual."""
     status = f"status {effects.status}, " * (effects.status != _USUAL)
-    return f"{status}{effects.length:,} bytes"
+    to = f" to {effects.longest:,}" * (effects.longest > effects.length)
+    return f"{status}{effects.length:,}{to} bytes"
 
 
 def doubts(effects: Effects) -> Iterator[str]:
