@@ -35,7 +35,6 @@ _ROOM_DUET: Final = 256e3  # bytes that a server may gain in the second half of 
 _WARM: Final = 0.2  # share of a soak's requests that fill pools, and are ignored
 _WINDOWS: Final = 6  # fewest of the rest: two per third, which gives a wide interval
 _TASKS: Final = 0.9  # left behind per request: counts are exact where bytes scatter
-_ENDED: Final = 3  # tasks that end in a pause without load, from which they are a queue
 _HEAPS: Final = 100e6  # bytes: those of 128 threads took 30 MB in the judged part of a soak
 _FALLS: Final = 0.3  # share of the gain that is given back, from which the curve is a saw-tooth
 _DECAYED: Final = 0.7
@@ -89,8 +88,8 @@ def of_curve(curve: Curve, *, fills_slowly: bool = False) -> Growth:
         course = "constant"
     if fills_slowly and course == "constant" and not tasks and grown.sum() <= _HEAPS:
         course = "undecided"
-    if curve.tasks[2:] and curve.tasks[2] < curve.tasks[1] - _ENDED:
-        course = "saw-tooth"
+    # A queue drains: without load more tasks end than a few of the server itself.
+    course = "saw-tooth" if curve.tasks[2:] and curve.tasks[2] + 3 < curve.tasks[1] else course
     return Growth(course=course, requests=requests, curve=curve, **figures)
 
 

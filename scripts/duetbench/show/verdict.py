@@ -54,7 +54,6 @@ NOTHING: Final = "Nothing to judge"
 
 _CALM: Final = (formats.MARKS[Verdict.NO_CHANGE], formats.MARKS[Verdict.INCONCLUSIVE])
 _EXACT: Final = 2  # effects of a case
-_ENDED: Final = "▲ leaks"  # base alone
 _DETAIL: Final = 40  # characters of an effect's detail
 _LABELS: Final = 2  # metrics that a verdict names
 _NAMED: Final = 3  # metrics, functions or packages that a line names
@@ -214,7 +213,7 @@ def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> tuple[str, str,
     leaks = [] if any(mark == effects.LEAKS for mark, _ in first) else _leaks(comparison)
     measured = [*leaks, *_broken(comparison, rows), *_moves(comparison, requests)]
     if any(mark[0] != "▲" for mark, _ in measured):  # base's leak is no news above what got worse
-        measured.sort(key=lambda part: part[0] == _ENDED)
+        measured.sort(key=lambda part: part[0] == "▲ leaks")
     measured += _executed(comparison, rows)
     # Benchmarks in process time a part of what requests do.
     if not of_groups(requests, *MOVED):
@@ -275,7 +274,7 @@ def _leaks(comparison: Comparison) -> Iterator[_Part]:
     if leaking:
         worst = comparison.cases[max(leaking)[1]]
         head = worst.growth.get("head")
-        mark = "▼ leaks" if head and head.course == "constant" else _ENDED
+        mark = "▼ leaks" if head and head.course == "constant" else "▲ leaks"
         many = f"{len(leaking)} of {comparison.planned} cases, most of all "
         where = f"{many}{case_names.of(worst.case)}: " * (len(leaking) > 1)
         yield mark, f"{where}{memory_of(worst)}"
