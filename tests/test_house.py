@@ -20,12 +20,12 @@ _MODULES: Final = sorted(
     path for package in _PACKAGES for path in (_ROOT / "scripts" / package).rglob("*.py")
 )
 
-STATEMENTS: Final = 51_150
+STATEMENTS: Final = 51_085
 """Upper bound of all statements, tests among them: one in lines would reward packing. It only
 falls: whoever adds a capability says which one it replaces, and who removes more lowers it."""
 PAGES: Final = 3_180
 """Upper bound of lines of the pages' scripts, styles and templates."""
-MODULES: Final = {"duetbench": 176, "observatory": 68}
+MODULES: Final = {"duetbench": 175, "observatory": 68}
 REACH: Final = {"run": (92, 12_600), "compare": (124, 17_800)}
 """Modules and statements that a verb's module imports, directly or not."""
 CHAIN: Final = 17
