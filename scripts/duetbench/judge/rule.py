@@ -67,7 +67,6 @@ def weigh(logs: Logs, metric: str, limit: float, *, shipped: bool = True) -> Evi
     """Test the log ratios of one metric after each duet; None before the third."""
     if len(logs) < FEWEST:
         return None
-    floor, margin = math.log1p(statistics.floor_of(limit)), math.log1p(limit)
     known, worth = (SHIPPED[metric], WORTH) if shipped and metric in SHIPPED else (0.0, 0.0)
     n = np.arange(1, len(logs) + 1)
     mean = np.cumsum(logs) / n
@@ -75,8 +74,8 @@ def weigh(logs: Logs, metric: str, limit: float, *, shipped: bool = True) -> Evi
     freedom = np.maximum(n - 1 + worth, 1)
     deviation = np.sqrt((squares + worth * known**2) / freedom)
     error = np.maximum(deviation, RESOLUTION) / np.sqrt(n)
-    moved = np.minimum(1, 2 * special.stdtr(freedom, (floor - np.abs(mean)) / error))
-    same = special.stdtr(freedom, (np.abs(mean) - margin) / error)
+    moved = statistics.moved_ps(mean, error, freedom, statistics.floor_of(limit))
+    same = special.stdtr(freedom, (np.abs(mean) - math.log1p(limit)) / error)
     stops = np.flatnonzero((np.minimum(moved, same) < EARLY) & (n >= FEWEST))
     last = len(logs) - 1
     early: Literal["moved", "same"] | None = None
@@ -188,9 +187,8 @@ class _Verdicts:
                 yield from self._of_metric(key, duets, metric)
 
     def _of_metric(self, key: str, duets: CaseDuets, metric: str) -> Iterator[Judgement]:
-        counts: dict[str, Any] = {"excluded": duets.excluded}
+        counts: dict[str, Any] = {"duets": duets.count(metric), "excluded": duets.excluded}
         leading, unknown = metric in duets.leading, Verdict.INCONCLUSIVE
-        counts["duets"] = duets.count(metric)
         if metric in duets.lost:
             reason = f"{METRICS[metric].title}: {_lack(duets, metric)}"
             verdict = Verdict.NOT_COMPARABLE if leading else unknown

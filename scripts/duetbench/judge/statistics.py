@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from duetbench.core.metrics import row
@@ -66,8 +66,13 @@ def reach(sample: Sample, alpha: float) -> float:
 
 def moved_p(sample: Sample, floor: float) -> float:
     """Return the two-sided p value of the minimal-effect test; `floor` is relative."""
-    beyond = abs(sample.mean) - math.log1p(floor)
-    return min(1.0, 2 * float(special.stdtr(sample.freedom, -beyond / sample.error)))
+    return float(moved_ps(sample.mean, sample.error, sample.freedom, floor))
+
+
+def moved_ps(mean: ArrayLike, error: ArrayLike, freedom: ArrayLike, floor: float) -> Logs:
+    """Return the p values of that test for as many means, with their errors."""
+    beyond = np.subtract(np.abs(mean), math.log1p(floor))
+    return np.asarray(np.minimum(1, 2 * special.stdtr(freedom, -beyond / error)))
 
 
 def direction(metric: str, log: float) -> Verdict:

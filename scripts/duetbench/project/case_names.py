@@ -91,8 +91,7 @@ def of(case: Case) -> CaseName:
     case_name = name(case.id)
     if case_name.known or case.stack != STACK:
         return case_name if case_name.known else _elsewhere(case) or case_name
-    free = case.python.removesuffix("-jit").endswith("t")
-    python = f"{case.python} (free-threaded)" if free else case.python
+    python = f"{case.python} (free-threaded)" if case.free_threaded else case.python
     return _build(case, _request(case.endpoint), {}, {case.python: python})
 
 

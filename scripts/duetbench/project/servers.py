@@ -234,7 +234,7 @@ def misfit(case: Case) -> tuple[str, object, str] | None:
     fit = f"one that speaks {speaks}, as {app} does: {fitting}"
     blocking = f"blocking threads for wsgi, and only there; {app} is {speaks}"
     loops, limit = ", ".join(sorted(server.loops)), server.backpressure(case.workers)
-    gevent, free = case.loop == GEVENT, case.python.removesuffix("-jit").endswith("t")
+    gevent, free = case.loop == GEVENT, case.free_threaded
     greenlets = "another than gevent, which is for wsgi, on an interpreter with the GIL"
     most = f"at most {limit}, the backpressure of {case.server} with {case.workers} workers"
     if gevent:
